@@ -1,0 +1,64 @@
+"""Real time and chance: the one file that may reach for them (tests/house/test_ambient.py checks it).
+
+Everything else is handed a `Clock` and a `random.Random`, so that tests pass hours in milliseconds and a whole cluster
+runs under one seed. `pyromq.testing.clock.ManualClock` is the other implementation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+
+class Timer(Protocol):
+    """A scheduled callback that may still be cancelled."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Wall and monotonic time, and the only ways to wait. Event loop only, except the two readings."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since 1970: for what is stored or shown. May step back."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back: for durations and deadlines."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer: ...
+
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        """Raise TimeoutError in the block once the seconds have passed; None never does."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock and the running event loop's timers."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return asyncio.get_running_loop().call_later(seconds, callback, *args)
+
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        return asyncio.timeout(seconds)
+
+
+def system_random() -> random.Random:
+    """A generator seeded by the operating system, for the composition roots."""
+    return random.Random()

@@ -1,0 +1,132 @@
+"""Structured log lines over standard logging: an event and its fields, one line each.
+
+    log = logs.get("pyromq.namesrv")
+    log.warning("broker expired", broker="broker-a", address="10.0.0.1:10911", silent_ms=120_331)
+
+The SDK emits ordinary `logging` records (the fields are in `record.fields`), so applications keep their own set-up.
+Daemons call `configure` once. `Limited` is for lines that a hostile peer could repeat without end.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+import msgspec
+
+from .ambient import Clock
+
+LogFormat = Literal["text", "json"]
+
+
+class EventLog:
+    """A logger whose lines are an event in words plus named fields."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+
+    def debug(self, event: str, **fields: object) -> None:
+        self._emit(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        self._emit(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self._emit(logging.WARNING, event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self._emit(logging.ERROR, event, fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """An error with the traceback of the exception being handled."""
+        self._emit(logging.ERROR, event, fields, exc_info=True)
+
+    def _emit(self, level: int, event: str, fields: dict[str, object], exc_info: bool = False) -> None:
+        if self._logger.isEnabledFor(level):
+            # The event goes in as an argument, so that a % in it is never taken for a format.
+            self._logger.log(level, "%s", event, extra={"fields": fields}, exc_info=exc_info, stacklevel=3)
+
+
+class Limited:
+    """Lets one line per key through in `period_s`, and says with the next one how many were held back."""
+
+    def __init__(self, log: EventLog, clock: Clock, period_s: float = 5.0, max_keys: int = 1024) -> None:
+        self._log = log
+        self._clock = clock
+        self._period_s = period_s
+        self._max_keys = max_keys
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Limited by the event text alone, so that many peers doing the same wrong thing share one budget."""
+        now = self._clock.monotonic()
+        last, held = self._seen.get(event, (float("-inf"), 0))
+        if now - last < self._period_s:
+            self._seen[event] = (last, held + 1)
+            return
+        if len(self._seen) >= self._max_keys:
+            self._seen.clear()
+        self._seen[event] = (now, 0)
+        if held:
+            fields["held_back"] = held
+        self._log.warning(event, **fields)
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-11-15T21:40:01.123Z WARNING pyromq.namesrv broker expired broker=broker-a`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_stamp(record)} {record.levelname} {record.name} {record.getMessage()}"
+        fields: dict[str, object] = getattr(record, "fields", {})
+        line += "".join(f" {name}={_plain(value)}" for name, value in fields.items())
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line; a traceback is a field, so the line stays one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": _stamp(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        for name, value in getattr(record, "fields", {}).items():
+            entry[f"field_{name}" if name in entry else name] = value
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(entry, enc_hook=str).decode()
+
+
+def get(name: str) -> EventLog:
+    return EventLog(logging.getLogger(name))
+
+
+def configure(level: str = "info", log_format: LogFormat = "text", stream: TextIO | None = None) -> None:
+    """Send every pyromq line to `stream` (stderr by default). For daemons and tools, never for the SDK."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    root = logging.getLogger("pyromq")
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    root.propagate = False
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def _plain(value: object) -> str:
+    """A field's value on a text line: quoted if it has blanks or control characters, so a line stays a line."""
+    text = str(value)
+    if text and text.isprintable() and " " not in text and '"' not in text:
+        return text
+    return msgspec.json.encode(text).decode()

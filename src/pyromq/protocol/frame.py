@@ -1,0 +1,93 @@
+"""Frames: length words around a header and a body. Bytes in, commands out; owns no socket.
+
+| total 4 | encoding 1 | header length 3 | header | body |     total counts everything behind itself, big-endian
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ..errors import ProtocolError
+from .command import Command, decode_header, encode_header
+
+_WORDS = struct.Struct(">iI")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameLimits:
+    """What a peer may make us hold, checked before memory is spent."""
+
+    frame_bytes: int = 16 << 20  # com.rocketmq.remoting.frameMaxLength
+    header_bytes: int = 1 << 20
+    header_fields: int = 1024
+
+
+DEFAULT_LIMITS = FrameLimits()
+
+
+class FrameDecoder:
+    """Bytes in, commands out. After a ProtocolError the stream is out of step and the decoder must be dropped."""
+
+    def __init__(self, limits: FrameLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._buffer = bytearray()
+        self._needed = _WORDS.size  # nothing is looked at before this many bytes are there
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of the frame that is not complete yet."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
+        if not self._buffer:
+            commands, used = self._decode(memoryview(data))
+            if used < len(data):
+                self._buffer += memoryview(data)[used:]
+            return commands
+        self._buffer += data
+        if len(self._buffer) < self._needed:
+            return []  # a large frame in small pieces is not scanned again with each piece
+        commands, used = self._decode(memoryview(bytes(self._buffer)))
+        del self._buffer[:used]
+        return commands
+
+    def _decode(self, view: memoryview) -> tuple[list[Command], int]:
+        commands: list[Command] = []
+        at, end = 0, len(view)
+        self._needed = _WORDS.size
+        while end - at >= _WORDS.size:
+            total, word = _WORDS.unpack_from(view, at)
+            header_length = word & 0xFFFFFF
+            check_lengths(total, header_length, self._limits)
+            if end - at < 4 + total:
+                self._needed = 4 + total
+                break
+            header_at = at + _WORDS.size
+            body_at = header_at + header_length
+            command = decode_header(word >> 24, view[header_at:body_at], self._limits.header_fields)
+            at += 4 + total
+            command.body = bytes(view[body_at:at])
+            commands.append(command)
+        return commands, at
+
+
+def check_lengths(total: int, header_length: int, limits: FrameLimits) -> None:
+    """The two length words of a frame against each other and against the limits."""
+    if not 4 <= total <= limits.frame_bytes:
+        raise ProtocolError(f"frame length {total} is outside 4 to {limits.frame_bytes}")
+    if header_length > total - 4:
+        raise ProtocolError(f"header length {header_length} is more than the frame's {total - 4}")
+    if header_length > limits.header_bytes:
+        raise ProtocolError(f"header length {header_length} is over the limit of {limits.header_bytes}")
+
+
+def encode_frame(command: Command) -> bytes:
+    """The whole frame in one piece."""
+    return encode_frame_head(command, len(command.body)) + command.body
+
+
+def encode_frame_head(command: Command, body_length: int) -> bytes:
+    """Length words and header for a body that is written separately (gathered replies, no copy)."""
+    header = encode_header(command)
+    return _WORDS.pack(4 + len(header) + body_length, command.encoding << 24 | len(header)) + header

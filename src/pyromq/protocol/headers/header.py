@@ -1,0 +1,45 @@
+"""Typed header fields, declared once and driven both ways.
+
+    class QueryConsumerOffset(Header):
+        consumer_group: str                  # required; `consumerGroup` on the wire
+        queue_id: Int32
+        set_zero_if_not_found: bool | None = None
+
+On the wire every value is a string in the command's `fields`. Unknown fields are ignored here and stay in the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+import msgspec
+
+from ...errors import RequestRefused
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class Header(msgspec.Struct, rename="camel", kw_only=True):
+    """A field without default is required; None is left out on the wire."""
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, str]) -> Self:
+        """RequestRefused (SYSTEM_ERROR, as Java) names the field that is missing or malformed."""
+        try:
+            return msgspec.convert(fields, cls, strict=False)
+        except msgspec.ValidationError as fault:
+            raise RequestRefused(f"bad request header: {fault}") from None
+
+    def to_fields(self) -> dict[str, str]:
+        pairs: dict[str, Any] = msgspec.to_builtins(self)
+        return {
+            name: value if type(value) is str else _text(value)
+            for name, value in pairs.items()
+            if value is not None
+        }
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

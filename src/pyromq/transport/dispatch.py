@@ -1,0 +1,108 @@
+"""Request code to handler, in one place: authorise, call, and turn what was raised into a response code.
+
+A handler gets a `Request` and returns a `Reply`; it raises `RequestRefused` for what it will not do. Nothing else in
+the code base makes a response code out of an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from .. import logs
+from ..errors import ProtocolError, RequestRefused
+from ..model.client_info import Language, Version
+from ..model.codes import RequestCode, ResponseCode
+from ..protocol.command import RESPONSE_FLAG, Command
+from ..protocol.headers.header import Header
+from .peer import Peer
+
+log = logs.get("pyromq.transport")
+
+H = TypeVar("H", bound=Header)
+
+
+@dataclass(slots=True)
+class Request:
+    """A decoded command and who sent it."""
+
+    command: Command
+    peer: Peer
+
+    @property
+    def body(self) -> bytes:
+        return bytes(self.command.body)
+
+    def header(self, kind: type[H]) -> H:
+        """The typed header. RequestRefused names the field that is missing or malformed."""
+        return kind.from_fields(self.command.fields)
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a handler answers. `header` and `fields` together become the response's fields."""
+
+    code: int = ResponseCode.SUCCESS
+    remark: str | None = None
+    header: Header | None = None
+    fields: dict[str, str] = field(default_factory=dict)
+    body: bytes | memoryview = b""
+
+    def to_command(self, request: Command) -> Command:
+        """Answered in the encoding that the request came in, with its opaque."""
+        fields = self.fields if self.header is None else self.header.to_fields() | self.fields
+        return Command(
+            code=self.code,
+            opaque=request.opaque,
+            flag=RESPONSE_FLAG,
+            language=Language.PYTHON,
+            version=Version.CURRENT,
+            remark=self.remark,
+            fields=fields,
+            body=self.body,
+            encoding=request.encoding,
+        )
+
+
+# None: the handler answers later by `peer.send` (long polls), or never.
+Handler = Callable[[Request], Reply | None | Awaitable[Reply | None]]
+Authorise = Callable[[Request], None]
+
+
+def allow_all(_: Request) -> None:
+    """Stands where users and permissions will: raises RequestRefused(NO_PERMISSION) for what is not allowed."""
+
+
+class Dispatcher:
+    """The whole request surface of one server."""
+
+    def __init__(self, handlers: Mapping[int, Handler], authorise: Authorise = allow_all) -> None:
+        self._handlers = dict(handlers)
+        self._authorise = authorise
+
+    async def __call__(self, request: Request) -> Reply | None:
+        try:
+            handler = self._handlers.get(request.command.code)
+            if handler is None:
+                return unsupported(request)
+            self._authorise(request)
+            answer = handler(request)
+            return answer if answer is None or isinstance(answer, Reply) else await answer
+        except RequestRefused as refusal:
+            return Reply(refusal.code, remark=str(refusal))
+        except ProtocolError:
+            raise  # transport closes the connection
+        except Exception:
+            log.exception("request failed", code=request.command.code, peer=request.peer.address)
+            return Reply(ResponseCode.SYSTEM_ERROR, remark="internal error, see the server's log")
+
+
+def unsupported(request: Request) -> Reply:
+    """Java's words for a code without a handler, and a hint where the binary header cut the code off."""
+    code = request.command.code
+    remark = f" request type {code} not supported"
+    cut = {full & 0xFFFF: full for full in RequestCode if full > 0x7FFF}.get(code & 0xFFFF)
+    if cut is not None:
+        remark += f"; if {cut} ({RequestCode(cut).name}) was meant, it needs the JSON header: the binary one has 16 bits"
+    return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)

@@ -1,0 +1,36 @@
+"""The other end of a connection as the rooms above see it. gRPC clients will be peers too, so it stays this small."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..model.client_info import Language
+from ..protocol.command import Command
+
+
+class Peer(Protocol):
+    """One connected program. Event loop only. Hashable by identity: tables use it as key."""
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the other end, as it stands in answers and log lines."""
+        ...
+
+    @property
+    def language(self) -> Language | None: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def is_open(self) -> bool: ...
+
+    async def call(self, request: Command, timeout_s: float) -> Command:
+        """Send and await the response. CallTimedOut or ConnectionLost if none comes."""
+        ...
+
+    def send(self, command: Command) -> None:
+        """Send without waiting: a one-way request. Dropped silently if the connection is gone."""
+        ...
+
+    def close(self, reason: str) -> None: ...
