@@ -73,9 +73,7 @@ def decode_header(encoding: int, header: bytes | memoryview, max_fields: int) ->
     elif encoding == Encoding.ROCKETMQ:
         command = _decode_binary(header)
     else:
-        raise ProtocolError(
-            f"unknown serialize type {encoding} in the header-length word (0 is JSON, 1 ROCKETMQ)"
-        )
+        raise ProtocolError(f"unknown serialize type {encoding} in the header-length word (0 is JSON, 1 ROCKETMQ)")
     if len(command.fields) > max_fields:
         raise ProtocolError(f"{len(command.fields)} header fields, the limit is {max_fields}")
     return command
@@ -155,7 +153,7 @@ def _as_text(value: str | int | float | bool) -> str:
 
 def _language(value: str | int | None) -> Language | None:
     try:
-        return Language[value] if isinstance(value, str) else Language(value)
+        return Language[value] if isinstance(value, str) else Language(-1 if value is None else value)
     except (KeyError, ValueError):
         return None
 

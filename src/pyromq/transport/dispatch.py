@@ -66,7 +66,7 @@ class Reply:
 
 
 # None: the handler answers later by `peer.send` (long polls), or never.
-Handler = Callable[[Request], Reply | None | Awaitable[Reply | None]]
+Handler = Callable[[Request], Reply | Awaitable[Reply | None] | None]
 Authorise = Callable[[Request], None]
 
 
@@ -104,5 +104,5 @@ def unsupported(request: Request) -> Reply:
     remark = f" request type {code} not supported"
     cut = {full & 0xFFFF: full for full in RequestCode if full > 0x7FFF}.get(code & 0xFFFF)
     if cut is not None:
-        remark += f"; if {cut} ({RequestCode(cut).name}) was meant, it needs the JSON header: the binary one has 16 bits"
+        remark += f"; if {cut} ({RequestCode(cut).name}) was meant, it needs the JSON header (binary has 16 bits)"
     return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)

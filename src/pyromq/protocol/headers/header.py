@@ -35,9 +35,7 @@ class Header(msgspec.Struct, rename="camel", kw_only=True):
     def to_fields(self) -> dict[str, str]:
         pairs: dict[str, Any] = msgspec.to_builtins(self)
         return {
-            name: value if type(value) is str else _text(value)
-            for name, value in pairs.items()
-            if value is not None
+            name: value if type(value) is str else _text(value) for name, value in pairs.items() if value is not None
         }
 
 
