@@ -1,0 +1,72 @@
+"""What becomes of a RocketMQ key that is no setting of ours: accepted without effect, or refused unless harmless.
+
+Each daemon has one `JavaKeys` table beside its dataclass. A key in none of them is unknown, which is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NoEffect:
+    """Keys that may be ignored because no promise hangs on them. Written `key=default` with blanks between."""
+
+    reason: str
+    keys: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Keys whose promise we cannot keep yet. Written `key=harmless` with blanks between; other values do not start.
+
+    Several harmless values are separated by `|`; an empty one is `key=`. A harmless value may be left standing.
+    """
+
+    reason: str
+    remedy: str
+    keys: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Keys that a room not finished yet will turn into settings. Until then they only pass `config check`."""
+
+    room: str
+    keys: str
+
+
+class JavaKeys:
+    """The table of one daemon. Each key stands in it once."""
+
+    def __init__(self, *groups: NoEffect | Refused | Carried) -> None:
+        self._groups: dict[str, NoEffect | Refused | Carried] = {}
+        self._values: dict[str, str] = {}
+        for group in groups:
+            for word in group.keys.split():
+                key, _, value = word.partition("=")
+                if key in self._groups:
+                    raise ValueError(f"{key} stands in the table twice")
+                self._groups[key] = group
+                self._values[key] = value
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._groups
+
+    def names(self) -> Iterable[str]:
+        return self._groups.keys()
+
+    def group(self, key: str) -> NoEffect | Refused | Carried:
+        return self._groups[key]
+
+    def is_harmless(self, key: str, value: str) -> bool:
+        """For a refused key: whether this value asks for nothing that we lack. Case does not matter, as in Java."""
+        return value.strip().lower() in self._values[key].lower().split("|")
+
+    def harmless(self, key: str) -> str:
+        return self._values[key].split("|")[0]
+
+    def shown(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Every key without a field, with the value that was given or Java's default: for the `get config` requests."""
+        return {key: given.get(key, value.split("|")[0]) for key, value in self._values.items()}

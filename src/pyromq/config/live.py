@@ -1,0 +1,70 @@
+"""The settings of a running daemon: one small object handed to the parts, which read `live.config` when they need it.
+
+A change comes over the wire, is judged as a file would be, is kept in the overlay file and then takes effect as a
+whole or not at all. The user's own file is never rewritten.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ..errors import ConfigError
+from ..files import replace_file
+from . import properties
+from .java_keys import JavaKeys
+from .load import Finding, Loaded, examine_properties, first_error
+from .settings import render_all, settings_of
+
+C = TypeVar("C")
+HEADING = "# Settings changed while running. Read after the configuration file; remove a line to go back to that.\n"
+
+
+class Live(Generic[C]):
+    """Event loop only. `change` writes one small file and syncs it before it takes effect."""
+
+    def __init__(self, loaded: Loaded[C], keys: JavaKeys, overlay: Path | None = None) -> None:
+        self.config: C = loaded.config
+        self._given = loaded.given
+        self._keys = keys
+        self._overlay = overlay
+
+    def change(self, text: str, source: str = "request") -> dict[str, str]:
+        """Apply properties text under Java keys. ConfigError says why not, and then nothing has changed.
+
+        Returns what changed.
+        """
+        findings = examine_properties(text, source, type(self.config), self._keys)
+        error = first_error(findings) or self._not_live(findings)
+        if error is not None:
+            raise ConfigError(error)
+        fields: dict[str, Any] = {one.setting.name: one.parsed for one in findings if one.setting is not None}
+        changed: C = dataclasses.replace(self.config, **fields)  # type: ignore[type-var]
+        asked = {one.key: one.value for one in findings}
+        self._keep(asked)
+        self.config = changed
+        return asked
+
+    def shown(self) -> dict[str, str]:
+        """Every Java key with its value: what the `get config` requests answer."""
+        return self._keys.shown(self._given) | render_all(self.config)
+
+    def may_change(self) -> list[str]:
+        """The allow-list, as Java keys."""
+        return sorted(one.java for one in settings_of(type(self.config)).values() if one.live)
+
+    def _not_live(self, findings: list[Finding]) -> str | None:
+        for one in findings:
+            if one.setting is None or not one.setting.live:
+                return f"{one.key} cannot be changed while running; these can: {', '.join(self.may_change())}"
+        return None
+
+    def _keep(self, asked: Mapping[str, str]) -> None:
+        if self._overlay is None:
+            return
+        kept: dict[str, str] = {}
+        if self._overlay.exists():
+            kept = {entry.key: entry.value for entry in properties.parse(self._overlay.read_text("utf-8"))}
+        replace_file(self._overlay, (HEADING + properties.render(kept | dict(asked))).encode())

@@ -1,0 +1,228 @@
+"""From defaults, file, environment, flags and overlay to one frozen value. Later sources win; nothing else is open yet.
+
+Called by the composition roots and by `pyromq config check`. Each value is judged where it stands, so that an error
+names the file, the line, the key and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ..errors import ConfigError
+from . import properties
+from .java_keys import Carried, JavaKeys, NoEffect
+from .settings import Setting, settings_of
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one key of one source."""
+
+    where: str  # `namesrv.conf line 3`, `environment`, `command line`
+    key: str
+    value: str
+    effect: str
+    error: str | None = None
+    setting: Setting | None = None
+    parsed: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.error}" if self.error else f"{self.where}: {self.key} {self.effect}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Generic[C]):
+    """A daemon's configuration, and what there is to say about how it came to be."""
+
+    config: C
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Keys from files that set nothing here, as they were given: shown again to whoever asks for the settings."""
+        return {one.key: one.value for one in self.findings if one.setting is None}
+
+    @property
+    def notices(self) -> list[str]:
+        """To be logged once at start: what was accepted without effect, given twice, or overruled by the overlay."""
+        lines = [str(one) for one in self.findings if one.setting is None]
+        seen: dict[str, Finding] = {}
+        for one in self.findings:
+            before = seen.get(one.key) if one.setting is None else seen.get(one.setting.name)
+            if before is not None and before.value != one.value:
+                lines.append(f"{one.where}: {one.key} = {one.value} replaces {before.value} of {before.where}")
+            seen[one.key if one.setting is None else one.setting.name] = one
+        return lines
+
+
+def load(
+    config_class: type[C],
+    keys: JavaKeys,
+    *,
+    daemon: str,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+    overlay: Callable[[C], Path | None] | None = None,
+) -> Loaded[C]:
+    """`flags` are by field name, None for one not given. `overlay` says where changes made over the wire are kept."""
+    findings: list[Finding] = []
+    if file is not None:
+        findings += examine_file(file, config_class, keys)
+    findings += _examine_environment(environment or {}, daemon, config_class)
+    findings += _examine_flags(flags or {}, config_class)
+    config = _build(config_class, findings)
+    overlay_path = overlay(config) if overlay is not None else None
+    if overlay_path is not None and overlay_path.exists():
+        findings += _examine_overlay(overlay_path, config_class, keys)
+        config = _build(config_class, findings)
+    return Loaded(config, findings)
+
+
+def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Finding]:
+    """Every key of a file and what becomes of it. ConfigError only if the file cannot be read as a whole."""
+    text = _read(path)
+    settings = settings_of(config_class)
+    if _is_toml(path, text, settings):
+        return [_judge_toml(*entry, settings) for entry in _toml_entries(path, text)]
+    return examine_properties(text, str(path), config_class, keys)
+
+
+def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[Finding]:
+    """The same for properties text from anywhere, a request body for instance."""
+    by_java = {one.java: one for one in settings_of(config_class).values()}
+    return [
+        _judge_java(f"{source} line {entry.line}", entry.key, entry.value, by_java, keys)
+        for entry in properties.parse(text, source)
+    ]
+
+
+def first_error(findings: Iterable[Finding]) -> str | None:
+    """The first error in one line, saying how many more there are."""
+    errors = [str(one) for one in findings if one.error]
+    more = f" (and {len(errors) - 1} more: `pyromq config check` lists them)" if len(errors) > 1 else ""
+    return errors[0] + more if errors else None
+
+
+def _build(config_class: type[C], findings: list[Finding]) -> C:
+    error = first_error(findings)
+    if error is not None:
+        raise ConfigError(error)
+    return config_class(**{one.setting.name: one.parsed for one in findings if one.setting is not None})
+
+
+def _judge(where: str, key: str, raw: object, setting: Setting) -> Finding:
+    value = raw if isinstance(raw, str) else setting.render(raw)
+    effect = f"sets {setting.name}"
+    try:
+        return Finding(where, key, value, effect, setting=setting, parsed=setting.parse(raw))
+    except ValueError as fault:
+        return Finding(where, key, value, effect, error=f"{key} = {value}: {fault}")
+
+
+def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting], keys: JavaKeys) -> Finding:
+    if key in by_java:
+        return _judge(where, key, value, by_java[key])
+    if key not in keys:
+        unknown = _unknown(key, [*by_java, *keys.names()], {one.name: one.java for one in by_java.values()})
+        return Finding(where, key, value, "unknown", error=unknown)
+    group = keys.group(key)
+    if isinstance(group, NoEffect):
+        return Finding(where, key, value, f"has no effect: {group.reason}")
+    if isinstance(group, Carried):
+        return Finding(where, key, value, f"belongs to {group.room}, which is not there yet")
+    if keys.is_harmless(key, value):
+        return Finding(where, key, value, "asks for nothing beyond what there is")
+    default = keys.harmless(key)
+    remedy = f"{group.remedy}, or {f'set {key}={default}' if default else 'remove the line'}"
+    return Finding(where, key, value, "refused", error=f"{key} = {value} is refused: {group.reason}; {remedy}")
+
+
+def _judge_toml(where: str, key: str, value: object, settings: Mapping[str, Setting]) -> Finding:
+    if key in settings:
+        return _judge(where, key, value, settings[key])
+    unknown = _unknown(key, settings, {one.java: one.name for one in settings.values()})
+    return Finding(where, key, str(value), "unknown", error=unknown)
+
+
+def _unknown(key: str, known: Iterable[str], translations: Mapping[str, str]) -> str:
+    """`translations`: the same settings as the other kind of file spells them."""
+    if key in translations:
+        return f"unknown key {key!r}: in this kind of file it is called {translations[key]!r}"
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=0.5)
+    hint = f"did you mean {by_lower[near[0]]!r}?" if near else "no known key resembles it"
+    return f"unknown key {key!r}: {hint}"
+
+
+def _examine_environment(environment: Mapping[str, str], daemon: str, config_class: type) -> list[Finding]:
+    prefix = f"PYROMQ_{daemon.upper()}_"
+    by_name = {prefix + name.upper(): one for name, one in settings_of(config_class).items()}
+    findings = []
+    for key, value in sorted(environment.items()):
+        if key in by_name:
+            findings.append(_judge("environment", key, value, by_name[key]))
+        elif key.startswith(prefix):
+            findings.append(Finding("environment", key, value, "unknown", error=_unknown(key, by_name, {})))
+    return findings
+
+
+def _examine_flags(flags: Mapping[str, object], config_class: type) -> list[Finding]:
+    settings = settings_of(config_class)
+    return [
+        _judge("command line", "--" + name.replace("_", "-"), value, settings[name])
+        for name, value in flags.items()
+        if value is not None
+    ]
+
+
+def _examine_overlay(path: Path, config_class: type, keys: JavaKeys) -> list[Finding]:
+    findings = examine_properties(_read(path), str(path), config_class, keys)
+    for one in findings:
+        if one.error is None and (one.setting is None or not one.setting.live):
+            raise ConfigError(
+                f"{one.where}: {one.key} cannot be changed over the wire, so it does not belong in this file; "
+                "remove the line"
+            )
+    return findings
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except OSError as fault:
+        raise ConfigError(f"cannot read {path}: {fault.strerror or fault}") from None
+    except UnicodeDecodeError as fault:
+        raise ConfigError(f"{path}: byte {fault.start} is not UTF-8; save the file as UTF-8") from None
+
+
+def _is_toml(path: Path, text: str, settings: Mapping[str, Setting]) -> bool:
+    """By extension; otherwise by content: most properties files are also valid TOML, so one of our names decides."""
+    if path.suffix in (".toml", ".properties", ".conf"):
+        return path.suffix == ".toml"
+    try:
+        return any(key in settings for key in tomllib.loads(text))
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _toml_entries(path: Path, text: str) -> list[tuple[str, str, object]]:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ConfigError(f"{path}: not valid TOML: {fault}") from None
+    return [(f"{path} line {_toml_line(text, key)}", key, value) for key, value in table.items()]
+
+
+def _toml_line(text: str, key: str) -> int:
+    """tomllib tells no lines; a top-level key stands at the start of its own."""
+    found = re.search(rf"""^[ \t]*\[?["']?{re.escape(key)}\b""", text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 if found else 1

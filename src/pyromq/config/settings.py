@@ -1,0 +1,170 @@
+"""How a setting is declared: once, as a field of a daemon's frozen dataclass, with its Java key, range and help text.
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class NamesrvConfig:
+        listen_port: int = setting(9876, java="listenPort", low=0, high=65535, help="port; 0 takes a free one")
+
+        def __post_init__(self) -> None:
+            check_ranges(self)          # then whatever concerns two fields at once
+
+File keys, environment names, command-line flags and the documentation all derive from these declarations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from ..errors import ConfigError
+
+T = TypeVar("T")
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as everything outside its dataclass sees it."""
+
+    name: str
+    java: str  # the key in .properties files and on the wire; camel case of `name` where Java has no such setting
+    kind: Any  # int, float, bool, str, Path, an Enum, or tuple[str, ...]
+    optional: bool
+    default: Any
+    help: str
+    low: float | None
+    high: float | None
+    live: bool
+    flag: bool
+
+    def parse(self, raw: object) -> Any:
+        """The typed value of text (file, environment, flag) or of a TOML value. ValueError says what is wrong."""
+        if isinstance(raw, str):
+            value = self._from_text(raw.strip())
+        elif self.kind is float and type(raw) is int:
+            value = float(raw)
+        elif self.kind == tuple[str, ...] and isinstance(raw, Sequence) and all(isinstance(one, str) for one in raw):
+            value = tuple(raw)
+        elif type(raw) is self.kind:
+            value = raw
+        else:
+            raise ValueError(f"must be {self.kind_name}, not {type(raw).__name__}")
+        self.check(value)
+        return value
+
+    def render(self, value: Any) -> str:
+        """The value as Java writes it in a properties file."""
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, Enum):
+            return str(value.value)
+        return ";".join(value) if isinstance(value, tuple) else str(value)
+
+    def check(self, value: Any) -> None:
+        """ValueError if the value is outside the setting's range."""
+        if value is None or isinstance(value, (str, tuple, Path, Enum)):
+            return
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            raise ValueError(f"must be {self.range_text}")
+
+    @property
+    def range_text(self) -> str:
+        if self.high is None:
+            return f"at least {self.low:g}" if self.low is not None else "any number"
+        return f"at most {self.high:g}" if self.low is None else f"from {self.low:.0f} to {self.high:.0f}"
+
+    @property
+    def kind_name(self) -> str:
+        if self.kind == tuple[str, ...]:
+            return "a list (in a properties file separated by ;)"
+        if issubclass(self.kind, Enum):
+            return "one of " + ", ".join(str(choice.value) for choice in self.kind)
+        return {int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}.get(self.kind, "text")
+
+    def _from_text(self, text: str) -> Any:
+        if not text and self.optional:
+            return None
+        if self.kind is bool:
+            if text.lower() not in TRUE + FALSE:
+                raise ValueError(f"must be {self.kind_name}")
+            return text.lower() in TRUE
+        if self.kind == tuple[str, ...]:
+            return tuple(part.strip() for part in text.split(";") if part.strip())
+        if self.kind is Path:
+            return Path(text).expanduser()
+        try:
+            return self.kind(text)
+        except ValueError:
+            raise ValueError(f"must be {self.kind_name}") from None
+
+
+@overload
+def setting(
+    default: T, *, help: str, java: str = ..., low: float = ..., high: float = ..., live: bool = ..., flag: bool = ...
+) -> T: ...
+@overload
+def setting(*, factory: Callable[[], T], help: str, java: str = ..., live: bool = ..., flag: bool = ...) -> T: ...
+def setting(
+    default: Any = dataclasses.MISSING,
+    *,
+    help: str,
+    factory: Any = dataclasses.MISSING,
+    java: str | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    live: bool = False,
+    flag: bool = True,
+) -> Any:
+    """Declare a field. `live`: may be changed over the wire while running. `flag`: has a command-line option."""
+    facts = {"help": help, "java": java, "low": low, "high": high, "live": live, "flag": flag}
+    return dataclasses.field(default=default, default_factory=factory, metadata=facts)
+
+
+def settings_of(config_class: type) -> dict[str, Setting]:
+    """Every setting of a daemon's dataclass by field name, in order of declaration."""
+    hints = typing.get_type_hints(config_class)
+    found = {}
+    for declared in dataclasses.fields(config_class):
+        kind, optional = _kind(hints[declared.name])
+        facts = dict(declared.metadata)
+        java = facts.pop("java") or _camel(declared.name)
+        factory = declared.default_factory
+        default = declared.default if factory is dataclasses.MISSING else factory()
+        found[declared.name] = Setting(
+            name=declared.name, java=java, kind=kind, optional=optional, default=default, **facts
+        )
+    return found
+
+
+def check_ranges(config: Any) -> None:
+    """For `__post_init__`: a value built in code is held to the same ranges as one from a file."""
+    for name, declared in settings_of(type(config)).items():
+        value = getattr(config, name)
+        try:
+            declared.check(value)
+        except ValueError as fault:
+            raise ConfigError(f"{name} = {declared.render(value)}: {fault}") from None
+
+
+def render_all(config: Any) -> dict[str, str]:
+    """Every setting under its Java key."""
+    return {one.java: one.render(getattr(config, one.name)) for one in settings_of(type(config)).values()}
+
+
+def _kind(hint: Any) -> tuple[Any, bool]:
+    if isinstance(hint, types.UnionType):
+        inner = [part for part in typing.get_args(hint) if part is not type(None)]
+        return inner[0], True
+    return hint, False
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

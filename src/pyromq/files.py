@@ -1,0 +1,35 @@
+"""Replacing a small file so that a crash at any moment leaves the old content or the new, never a mixture or nothing.
+
+For tables and settings written whole. The commit log and its queues have their own rules in store/.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def replace_file(path: Path, content: bytes, keep_backup: bool = True) -> None:
+    """Write aside, sync, rename, sync the folder; the previous content stays as `<name>.bak`. Blocks on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(path.name + ".tmp")
+    with aside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    if keep_backup and path.exists():
+        backup_aside = path.with_name(path.name + ".bak.tmp")
+        backup_aside.unlink(missing_ok=True)
+        os.link(path, backup_aside)  # a second name for the old content: `path` itself is never absent
+        backup_aside.replace(path.with_name(path.name + ".bak"))
+    aside.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and new files in a folder survive a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
