@@ -1,0 +1,41 @@
+"""For the whole suite: `require`, hypothesis profiles, and the minutes per folder at the end of a run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support import IN_CI, require
+
+__all__ = ["require"]
+
+# Deadlines would assert timings; a busy machine is not a failure. CI runs the same examples each time.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if IN_CI else "default")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Minutes per test folder: set-up, call and teardown of every test in it."""
+    seconds: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder = _folder(report.location[0])
+                seconds[folder] += report.duration
+                counts[folder] += report.when == "call"
+    if not seconds:
+        return
+    terminalreporter.section("minutes per test folder")
+    for folder in sorted(seconds, key=lambda name: -seconds[name]):
+        terminalreporter.write_line(f"{seconds[folder] / 60:8.2f} min  {counts[folder]:6d} tests  {folder}")
+    terminalreporter.write_line(f"{sum(seconds.values()) / 60:8.2f} min  {sum(counts.values()):6d} tests  all")
+
+
+def _folder(location: str) -> str:
+    parts = Path(location).parts
+    return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
