@@ -2,8 +2,8 @@
 
 Two implementations: `real_disk.RealDisk` over the operating system, and `pyromq.testing.simulated_disk.SimulatedDisk`
 that keeps written and synced state apart. Names are paths relative to the disk's root, with "/" between the parts. All
-calls block; the caller chooses the thread. `sync`, `sync_many`, `allocate` and `pread` may run in a helper thread beside
-the writer's calls.
+calls block; the caller chooses the thread. `sync`, `sync_many`, `allocate` and `pread` may run in a helper thread
+beside the calls of the writer.
 
 What a caller may rely on after a power cut: bytes that a successful `sync` covered, and names that a successful
 `sync_folder` of their folder covered. Nothing else.

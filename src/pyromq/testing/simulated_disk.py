@@ -1,0 +1,476 @@
+"""A disk in memory that keeps what was written apart from what was synced, and can be cut off at any call.
+
+Store tests hand it to the store in place of a real disk: `crash(seed)` is a power cut (unsynced sectors and names
+survive, vanish or mix as the seed says), `kill()` is a kill -9 (the page cache survives). It can also fill up, fail a
+sync once, fail reads and flip bits. The same calls and the same seed give the same disk. One thread at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from pyromq.store.disk import (
+    Bytes,
+    DiskError,
+    DiskFull,
+    DiskUsage,
+    FileMissing,
+    StoreLocked,
+    SyncFailed,
+    checked_name,
+    folder_of,
+)
+
+SECTOR = 512  # written whole or not at all
+PAGE = 4096  # the unit of the page cache and of free space
+
+
+class PowerCut(BaseException):
+    """The simulated machine is off. Not an Exception, so that no handler in the store goes on after it."""
+
+
+class _Write(NamedTuple):
+    moment: int
+    offset: int
+    data: bytes
+
+
+class _Resize(NamedTuple):
+    moment: int
+    length: int
+
+
+@dataclass(slots=True)
+class _Node:
+    """A file's bytes as readers see them, as the medium has them, and the changes between the two."""
+
+    content: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    pending: list[_Write | _Resize] = field(default_factory=list)
+    room: set[int] = field(default_factory=set)  # pages that have space on the medium
+    modified_ms: int = 0
+    bad_sectors: set[int] = field(default_factory=set)
+
+
+class _Folder:
+    """What a folder's name stands for."""
+
+
+_FOLDER = _Folder()
+_Entry: TypeAlias = _Node | _Folder
+
+
+class _NameChange(NamedTuple):
+    """Entries that appear (or, as None, disappear) in one step."""
+
+    moment: int
+    entries: dict[str, _Entry | None]
+
+    def folders(self) -> set[str]:
+        return {folder_of(name) for name in self.entries}
+
+
+class SimulatedFile:
+    """An open file of a simulated disk."""
+
+    def __init__(self, disk: SimulatedDisk, name: str, node: _Node, writable: bool) -> None:
+        self._disk = disk
+        self._name = name
+        self._node = node
+        self._writable = writable
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def size(self) -> int:
+        return len(self._node.content)
+
+    def pread(self, offset: int, length: int) -> bytes:
+        self._disk.check_power()
+        if self._node.bad_sectors:
+            touched = range(offset // SECTOR, -(-(offset + length) // SECTOR))
+            if not self._node.bad_sectors.isdisjoint(touched):
+                raise DiskError(f"cannot read {self._name} at {offset}: Input/output error")
+        return bytes(self._node.content[offset : offset + length])
+
+    def pread_resident(self, offset: int, length: int) -> bytes | None:
+        data = self.pread(offset, length)
+        return data if len(data) == length else None
+
+    def view(self, offset: int, length: int) -> memoryview:
+        self._disk.check_power()
+        if offset + length > len(self._node.content):
+            raise DiskError(f"{self._name}: a view of {offset}+{length} reaches beyond its end")
+        return memoryview(self._node.content).toreadonly()[offset : offset + length]
+
+    def pwrite(self, offset: int, data: Bytes) -> None:
+        self._check_writable()
+        self._disk.write(self._name, self._node, offset, bytes(data))
+
+    def pwritev(self, offset: int, buffers: Sequence[Bytes]) -> None:
+        self.pwrite(offset, b"".join(buffers))
+
+    def allocate(self, offset: int, length: int) -> None:
+        self._check_writable()
+        self._disk.allocate(self._name, self._node, offset, length)
+
+    def truncate(self, length: int) -> None:
+        self._check_writable()
+        self._disk.resize(self._name, self._node, length)
+
+    def sync(self) -> None:
+        self._disk.sync_node(self._name, self._node)
+
+    def close(self) -> None:
+        """Nothing to give back; must not raise, since it also runs while a power cut unwinds."""
+
+    def _check_writable(self) -> None:
+        if not self._writable:
+            raise DiskError(f"cannot write {self._name}: it was opened for reading")
+
+
+class SimulatedLock:
+    def __init__(self, locks: set[str], name: str) -> None:
+        self._locks = locks
+        self._name = name
+
+    def release(self) -> None:
+        self._locks.discard(self._name)
+
+
+class SimulatedDisk:
+    """See the file's head. `capacity` in bytes; `now_ms` gives the modification times."""
+
+    def __init__(self, capacity: int = 1 << 40, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self.capacity = capacity
+        self.operations = 0  # calls so far that change something: the range for `cut_power_after`
+        self._now_ms = now_ms
+        self._names: dict[str, _Entry] = {}
+        self._durable_names: dict[str, _Entry] = {}
+        self._name_changes: list[_NameChange] = []
+        self._pages_used = 0
+        self._locks: set[str] = set()
+        self._off = False
+        self._cut_at: int | None = None
+        self._sync_failures: list[str] = []
+
+    @property
+    def root(self) -> str:
+        return "simulated disk"
+
+    # Faults
+
+    def cut_power_after(self, operations: int) -> None:
+        """Raise PowerCut in the changing call of that number from now (1 is the next); `crash` says how far it got."""
+        self._cut_at = self.operations + operations
+
+    def fail_sync_once(self, name_part: str = "") -> None:
+        """The next sync of a file or folder whose name contains this fails; its pages are forgotten as ext4 does."""
+        self._sync_failures.append(name_part)
+
+    def fail_reads(self, name: str, offset: int) -> None:
+        """The sector around this offset cannot be read any more."""
+        self._node(name).bad_sectors.add(offset // SECTOR)
+
+    def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
+        """Bit rot: on the medium and in what readers see."""
+        node = self._node(name)
+        node.content[offset] ^= 1 << bit
+        if offset < len(node.durable):
+            node.durable[offset] ^= 1 << bit
+
+    def kill(self) -> SimulatedDisk:
+        """The process dies, the machine goes on: everything written stays, unsynced things stay unsynced."""
+        self._off = True
+        return self._successor(self._names, self._durable_names, list(self._name_changes))
+
+    def crash(self, seed: int) -> SimulatedDisk:
+        """What a power cut now would leave on the medium: one of the outcomes that the sync calls allow.
+
+        This disk stays as it is, so that one run can be asked for many outcomes.
+        """
+        rng = random.Random(seed)
+        chaos = rng.random() < 0.7
+        moments = sorted(self._pending_moments())
+        last_moment = rng.choice([0, *moments]) if moments else 0
+        share = rng.choice([0.0, 0.1, 0.5, 0.9, 1.0]) if chaos else 0.0
+
+        names = dict(self._durable_names)
+        for change in self._name_changes:
+            if change.moment <= last_moment or rng.random() < share:
+                _apply_names(names, change)
+        names = {name: entry for name, entry in names.items() if _reachable(names, name)}
+        survivors: dict[int, _Node] = {}
+        for entry in names.values():
+            if isinstance(entry, _Node) and id(entry) not in survivors:
+                survivors[id(entry)] = _after_power_cut(entry, rng, last_moment, share)
+        left: dict[str, _Entry] = {
+            name: survivors[id(entry)] if isinstance(entry, _Node) else entry for name, entry in names.items()
+        }
+        return self._successor(left, dict(left), [])
+
+    def _pending_moments(self) -> set[int]:
+        nodes = {id(entry): entry for entry in self._names.values() if isinstance(entry, _Node)}
+        moments = {change.moment for node in nodes.values() for change in node.pending}
+        return moments | {change.moment for change in self._name_changes}
+
+    def _successor(
+        self, names: dict[str, _Entry], durable: dict[str, _Entry], changes: list[_NameChange]
+    ) -> SimulatedDisk:
+        disk = SimulatedDisk(self.capacity, self._now_ms)
+        disk._names, disk._durable_names, disk._name_changes = names, durable, changes
+        disk._pages_used = sum(len(entry.room) for entry in names.values() if isinstance(entry, _Node))
+        disk.operations = self.operations
+        return disk
+
+    # Disk
+
+    def open(self, name: str, *, create: bool = False, writable: bool = True) -> SimulatedFile:
+        self.check_power()
+        entry = self._names.get(checked_name(name))
+        if entry is None:
+            if not create:
+                raise FileMissing(f"cannot open {name}: no such file")
+            self._need_folder(folder_of(name))
+            entry = _Node(modified_ms=self._now_ms())
+            self._change_names({name: entry})
+        if not isinstance(entry, _Node):
+            raise DiskError(f"cannot open {name}: it is a folder")
+        return SimulatedFile(self, name, entry, writable)
+
+    def exists(self, name: str) -> bool:
+        return checked_name(name) in self._names
+
+    def is_folder(self, name: str) -> bool:
+        return name == "" or isinstance(self._names.get(checked_name(name)), _Folder)
+
+    def list(self, folder: str = "") -> list[str]:
+        return sorted(name.rpartition("/")[2] for name in self._names if folder_of(name) == folder)
+
+    def size(self, name: str) -> int:
+        return len(self._node(name).content)
+
+    def modified_ms(self, name: str) -> int:
+        return self._node(name).modified_ms
+
+    def make_folder(self, name: str) -> None:
+        parts = checked_name(name).split("/")
+        for count in range(1, len(parts) + 1):
+            folder = "/".join(parts[:count])
+            entry = self._names.get(folder)
+            if entry is None:
+                self._change_names({folder: _FOLDER})
+            elif isinstance(entry, _Node):
+                raise DiskError(f"cannot make folder {name}: {folder} is a file")
+
+    def rename(self, old: str, new: str) -> None:
+        node = self._node(old)
+        self._need_folder(folder_of(checked_name(new)))
+        self._forget_room(new)
+        self._change_names({old: None, new: node})
+
+    def remove(self, name: str) -> None:
+        self._node(name)
+        self._forget_room(name)
+        self._change_names({name: None})
+
+    def remove_folder(self, name: str) -> None:
+        if not self.is_folder(name):
+            raise FileMissing(f"cannot remove folder {name}: no such folder")
+        if self.list(name):
+            raise DiskError(f"cannot remove folder {name}: it is not empty")
+        self._change_names({name: None})
+
+    def sync_folder(self, folder: str = "") -> None:
+        self._step()
+        self._need_folder(folder)
+        self._maybe_fail_sync(folder)
+        kept = []
+        for change in self._name_changes:
+            if folder in change.folders():
+                _apply_names(self._durable_names, change)
+            else:
+                kept.append(change)
+        self._name_changes = kept
+
+    def sync_many(self, names: Iterable[str]) -> None:
+        for name in names:
+            entry = self._names.get(name)
+            if isinstance(entry, _Node):
+                self.sync_node(name, entry)
+
+    def usage(self) -> DiskUsage:
+        return DiskUsage(total=self.capacity, used=self._pages_used * PAGE)
+
+    def lock(self, name: str) -> SimulatedLock:
+        if name in self._locks:
+            raise StoreLocked(f"{name} is held already")
+        self.open(name, create=True)
+        self._locks.add(name)
+        return SimulatedLock(self._locks, name)
+
+    # What files ask of their disk
+
+    def check_power(self) -> None:
+        if self._off:
+            raise PowerCut("this simulated machine is off")
+
+    def write(self, name: str, node: _Node, offset: int, data: bytes) -> None:
+        self.check_power()
+        self._take_room("write", name, node, offset, len(data))
+        if offset + len(data) > len(node.content):
+            node.pending.append(_Resize(self.operations + 1, offset + len(data)))
+            _resize(node, offset + len(data))
+        node.content[offset : offset + len(data)] = data
+        node.pending.append(_Write(self.operations + 1, offset, data))
+        node.modified_ms = self._now_ms()
+        self._step()
+
+    def allocate(self, name: str, node: _Node, offset: int, length: int) -> None:
+        self.check_power()
+        self._take_room("allocate", name, node, offset, length)
+        if offset + length > len(node.content):
+            node.pending.append(_Resize(self.operations + 1, offset + length))
+            _resize(node, offset + length)
+        self._step()
+
+    def resize(self, name: str, node: _Node, length: int) -> None:
+        self.check_power()
+        try:
+            _resize(node, length)
+        except BufferError:
+            raise DiskError(f"{name} cannot be truncated: someone still reads a view of it") from None
+        cut = {page for page in node.room if page * PAGE >= length}
+        node.room -= cut
+        self._pages_used -= len(cut)
+        node.pending.append(_Resize(self.operations + 1, length))
+        node.modified_ms = self._now_ms()
+        self._step()
+
+    def sync_node(self, name: str, node: _Node) -> None:
+        self._step()
+        try:
+            self._maybe_fail_sync(name)
+        except SyncFailed:
+            # As ext4 does: the pages count as clean from now on, though the medium never got them.
+            node.pending = [change for change in node.pending if isinstance(change, _Resize)]
+            raise
+        for change in node.pending:
+            if isinstance(change, _Resize):
+                _set_length(node.durable, change.length)
+            else:
+                node.durable[change.offset : change.offset + len(change.data)] = change.data
+        node.pending.clear()
+
+    # Inside
+
+    def _step(self) -> None:
+        """Count a changing call, and cut the power in it if this is the one."""
+        self.check_power()
+        self.operations += 1
+        if self.operations == self._cut_at:
+            self._off = True
+            raise PowerCut(f"power cut in operation {self.operations}")
+
+    def _change_names(self, entries: dict[str, _Entry | None]) -> None:
+        self.check_power()
+        change = _NameChange(self.operations + 1, entries)
+        self._name_changes.append(change)
+        _apply_names(self._names, change)
+        self._step()
+
+    def _maybe_fail_sync(self, name: str) -> None:
+        for part in self._sync_failures:
+            if part in name:
+                self._sync_failures.remove(part)
+                raise SyncFailed(f"sync of {name or 'the root folder'} failed: Input/output error")
+
+    def _take_room(self, action: str, name: str, node: _Node, offset: int, length: int) -> None:
+        pages = {page for page in range(offset // PAGE, -(-(offset + length) // PAGE)) if page not in node.room}
+        if (self._pages_used + len(pages)) * PAGE > self.capacity:
+            used = self._pages_used * PAGE
+            raise DiskFull(
+                f"cannot {action} {name} at {offset}: No space left on device; "
+                f"{used} of {self.capacity} bytes are used. Free some space"
+            )
+        node.room |= pages
+        self._pages_used += len(pages)
+
+    def _forget_room(self, name: str) -> None:
+        entry = self._names.get(name)
+        if isinstance(entry, _Node):
+            self._pages_used -= len(entry.room)
+
+    def _node(self, name: str) -> _Node:
+        self.check_power()
+        entry = self._names.get(checked_name(name))
+        if not isinstance(entry, _Node):
+            raise FileMissing(f"{name}: no such file")
+        return entry
+
+    def _need_folder(self, folder: str) -> None:
+        if not self.is_folder(folder):
+            raise FileMissing(f"{folder}: no such folder")
+
+
+def _apply_names(names: dict[str, _Entry], change: _NameChange) -> None:
+    for name, entry in change.entries.items():
+        if entry is None:
+            names.pop(name, None)
+        else:
+            names[name] = entry
+
+
+def _reachable(names: dict[str, _Entry], name: str) -> bool:
+    """A file whose folder did not survive is gone with it."""
+    folder = folder_of(name)
+    return not folder or (isinstance(names.get(folder), _Folder) and _reachable(names, folder))
+
+
+def _set_length(data: bytearray, length: int) -> None:
+    if length <= len(data):
+        del data[length:]
+    else:
+        data.extend(bytes(length - len(data)))
+
+
+def _resize(node: _Node, length: int) -> None:
+    try:
+        _set_length(node.content, length)
+    except BufferError:
+        if length < len(node.content):
+            raise
+        node.content = node.content + bytes(length - len(node.content))  # the view keeps the old, shorter bytes
+
+
+def _after_power_cut(node: _Node, rng: random.Random, last_moment: int, share: float) -> _Node:
+    """The file on the medium: changes up to a moment whole, later ones by the sector as chance has it.
+
+    A sector that reaches the medium does so as the page cache had it at some time: never a later write without an
+    earlier one to the same sector. Lengths reach it in order.
+    """
+    unit = rng.choice([SECTOR, PAGE])
+    cached = bytearray(node.durable)
+    medium = bytearray(node.durable)
+    lengths_kept = True
+    for change in node.pending:
+        kept = change.moment <= last_moment
+        if isinstance(change, _Resize):
+            _set_length(cached, change.length)
+            lengths_kept = lengths_kept and (kept or rng.random() < share)
+            if lengths_kept:
+                _set_length(medium, change.length)
+            continue
+        end = change.offset + len(change.data)
+        cached[change.offset : end] = change.data
+        for start in range(change.offset // unit * unit, end, unit):
+            if kept or rng.random() < share:
+                stop = min(start + unit, len(medium), len(cached))
+                if start < stop:
+                    medium[start:stop] = cached[start:stop]
+    room = {page for page in node.room if page * PAGE < len(medium)}
+    return _Node(bytearray(medium), medium, [], room, node.modified_ms, set(node.bad_sectors))

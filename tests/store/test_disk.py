@@ -1,0 +1,238 @@
+"""What both disks promise to the store, and what the real one does when the system says no."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyromq.store.disk import (
+    Disk,
+    DiskError,
+    DiskFull,
+    FileMissing,
+    StoreLocked,
+    SyncFailed,
+    make_folder_durably,
+    read_whole,
+    replace_durably,
+)
+from pyromq.store.real_disk import RealDisk
+from pyromq.testing.simulated_disk import SimulatedDisk
+
+
+@pytest.fixture(params=["real", "simulated"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    return RealDisk(tmp_path) if request.param == "real" else SimulatedDisk()
+
+
+def test_what_was_written_is_read(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.pwrite(3, b"defg")
+    file.pwritev(0, [b"a", memoryview(b"bc")])
+    assert file.pread(0, 100) == b"abcdefg"
+    assert file.pread(5, 2) == b"fg"
+    assert file.pread(7, 2) == b""
+    assert file.size() == disk.size("a") == 7
+    file.sync()
+    file.close()
+
+
+def test_more_buffers_than_the_system_takes_at_once(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    buffers = [bytes([number % 251]) * 3 for number in range(2500)]
+    file.pwritev(10, buffers)
+    assert file.pread(10, 10_000) == b"".join(buffers)
+    file.close()
+
+
+def test_resident_bytes_come_at_once_and_short_ranges_do_not(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.pwrite(0, b"x" * 8192)
+    assert file.pread_resident(4000, 200) in (b"x" * 200, None)  # None where the file system cannot tell
+    assert file.pread_resident(8000, 4000) is None
+    file.close()
+
+
+def test_a_view_sees_later_writes_and_outlives_the_file(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.allocate(0, 8192)
+    view = file.view(4096, 4)
+    file.pwrite(4096, b"late")
+    file.close()
+    assert bytes(view) == b"late"
+    assert view.readonly
+
+
+def test_no_truncation_under_a_view(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.allocate(0, 8192)
+    view = file.view(0, 10)
+    with pytest.raises(DiskError, match="view"):
+        file.truncate(100)
+    view.release()
+    del view
+    file.truncate(100)
+    assert file.size() == 100
+    file.close()
+
+
+def test_a_view_beyond_the_end_is_refused(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.pwrite(0, b"abc")
+    with pytest.raises(DiskError, match="beyond its end"):
+        file.view(0, 4)
+    file.close()
+
+
+def test_allocate_keeps_content_and_grows(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.pwrite(0, b"abc")
+    file.allocate(0, 5000)
+    assert file.pread(0, 5) == b"abc\0\0"
+    assert file.size() == 5000
+    file.truncate(2)
+    file.truncate(4)
+    assert file.pread(0, 10) == b"ab\0\0"
+    file.close()
+
+
+def test_names(disk: Disk) -> None:
+    assert disk.list("folder") == []
+    disk.make_folder("folder/inner")
+    disk.open("folder/b", create=True).close()
+    disk.open("folder/a", create=True).close()
+    assert disk.list("folder") == ["a", "b", "inner"]
+    assert disk.list() == ["folder"]
+    assert disk.is_folder("folder/inner")
+    assert not disk.is_folder("folder/a")
+    disk.rename("folder/a", "folder/b")
+    disk.sync_folder("folder")
+    assert disk.list("folder") == ["b", "inner"]
+    disk.remove("folder/b")
+    disk.remove_folder("folder/inner")
+    assert not disk.exists("folder/inner")
+    assert disk.list("folder") == []
+
+
+def test_missing_things_are_named(disk: Disk) -> None:
+    with pytest.raises(FileMissing, match="nowhere"):
+        disk.open("nowhere")
+    with pytest.raises(FileMissing, match="nowhere"):
+        disk.remove("nowhere")
+    with pytest.raises(FileMissing):
+        disk.open("no/folder", create=True)
+    with pytest.raises(FileMissing):
+        disk.size("nowhere")
+
+
+@pytest.mark.parametrize("name", ["../a", "/etc/passwd", "a//b", "a/../b", "./a", "a\0b", ""])
+def test_names_cannot_leave_the_root(disk: Disk, name: str) -> None:
+    with pytest.raises(DiskError):
+        disk.open(name, create=True)
+
+
+def test_a_removed_file_stays_readable_where_it_is_open(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.pwrite(0, b"abc")
+    disk.remove("a")
+    assert file.pread(0, 3) == b"abc"
+    file.close()
+
+
+def test_sync_many_takes_open_closed_and_vanished_files(disk: Disk) -> None:
+    names = [f"f{number}" for number in range(40)]
+    for name in names:
+        file = disk.open(name, create=True)
+        file.pwrite(0, b"x")
+        file.close()
+    disk.sync_many(names[:3])
+    disk.sync_many([*names, "vanished"])
+    disk.sync_many(["vanished"])
+
+
+def test_replace_durably(disk: Disk) -> None:
+    make_folder_durably(disk, "config/deep")
+    replace_durably(disk, "config/deep/t.json", b"one")
+    replace_durably(disk, "config/deep/t.json", b"2")
+    assert read_whole(disk, "config/deep/t.json") == b"2"
+    assert disk.list("config/deep") == ["t.json"]
+
+
+def test_a_lock_is_taken_once(disk: Disk) -> None:
+    lock = disk.lock("lock")
+    with pytest.raises(StoreLocked):
+        disk.lock("lock")
+    lock.release()
+    disk.lock("lock").release()
+
+
+def test_usage_is_plausible(disk: Disk) -> None:
+    usage = disk.usage()
+    assert 0 <= usage.used <= usage.total
+    assert 0 <= usage.ratio <= 1
+
+
+def test_the_lock_keeps_another_process_out(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    lock = disk.lock("lock")
+    program = (
+        "import sys; from pyromq.store.real_disk import RealDisk; from pyromq.store.disk import StoreLocked\n"
+        "try: RealDisk(sys.argv[1]).lock('lock')\n"
+        "except StoreLocked as fault: print('refused:', fault)\n"
+        "else: print('taken')\n"
+    )
+
+    def other_process() -> str:
+        return subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True).stdout
+
+    assert "refused" in other_process()
+    assert "another process" in other_process()
+    assert (tmp_path / "lock").read_bytes() == b"lock"
+    lock.release()
+    assert other_process() == "taken\n"
+
+
+def test_a_missing_root_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileMissing, match="nothing-here"):
+        RealDisk(tmp_path / "nothing-here")
+    assert RealDisk(tmp_path / "made", create=True).list() == []
+
+
+def test_a_full_real_disk_names_path_use_and_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", no_space)
+    file = RealDisk(tmp_path).open("log", create=True)
+    with pytest.raises(DiskFull, match=r"log at 0: No space left on device; \d+ of \d+ bytes"):
+        file.allocate(0, 4096)
+    file.close()
+
+
+def test_a_failed_real_sync_is_its_own_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    file = RealDisk(tmp_path).open("log", create=True)
+    monkeypatch.setattr(os, "fdatasync", fails)
+    with pytest.raises(SyncFailed, match="log failed: Input/output error"):
+        file.sync()
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(SyncFailed):
+        RealDisk(tmp_path).sync_folder()
+    file.close()
+
+
+def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, offset: whole(descriptor, data[:3], offset))
+    monkeypatch.setattr(os, "pwritev", lambda descriptor, parts, offset: whole(descriptor, b"".join(parts)[:2], offset))
+    file = RealDisk(tmp_path).open("log", create=True)
+    file.pwrite(0, b"0123456789")
+    file.pwritev(10, [b"abc", b"defgh"])
+    assert file.pread(0, 100) == b"0123456789abcdefgh"
+    file.close()
