@@ -1,0 +1,65 @@
+"""Batch bodies: what request 320 carries, and the body of an inner batch.
+
+Per message | total 4 | magic 4 (0) | crc 4 (0) | flag 4 | body length 4 | body | properties length 2 | properties |
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..errors import ProtocolError
+from .properties import MAX_PROPERTIES_BYTES
+
+_HEAD = struct.Struct(">iiiii")
+_PROPERTIES_LENGTH = struct.Struct(">h")
+_FIXED = _HEAD.size + _PROPERTIES_LENGTH.size
+
+
+class BatchEntry(NamedTuple):
+    """One message of a batch; topic, queue and hosts are those of the batch."""
+
+    body: bytes
+    flag: int = 0
+    properties: bytes = b""
+
+
+def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
+    parts: list[bytes] = []
+    for body, flag, properties in entries:
+        if len(properties) > MAX_PROPERTIES_BYTES:
+            raise ValueError(f"properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+        total = _FIXED + len(body) + len(properties)
+        parts += (_HEAD.pack(total, 0, 0, flag, len(body)), body, _PROPERTIES_LENGTH.pack(len(properties)), properties)
+    return b"".join(parts)
+
+
+def decode_batch(batch: bytes | memoryview) -> list[BatchEntry]:
+    """ProtocolError says which message of the batch is malformed and how."""
+    raw = bytes(batch)
+    entries: list[BatchEntry] = []
+    at = 0
+    while at < len(raw):
+        entry, at = _decode_entry(raw, at, len(entries))
+        entries.append(entry)
+    return entries
+
+
+def _decode_entry(raw: bytes, at: int, number: int) -> tuple[BatchEntry, int]:
+    if len(raw) - at < _FIXED:
+        raise ProtocolError(f"message {number} of the batch has {len(raw) - at} bytes, at least {_FIXED} are needed")
+    total, _, _, flag, body_length = _HEAD.unpack_from(raw, at)
+    end = at + total
+    body_at = at + _HEAD.size
+    properties_at = body_at + body_length + _PROPERTIES_LENGTH.size
+    if body_length < 0 or not properties_at <= end <= len(raw):
+        raise ProtocolError(
+            f"message {number} of the batch says {total} bytes with a body of {body_length}, {len(raw) - at} are left"
+        )
+    (properties_length,) = _PROPERTIES_LENGTH.unpack_from(raw, properties_at - _PROPERTIES_LENGTH.size)
+    if properties_length < 0 or properties_at + properties_length != end:
+        raise ProtocolError(
+            f"message {number} of the batch says {properties_length} bytes of properties, has {end - properties_at}"
+        )
+    return BatchEntry(raw[body_at : body_at + body_length], flag, raw[properties_at:end]), end

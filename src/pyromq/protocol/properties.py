@@ -1,0 +1,53 @@
+"""Property strings: `key 0x01 value 0x02` repeated, UTF-8, at most 32767 bytes.
+
+Reading follows Java: pairs without a key or a value are dropped, the last pair of a key wins, a missing last 0x02 is
+fine. Writing refuses what would smuggle in another pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NAME_END = "\x01"
+PAIR_END = "\x02"
+MAX_PROPERTIES_BYTES = 32767
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """ValueError names the property that cannot be written."""
+    text = "".join(f"{name}{NAME_END}{value}{PAIR_END}" for name, value in properties.items())
+    if text.count(NAME_END) != len(properties) or text.count(PAIR_END) != len(properties):
+        raise ValueError(f"property {_smuggler(properties)!r} holds 0x01 or 0x02, which separate properties")
+    raw = text.encode("utf-8")
+    if len(raw) > MAX_PROPERTIES_BYTES:
+        raise ValueError(f"properties take {len(raw)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+    return raw
+
+
+def _smuggler(properties: Mapping[str, str]) -> str:
+    return next(n for n, v in properties.items() if any(mark in n + v for mark in (NAME_END, PAIR_END)))
+
+
+def decode_properties(raw: bytes | memoryview | str) -> dict[str, str]:
+    text = raw if isinstance(raw, str) else str(raw, "utf-8", "replace")
+    properties: dict[str, str] = {}
+    for pair in text.split(PAIR_END):
+        name, _, value = pair.partition(NAME_END)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def find_property(raw: bytes, name: bytes) -> bytes | None:
+    """One value out of the bytes, without decoding the others: the append and dispatch loops live on it."""
+    head = name + b"\x01"
+    end = len(raw)
+    while (at := raw.rfind(head, 0, end)) >= 0:
+        if at == 0 or raw[at - 1] == 2:
+            start = at + len(head)
+            stop = raw.find(b"\x02", start)
+            value = raw[start:] if stop < 0 else raw[start:stop]
+            if value:
+                return value
+        end = at + len(head) - 1
+    return None
