@@ -68,5 +68,9 @@ class JavaKeys:
         return self._values[key].split("|")[0]
 
     def shown(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Every key without a field, with the value that was given or Java's default: for the `get config` requests."""
-        return {key: given.get(key, value.split("|")[0]) for key, value in self._values.items()}
+        """Keys without a field, with the value that was given or Java's default: for the `get config` requests."""
+        return {
+            key: given.get(key, self.harmless(key))
+            for key, group in self._groups.items()
+            if not isinstance(group, Carried)
+        }

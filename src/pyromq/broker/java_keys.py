@@ -1,0 +1,376 @@
+"""Every key of Java's broker.conf, by room: carried by a setting to come, ignored, or refused unless harmless.
+
+`pyromq config check --daemon broker` reads it, and so will the broker, whose settings take the carried keys over one by
+one. Ignored and refused keys stand with Java 5.5.0's default, which is what the `get config` request shows for them.
+"""
+
+from __future__ import annotations
+
+from ..config import Carried, JavaKeys, NoEffect, Refused
+
+BROKER_KEYS = JavaKeys(
+    # Settings of rooms to come: a key leaves this table when a field of the broker's configuration takes it.
+    Carried(
+        "identity and addresses",
+        """
+        brokerClusterName brokerName namesrvAddr bindAddress listenPort brokerIP1 brokerIP2 haListenPort
+        regionId traceOn brokerTopicEnable clusterTopicEnable enableCreateSysGroup brokerPermission
+        rocketmqHome configBlackList
+        """,
+    ),
+    Carried(
+        "registration",
+        """
+        registerNameServerPeriod registerBrokerTimeoutMills compressedRegister forceRegister
+        enableSingleTopicRegister enableSplitRegistration splitRegistrationSize disappearTimeAfterStart
+        updateNameServerAddrPeriod compatibleWithOldNameSrv
+        """,
+    ),
+    Carried(
+        "connections",
+        """
+        serverChannelMaxIdleTimeSeconds clientChannelMaxIdleTimeSeconds channelExpiredTimeout
+        enableShutdownGracefully shutdownWaitTimeSeconds enableReconnectForGoAway serverSocketBacklog
+        serverSocketSndBufSize serverSocketRcvBufSize writeBufferHighWaterMark writeBufferLowWaterMark
+        connectTimeoutMillis useTLS
+        """,
+    ),
+    Carried(
+        "overload answers",
+        """
+        brokerFastFailureEnable sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity
+        litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity queryThreadPoolQueueCapacity
+        replyThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
+        consumerManagerThreadPoolQueueCapacity endTransactionPoolQueueCapacity
+        adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity putThreadPoolQueueCapacity
+        waitTimeMillsInSendQueue waitTimeMillsInPullQueue waitTimeMillsInLitePullQueue waitTimeMillsInAckQueue
+        waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue waitTimeMillsInAdminBrokerQueue
+        startAcceptSendRequestTimeStamp osPageCacheBusyTimeOutMills
+        """,
+    ),
+    Carried(
+        "sending",
+        """
+        maxMessageSize autoCreateTopicEnable defaultTopicQueueNums rejectTransactionMessage
+        storeReplyMessageEnable enableMixedMessageType maxTopicLength autoMessageVersionOnTopicLen
+        putMessageTimeout maxMsgsNumBatch recallMessageEnable allowRecallWhenBrokerNotWriteable
+        validateSystemTopicWhenUpdateTopic
+        """,
+    ),
+    Carried(
+        "pulling and offsets",
+        """
+        longPollingEnable shortPollingTimeMills maxTransferBytesOnMessageInMemory
+        maxTransferCountOnMessageInMemory maxTransferBytesOnMessageInDisk maxTransferCountOnMessageInDisk
+        accessMessageInMemoryMaxRatio accessMessageInMemoryHotRatio pullBatchMaxMessageCount
+        maxFilterMessageSize maxConsumeQueueScan travelCqFileNumWhenGetMessage litePullMessageEnable
+        rejectPullConsumerEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
+        useStaticSubscription useServerSideResetOffset enableBroadcastOffsetStore broadcastOffsetExpireSecond
+        broadcastOffsetExpireMaxSecond consumerOffsetUpdateVersionStep flushConsumerOffsetInterval
+        flushConsumerOffsetHistoryInterval enableCleanExpiredOffset coldDataFlowControlEnable
+        coldDataScanEnable coldCtrStrategyEnable usePIDColdCtrStrategy cgColdReadThreshold
+        globalColdReadThreshold
+        """,
+    ),
+    Carried(
+        "clients and groups",
+        """
+        autoCreateSubscriptionGroup subscriptionExpiredTimeout notifyConsumerIdsChangedEnable
+        realTimeNotifyConsumerChange lockInStrictMode enableRegisterProducer clearRetryTopicWhenDeleteTopic
+        serverLoadBalancerEnable defaultMessageRequestMode defaultPopShareQueueNum
+        loadBalancePollNameServerInterval
+        """,
+    ),
+    Carried(
+        "filters",
+        """
+        enablePropertyFilter enableConsumeQueueExt enableCalcFilterBitMap expectConsumerNumUseFilter
+        maxErrorRateOfBloomFilter bitMapLengthConsumeQueueExt filterDataCleanTimeSpan filterSupportRetry
+        """,
+    ),
+    Carried(
+        "trace",
+        "traceTopicEnable msgTraceTopicName",
+    ),
+    Carried(
+        "the store's files",
+        """
+        storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
+        mapperFileSizeBatchConsumeQueue mappedFileSizeConsumeQueueExt mappedFileSizeTimerLog
+        enabledAppendPropCRC forceVerifyPropCRC messageIndexEnable messageIndexSafe maxHashSlotNum maxIndexNum
+        defaultQueryMaxNum indexFileWriteEnable indexFileReadEnable
+        """,
+    ),
+    Carried(
+        "flushing",
+        """
+        flushDiskType syncFlushTimeout flushCommitLogTimed flushIntervalCommitLog flushCommitLogLeastPages
+        flushCommitLogThoroughInterval flushIntervalConsumeQueue flushConsumeQueueLeastPages
+        flushConsumeQueueThoroughInterval
+        """,
+    ),
+    Carried(
+        "retention",
+        """
+        deleteWhen fileReservedTime diskMaxUsedSpaceRatio diskSpaceWarningLevelRatio
+        diskSpaceCleanForciblyRatio logicalDiskSpaceCleanForciblyThreshold cleanFileForciblyEnable
+        cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval deleteFileBatchMax
+        maxBatchDeleteFilesNum destroyMapedFileIntervalForcibly redeleteHangedFileInterval
+        """,
+    ),
+    Carried(
+        "recovery",
+        "checkCRCOnRecover checkCommitLogOffsetOnRecover maxRecoveryCommitlogFiles commitLogRecoverMaxNum",
+    ),
+    Carried(
+        "delays and timers",
+        """
+        messageDelayLevel timerWheelEnable timerMaxDelaySec timerPrecisionMs timerRollWindowSlot
+        timerInterceptDelayLevel timerCongestNumEachSlot timerStopEnqueue timerStopDequeue
+        timerSkipUnknownError timerEnableRetryUntilSuccess timerEnableCheckMetrics timerCheckMetricsWhen
+        timerFlushIntervalMs timerWheelSnapshotFlush timerWheelSnapshotIntervalMs appendTopicForTimerDeleteKey
+        timerRecallToTimeWheelEnable flushDelayOffsetInterval delayOffsetUpdateVersionStep
+        """,
+    ),
+    Carried(
+        "transactions",
+        """
+        transactionTimeOut transactionCheckMax transactionCheckInterval transactionOpMsgMaxSize
+        transactionOpBatchInterval transactionMetricFlushInterval transWriteOriginTransHalfEnable
+        """,
+    ),
+    Carried(
+        "pop",
+        """
+        popPollingSize popPollingMapSize popPollingMapExpireTimeSeconds maxPopPollingSize
+        popLongPollingForceNotifyInterval popFromRetryProbability popFromRetryProbabilityForPriority
+        priorityOrderAsc enableRetryTopicV2 retrieveMessageFromPopRetryTopicV1
+        popResponseReturnActualRetryTopic useSeparateRetryQueue initPopOffsetByCheckMsgInMem
+        enablePopBufferMerge popCkStayBufferTime popCkStayBufferTimeOut popCkMaxBufferSize
+        popCkOffsetMaxQueueSize appendCkAsync appendAckAsync enablePopBatchAck reviveQueueNum reviveInterval
+        reviveMaxSlow reviveScanTime reviveAckWaitMs enableSkipLongAwaitingAck skipWhenCKRePutReachMaxTimes
+        popReviveSkipIfGroupAbsent popReviveConcurrency popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
+        enablePopMessageThreshold popInflightMessageThreshold enableNotifyAfterPopOrderLockRelease
+        enableNotifyBeforePopCalculateLag useMessageFilterForNotification maxMessageFilterNumForNotification
+        popConsumerFSServiceInit
+        """,
+    ),
+    Carried(
+        "metrics",
+        """
+        metricsExporterType metricsPromExporterPort metricsPromExporterHost metricsGrpcExporterTarget
+        metricsGrpcExporterHeader metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills
+        metricLoggingExporterIntervalInMills metricsLabel metricsInDelta metricsOtelCardinalityLimit
+        metricsExportBatchMaxDataPoints enableRemotingMetrics enableMessageStoreMetrics enablePopMetrics
+        enableConnectionMetrics enableTransactionMetrics enableStatsMetrics enableRequestMetrics
+        enableLagAndDlqMetrics estimateAccumulation timerMetricSmallThreshold
+        """,
+    ),
+    Carried(
+        "compaction",
+        """
+        enableCompaction compactionScheduleInternal maxOffsetMapSize compactionMappedFileSize
+        compactionCqMappedFileSize
+        """,
+    ),
+    # Promises that cannot be kept yet: only the harmless value may stand.
+    Refused(
+        "there are no users and permissions yet, so everybody would be let in",
+        "keep the broker on loopback or a trusted network without it",
+        "aclEnable=false authenticationEnabled=false authorizationEnabled=false migrateAuthFromV1Enabled=false",
+    ),
+    Refused(
+        "there is no replication yet, so this broker would be a lone master",
+        "run it as ASYNC_MASTER with brokerId=0",
+        """
+        brokerRole=ASYNC_MASTER brokerId=0 haMasterAddress= totalReplicas=1 inSyncReplicas=1
+        minInSyncReplicas=1 allAckInSyncStateSet=false enableAutoInSyncReplicas=false
+        enableSlaveActingMaster=false enableRemoteEscape=false duplicationEnable=false asyncLearner=false
+        """,
+    ),
+    Refused(
+        "there is no controller and no DLedger log yet, so no master would be elected",
+        "run a single master",
+        "enableControllerMode=false enableDLegerCommitLog=false",
+    ),
+    Refused(
+        "only RocketMQ's file store and JSON tables are read and written, so data kept by RocksDB would be missing",
+        "let Java export it first",
+        """
+        storeType=default rocksdbCQDoubleWriteEnable=false combineCQPreferCQType=default
+        combineAssignOffsetCQType=default combineCQUseRocksdbForLmq=false indexRocksDBEnable=false
+        timerRocksDBEnable=false transRocksDBEnable=false popConsumerKVServiceEnable=false
+        popConsumerKVServiceInit=false configManagerVersion=v1 useSingleRocksDBForAllConfigs=false
+        """,
+    ),
+    Refused(
+        "messages under those paths would not be found",
+        "put all commit log files under storePathCommitLog",
+        "readOnlyCommitLogStorePaths=",
+    ),
+    Refused(
+        "Java classes cannot be loaded here",
+        "do without the plug-in",
+        "messageStorePlugIn=",
+    ),
+    Refused(
+        "a broker is a process of its own here",
+        "start one process per broker",
+        "isBrokerContainer=false isInBrokerContainer=false",
+    ),
+    Refused(
+        "name servers are named directly",
+        "list them in namesrvAddr",
+        """
+        fetchNamesrvAddrByAddressServer=false fetchNameSrvAddrByDnsLookup=false
+        fetchControllerAddrByDnsLookup=false
+        """,
+    ),
+    Refused(
+        "connections go out directly, past the proxy",
+        "route them by the operating system",
+        "socksProxyConfig={}|",
+    ),
+    Refused(
+        "topics with one queue per client (LMQ, lite topics) are not there yet",
+        "use ordinary topics",
+        "enableLmq=false enableMultiDispatch=false",
+    ),
+    Refused(
+        "readers would be given what the flush rule holds back",
+        "read what is flushed",
+        "readUnCommitted=false",
+    ),
+    # Ignored without breaking a promise.
+    NoEffect(
+        "one event loop takes the place of thread pools",
+        """
+        sendMessageThreadPoolNums=2 pullMessageThreadPoolNums=20 litePullMessageThreadPoolNums=20
+        ackMessageThreadPoolNums=16 processReplyMessageThreadPoolNums=20 queryMessageThreadPoolNums=10
+        adminBrokerThreadPoolNums=16 clientManageThreadPoolNums=32 consumerManageThreadPoolNums=32
+        loadBalanceProcessorThreadPoolNums=32 heartbeatThreadPoolNums=2 recoverThreadPoolNums=32
+        endTransactionThreadPoolNums=12 putMessageFutureThreadPoolNums=2 batchDispatchRequestThreadPoolNums=16
+        transactionCheckRocksdbCoreThreads=2 transactionCheckRocksdbMaxThreads=5
+        transactionCheckRocksdbQueueCapacity=2000 timerGetMessageThreadNum=3 timerPutMessageThreadNum=3
+        timerReputServiceCorePoolSize=6 timerReputServiceMaxPoolSize=6 timerReputServiceQueueCapacity=10000
+        compactionThreadNum=6 dispatchCqThreads=10 dispatchCqCacheNum=4096 serverWorkerThreads=8
+        serverCallbackExecutorThreads=0 serverSelectorThreads=3 clientWorkerThreads=4
+        clientCallbackExecutorThreads=2 asyncSendEnable=true serverOnewaySemaphoreValue=256
+        serverAsyncSemaphoreValue=64 clientOnewaySemaphoreValue=65535 clientAsyncSemaphoreValue=65535
+        maxAsyncPutMessageRequests=5000 recoverConcurrently=false disableCallbackExecutor=false
+        disableNettyWorkerGroup=false
+        """,
+    ),
+    NoEffect(
+        "Netty is not used: back-pressure and housekeeping are transport's own",
+        """
+        serverNettyWorkerGroupEnable=true serverPooledByteBufAllocatorEnable=true useEpollNativeSelector=false
+        clientPooledByteBufAllocatorEnable=false enableNetWorkFlowControl=false
+        enableFastChannelEventProcess=false printChannelGroups=false printChannelGroupsMinNum=5
+        channelNotActiveInterval=60000 isScanAvailableNameSrv=true clientSocketSndBufSize=0
+        clientSocketRcvBufSize=0 clientCloseSocketIfTimeout=true maxReconnectIntervalTimeSeconds=60
+        """,
+    ),
+    NoEffect(
+        "one writer appends without locks and dispatches in the same call",
+        """
+        useReentrantLockWhenPutMessage=true useABSLock=false spinLockCollisionRetreatOptimalDegree=1000
+        topicQueueLockNum=32 putMsgIndexHightWater=600000 debugLockEnable=false highSpeedMode=false
+        enableBatchPush=false enableAsyncReput=true enableRunningFlagsInFlush=false
+        dispatchFromSenderThread=false enableBuildConsumeQueueConcurrently=false
+        putConsumeQueueDataByFileChannel=true wakeCommitWhenPutMessage=true wakeFlushWhenPutMessage=false
+        replicasPerDiskPartition=1 enableAcceleratedRecovery=false recheckReputOffsetFromCq=false
+        searchBcqByCacheEnable=true correctLogicMinOffsetSleepInterval=1
+        correctLogicMinOffsetForceInterval=300000 enableScheduleAsyncDeliver=false
+        scheduleAsyncDeliverMaxPendingLimit=2000 scheduleAsyncDeliverMaxResendNum2Blocked=3
+        timerEnableDisruptor=false maxChecksumRange=1073741824
+        enableLogConsumeQueueRepeatedlyBuildWhenRecover=false
+        """,
+    ),
+    NoEffect(
+        "the page cache is left to the operating system, and nothing is staged outside it",
+        """
+        transientStorePoolEnable=false transientStorePoolSize=5 fastFailIfNoBufferInStorePool=false
+        commitIntervalCommitLog=200 commitCommitLogLeastPages=4 commitCommitLogThoroughInterval=200
+        warmMapedFileEnable=false timerWarmEnable=false flushLeastPagesWhenWarmMapedFile=4096
+        mappedFileSwapEnable=true commitLogForceSwapMapInterval=43200000 commitLogSwapMapInterval=3600000
+        commitLogSwapMapReserveFileNum=100 logicQueueForceSwapMapInterval=43200000
+        logicQueueSwapMapInterval=3600000 cleanSwapedMapInterval=300000 logicQueueSwapMapReserveFileNum=20
+        writeWithoutMmap=false transferMsgByHeap=true sharedByteBufferNum=16 dataReadAheadEnable=true
+        sampleCountThreshold=5000 sampleSteps=32 timerColdDataCheckIntervalMs=60000
+        """,
+    ),
+    NoEffect(
+        "it belongs to RocksDB, which is off",
+        """
+        timerRocksDBPrecisionMs=1000 timerRocksDBRollMaxTps=8000.0 timerRocksDBTimeExpiredMaxTps=200000.0
+        timerRocksDBRollIntervalHours=1 timerRocksDBRollRangeHours=2 timerRocksDBStopScan=false
+        timerRecallToTimelineEnable=true iteratorWhenUseRocksdbConsumeQueue=true
+        cleanRocksDBDirtyCQIntervalMin=60 memTableFlushIntervalMs=3600000 enableRocksDBLog=false
+        combineCQLoadingCQTypes=default;defaultRocksDB combineCQEnableCheckSelf=false
+        combineCQMaxExtraSearchCommitLogFiles=3 bottomMostCompressionTypeForConsumeQueueStore=zstd
+        rocksdbCompressionType=lz4 rocksdbFlushWalFrequency=1024 rocksdbWalFileRollingThreshold=1073741824
+        useSeparateStorePathForRocksdbCQ=false maxRocksDBIndexQueryDays=7 realTimePersistRocksDBConfig=true
+        persistConsumerOffsetIncrementally=false statRocksDBCQIntervalSec=10 popConsumerKVServiceLog=false
+        """,
+    ),
+    NoEffect(
+        "it belongs to replication, which is off",
+        """
+        haTransferBatchSize=32768 haMaxGapNotInSync=268435456 haMaxTimeSlaveNotCatchup=15000
+        haFlowControlEnable=false maxHaTransferByteInSecond=104857600 haSendHeartbeatInterval=5000
+        haHousekeepingInterval=20000 slaveTimeout=3000 slaveReadEnable=false offsetCheckInSlave=false
+        skipPreOnline=false syncBrokerMemberGroupPeriod=1000 syncBrokerMetadataPeriod=5000
+        maxSlaveResendLength=268435456 syncFromLastFile=false syncMasterFlushOffsetWhenStartup=false
+        enableSplitMetadata=true splitMetadataSize=2000 brokerHeartbeatInterval=1000
+        sendHeartbeatTimeoutMillis=1000 brokerNotActiveTimeoutMillis=10000 cleanOfflineBrokerInterval=30000
+        forwardTimeout=3000
+        """,
+    ),
+    NoEffect(
+        "it belongs to the controller or DLedger, which are off",
+        """
+        controllerAddr= controllerHeartBeatTimeoutMills=10000 syncControllerMetadataPeriod=10000
+        checkSyncStateSetPeriod=5000 brokerElectionPriority=2147483647 fetchNamesrvAddrInterval=10000
+        storePathDLedgerCommitLog= storePathEpochFile= storePathBrokerIdentity= preferredLeaderId= dLegerGroup=
+        dLegerPeers= dLegerSelfId=
+        """,
+    ),
+    NoEffect(
+        "it belongs to users and permissions, which are off",
+        """
+        authConfigPath=
+        authenticationProvider=org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider
+        authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider
+        authenticationStrategy= authenticationWhitelist= initAuthenticationUser=
+        innerClientAuthenticationCredentials=
+        authorizationProvider=org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider
+        authorizationMetadataProvider=org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider
+        authorizationStrategy= authorizationWhitelist= userCacheMaxNum=1000 userCacheExpiredSecond=600
+        userCacheRefreshSecond=60 aclCacheMaxNum=1000 aclCacheExpiredSecond=600 aclCacheRefreshSecond=60
+        statefulAuthenticationCacheMaxNum=10000 statefulAuthenticationCacheExpiredSecond=60
+        statefulAuthorizationCacheMaxNum=10000 statefulAuthorizationCacheExpiredSecond=60
+        """,
+    ),
+    NoEffect(
+        "it belongs to LMQ and lite topics, which are off",
+        """
+        enableLmqQuota=false maxLmqConsumeQueueNum=20000 enableLiteEventMode=true liteEventCheckInterval=10000
+        liteEventFullDispatchDelayTime=10000 liteEventFullDispatchDelayTimeForWildcardGroup=10000
+        maxClientEventCount=100 liteTtlCheckInterval=120000 minLiteTTl=900000
+        liteSubscriptionCheckInterval=120000 liteSubscriptionCheckTimeoutMills=180000
+        maxLiteSubscriptionCount=100000 enableLmqStats=false enableLitePopLog=false
+        liteLagLatencyCollectEnable=false liteLagLatencyMetricsEnable=false liteLagCountMetricsEnable=false
+        liteLagLatencyTopK=50
+        """,
+    ),
+    NoEffect(
+        "it shapes Java's own log and statistics files",
+        """
+        commercialBaseCount=1 commercialSizePerMsg=4096 accountStatsEnable=true
+        accountStatsPrintZeroValues=true maxStatsIdleTimeInMinutes=-1 autoDeleteUnusedStats=true
+        enableDetailStat=true enablePopLog=false isolateLogEnable=false diskFallRecorded=true
+        enableScheduleMessageStats=true timerProgressLogIntervalMs=10000
+        """,
+    ),
+)
