@@ -41,35 +41,36 @@ class FrameDecoder:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
         if not self._buffer:
-            commands, used = self._decode(memoryview(data))
+            commands, used, self._needed = decode_frames(memoryview(data), self._limits)
             if used < len(data):
                 self._buffer += memoryview(data)[used:]
             return commands
         self._buffer += data
         if len(self._buffer) < self._needed:
             return []  # a large frame in small pieces is not scanned again with each piece
-        commands, used = self._decode(memoryview(bytes(self._buffer)))
+        commands, used, self._needed = decode_frames(memoryview(bytes(self._buffer)), self._limits)
         del self._buffer[:used]
         return commands
 
-    def _decode(self, view: memoryview) -> tuple[list[Command], int]:
-        commands: list[Command] = []
-        at, end = 0, len(view)
-        self._needed = _WORDS.size
-        while end - at >= _WORDS.size:
-            total, word = _WORDS.unpack_from(view, at)
-            header_length = word & 0xFFFFFF
-            check_lengths(total, header_length, self._limits)
-            if end - at < 4 + total:
-                self._needed = 4 + total
-                break
-            header_at = at + _WORDS.size
-            body_at = header_at + header_length
-            command = decode_header(word >> 24, view[header_at:body_at], self._limits.header_fields)
-            at += 4 + total
-            command.body = bytes(view[body_at:at])
-            commands.append(command)
-        return commands, at
+
+def decode_frames(view: memoryview, limits: FrameLimits = DEFAULT_LIMITS) -> tuple[list[Command], int, int]:
+    """All whole frames of the view, the bytes they took, and how many bytes the frame behind them needs in all."""
+    commands: list[Command] = []
+    at, end, needed = 0, len(view), _WORDS.size
+    while end - at >= _WORDS.size:
+        total, word = _WORDS.unpack_from(view, at)
+        header_length = word & 0xFFFFFF
+        check_lengths(total, header_length, limits)
+        if end - at < 4 + total:
+            needed = 4 + total
+            break
+        header_at = at + _WORDS.size
+        body_at = header_at + header_length
+        command = decode_header(word >> 24, view[header_at:body_at], limits.header_fields)
+        at += 4 + total
+        command.body = bytes(view[body_at:at])
+        commands.append(command)
+    return commands, at, needed
 
 
 def check_lengths(total: int, header_length: int, limits: FrameLimits) -> None:

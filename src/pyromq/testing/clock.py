@@ -1,0 +1,133 @@
+"""Time in the test's hand: a `Clock` that moves only when told to.
+
+    clock = ManualClock()
+    broker = Broker(clock=clock, ...)
+    await clock.advance(120)        # two minutes of timers, in order, in a millisecond
+
+Event loop only. A callback that raises ends `advance` with that exception, so a test cannot miss it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+SETTLE_ROUNDS = 25  # passes of the loop: several request and reply hops over in-memory streams
+
+
+class ManualTimer:
+    """A callback and the moment it is due. Cancelled ones stay in the heap and are skipped."""
+
+    __slots__ = ("_args", "_callback")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._callback is None
+
+    def cancel(self) -> None:
+        self._callback = None
+        self._args = ()
+
+    def run(self) -> None:
+        if self._callback is not None:
+            self._callback(*self._args)
+
+
+class ManualClock:
+    """Implements `ambient.Clock`. Counts in whole microseconds, so that many small steps add up exactly."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._wall_us = now_ms * 1000
+        self._passed_us = 0
+        self._timers: list[tuple[int, int, ManualTimer]] = []
+        self._sequence = 0
+
+    def now_ms(self) -> int:
+        return (self._wall_us + self._passed_us) // 1000
+
+    def monotonic(self) -> float:
+        return self._passed_us / 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await _OnePass()
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.call_later(seconds, _resolve, done)
+        try:
+            await done
+        finally:
+            timer.cancel()
+
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> ManualTimer:
+        timer = ManualTimer(callback, args)
+        self._sequence += 1  # timers of one moment run in the order in which they were set
+        heapq.heappush(self._timers, (self._passed_us + max(0, _micros(seconds)), self._sequence, timer))
+        return timer
+
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        return self._timeout(seconds)
+
+    @asynccontextmanager
+    async def _timeout(self, seconds: float | None) -> Any:
+        async with asyncio.Timeout(None) as scope:
+            if seconds is None:
+                yield scope
+                return
+            # A moment in the loop's past fires at once: asyncio's own rules for nested cancellation apply.
+            timer = self.call_later(seconds, scope.reschedule, 0.0)
+            try:
+                yield scope
+            finally:
+                timer.cancel()
+
+    @property
+    def timers(self) -> int:
+        """How many timers are set: a part that was stopped leaves none behind."""
+        return sum(not timer.is_cancelled for _, _, timer in self._timers)
+
+    async def advance(self, seconds: float) -> None:
+        """Let the time pass: each due timer runs at its own moment, and the loop settles after each."""
+        until = self._passed_us + _micros(seconds)
+        await self.settle()
+        while self._timers and self._timers[0][0] <= until:
+            moment, _, timer = heapq.heappop(self._timers)
+            if timer.is_cancelled:
+                continue
+            self._passed_us = max(self._passed_us, moment)
+            timer.run()
+            await self.settle()
+        self._passed_us = until
+        await self.settle()
+
+    def step_wall(self, seconds: float) -> None:
+        """Set the wall clock forward or back, as an operator or NTP does; durations and timers do not notice."""
+        self._wall_us += _micros(seconds)
+
+    async def settle(self, rounds: int = SETTLE_ROUNDS) -> None:
+        """Let everything run that is ready now. What waits for a real socket must be awaited by the test itself."""
+        for _ in range(rounds):
+            await _OnePass()
+
+
+class _OnePass:
+    """Awaiting it gives every ready callback one turn."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)
