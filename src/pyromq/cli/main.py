@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any, cast
+from typing import cast
 
 import click
 
@@ -32,24 +32,49 @@ class LazyGroup(click.Group):
         if name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[name]
-        return cast(click.Command, getattr(import_module(f".{module}", __package__), attribute))
+        command = cast(click.Command, getattr(import_module(f".{module}", __package__), attribute))
+        if not any(one.name == "log_level" for one in command.params):
+            command.params.extend(log_options())
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="pyromq", message="%(prog)s %(version)s")
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def cli(log_level: str, log_format: Any) -> None:
-    """PyroMQ: Apache RocketMQ's system in Python."""
+def log_options() -> list[click.Parameter]:
+    """Accepted before and after the subcommand's name; the later one wins."""
+    return [
+        click.Option(
+            ["--log-level"],
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            help="Least level that is logged.  [default: info]",
+            expose_value=False,
+            callback=_set_up_logging,
+        ),
+        click.Option(
+            ["--log-format"],
+            type=click.Choice(["text", "json"]),
+            help="One line per event, or one JSON object per line.  [default: text]",
+            expose_value=False,
+            callback=_set_up_logging,
+        ),
+    ]
+
+
+def _set_up_logging(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
     from .. import logs  # not at the top: --version and --help need no logging
 
-    logs.configure(log_level, log_format)
+    chosen: dict[str, str] = ctx.find_root().meta.setdefault("pyromq.logging", {})
+    if value is not None and option.name is not None:
+        chosen[option.name] = value
+    logs.configure(chosen.get("log_level", "info"), cast(logs.LogFormat, chosen.get("log_format", "text")))
+
+
+@click.group(cls=LazyGroup, params=log_options(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="pyromq", message="%(prog)s %(version)s")
+def cli() -> None:
+    """PyroMQ: Apache RocketMQ's system in Python."""
 
 
 def main() -> None:
