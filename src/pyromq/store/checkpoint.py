@@ -1,0 +1,138 @@
+"""The small marks beside the data: `checkpoint` and `abort` as the Java broker keeps them, and our own synced position.
+
+The flusher writes checkpoint and synced mark, always after the data that they speak of is synced: a mark may lag behind
+the truth, it must never be ahead of it. Recovery reads them. Each is rewritten in place inside one sector, which a disk
+writes whole or not at all.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from .disk import Disk, DiskFile, FileMissing, folder_of, make_folder_durably, read_whole
+
+CHECKPOINT_FILE = "checkpoint"
+ABORT_FILE = "abort"
+SYNCED_FILE = "pyromq/synced"
+
+_CHECKPOINT = struct.Struct(">qqqqqq")
+_CHECKPOINT_FILE_BYTES = 4096
+_SYNCED = struct.Struct(">qI")  # position, CRC32 of the position's bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was on disk when it was written. Zeroes mean "nothing known": recovery then starts at the beginning.
+
+    | store time (8) of the last record synced in the log | ... in the queues | ... in full index files |
+    | master's flushed position (8) | confirmed position (8) | start (8) of the last record with a synced queue entry |
+    """
+
+    log_time_ms: int = 0
+    queues_time_ms: int = 0
+    index_time_ms: int = 0
+    master_flushed: int = 0
+    confirmed: int = 0
+    queues_position: int = 0  # Java 5.5 and later; 0 in stores of older ones
+
+    def pack(self) -> bytes:
+        return _CHECKPOINT.pack(
+            self.log_time_ms,
+            self.queues_time_ms,
+            self.index_time_ms,
+            self.master_flushed,
+            self.confirmed,
+            self.queues_position,
+        )
+
+
+def read_checkpoint(disk: Disk) -> Checkpoint:
+    """A missing, short or senseless file is the empty checkpoint: recovery then checks more, never less."""
+    try:
+        data = read_whole(disk, CHECKPOINT_FILE)
+    except FileMissing:
+        return Checkpoint()
+    if len(data) < _CHECKPOINT.size:
+        return Checkpoint()
+    values = _CHECKPOINT.unpack_from(data)
+    return Checkpoint(*values) if min(values) >= 0 else Checkpoint()
+
+
+def read_synced(disk: Disk) -> int | None:
+    """The position up to which the log was synced for certain, or None in a store that only Java wrote."""
+    try:
+        data = read_whole(disk, SYNCED_FILE)
+    except FileMissing:
+        return None
+    if len(data) < _SYNCED.size:
+        return None
+    position, checksum = _SYNCED.unpack_from(data)
+    return position if checksum == zlib.crc32(data[:8]) and position >= 0 else None
+
+
+class MarkFile:
+    """A file of one sector that is overwritten in place and synced. One writer."""
+
+    def __init__(self, disk: Disk, name: str, size: int) -> None:
+        fresh = not disk.exists(name)
+        if fresh and folder_of(name):
+            make_folder_durably(disk, folder_of(name))
+        self._file: DiskFile = disk.open(name, create=True)
+        if self._file.size() < size:
+            self._file.allocate(0, size)
+            self._file.sync()
+        if fresh:
+            disk.sync_folder(folder_of(name))
+
+    def write(self, data: bytes) -> None:
+        self._file.pwrite(0, data)
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class CheckpointFile(MarkFile):
+    """The `checkpoint` file, open for writing."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk, CHECKPOINT_FILE, _CHECKPOINT_FILE_BYTES)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        self.write(checkpoint.pack())
+
+
+class SyncedFile(MarkFile):
+    """Our mark of the synced position, which tells damage (below it) from a torn tail (at or above it)."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk, SYNCED_FILE, 512)
+
+    def save(self, position: int) -> None:
+        data = struct.pack(">q", position)
+        self.write(data + struct.pack(">I", zlib.crc32(data)))
+
+
+def was_stopped_cleanly(disk: Disk) -> bool:
+    return not disk.exists(ABORT_FILE)
+
+
+def mark_running(disk: Disk, process_id: int) -> None:
+    """From here on a missing `mark_stopped` means an unclean stop. Durable before the first append."""
+    file = disk.open(ABORT_FILE, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite(0, str(process_id).encode())
+        file.sync()
+    finally:
+        file.close()
+    disk.sync_folder()
+
+
+def mark_stopped(disk: Disk) -> None:
+    """The last step of a clean stop, after everything is synced."""
+    if disk.exists(ABORT_FILE):
+        disk.remove(ABORT_FILE)
+    disk.sync_folder()
