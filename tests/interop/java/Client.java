@@ -1,0 +1,130 @@
+import com.alibaba.fastjson.JSON;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * A small application over the published client jar. One command per line of stdin (tab between words), one JSON
+ * object per line of stdout, marked with "@@" so that the client's own prints are never taken for an answer.
+ * Compiles against client 4.9 and 5.x alike.
+ */
+public class Client {
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        answer("ready", "client");
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            String[] words = line.split("\t", -1);
+            try {
+                run(words[0], Arrays.copyOfRange(words, 1, words.length));
+            } catch (Throwable failure) {
+                answer("error", failure.toString());
+            }
+        }
+        System.exit(0);
+    }
+
+    private static void run(String command, String[] words) throws Exception {
+        switch (command) {
+            case "send":
+                send(words[0], words[1], Integer.parseInt(words[2]), words[3]);
+                break;
+            case "consume":
+                consume(words[0], words[1], words[2], Integer.parseInt(words[3]), Long.parseLong(words[4]));
+                break;
+            case "queues":
+                queues(words[0], words[1]);
+                break;
+            default:
+                answer("error", "unknown command " + command);
+        }
+    }
+
+    /** name server, topic, how many, prefix of the bodies */
+    private static void send(String nameServer, String topic, int count, String prefix) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("PG_" + System.nanoTime());
+        producer.setNamesrvAddr(nameServer);
+        producer.setSendMsgTimeout(10_000);
+        producer.start();
+        try {
+            List<Map<String, Object>> sent = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                byte[] body = (prefix + i).getBytes(StandardCharsets.UTF_8);
+                SendResult result = producer.send(new Message(topic, "TagA", prefix + i, body));
+                Map<String, Object> one = new LinkedHashMap<>();
+                one.put("status", result.getSendStatus().name());
+                one.put("broker", result.getMessageQueue().getBrokerName());
+                one.put("queue", result.getMessageQueue().getQueueId());
+                sent.add(one);
+            }
+            answer("sent", sent);
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    /** name server, topic, group, how many, limit in ms: answers the bodies as soon as that many have arrived */
+    private static void consume(String nameServer, String topic, String group, int count, long limit) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(nameServer);
+        consumer.setInstanceName("I" + System.nanoTime());
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        List<String> bodies = Collections.synchronizedList(new ArrayList<>());
+        CountDownLatch missing = new CountDownLatch(count);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            messages.forEach(message -> {
+                bodies.add(new String(message.getBody(), StandardCharsets.UTF_8));
+                missing.countDown();
+            });
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        try {
+            missing.await(limit, TimeUnit.MILLISECONDS);
+            answer("consumed", new ArrayList<>(bodies));
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
+    /** name server, topic: the queues a producer would choose from, as the client understood the route */
+    private static void queues(String nameServer, String topic) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("PG_" + System.nanoTime());
+        producer.setNamesrvAddr(nameServer);
+        producer.start();
+        try {
+            List<String> names = new ArrayList<>();
+            for (MessageQueue queue : producer.fetchPublishMessageQueues(topic)) {
+                names.add(queue.getBrokerName() + ":" + queue.getQueueId());
+            }
+            Collections.sort(names);
+            answer("queues", names);
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    private static void answer(String kind, Object value) {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put(kind, value);
+        System.out.println("@@" + JSON.toJSONString(line));
+        System.out.flush();
+    }
+}

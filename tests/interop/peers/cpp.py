@@ -1,0 +1,39 @@
+"""The C++ client, as PyPI's rocketmq 0.4.4 bundles it. Kept in a folder of its own: only its own process has it on the path."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import cache
+from .process import Program, answer_of
+
+FOLDER = Path(__file__).resolve().parent.parent / "cpp"
+
+
+def packages() -> Path:
+    """The folder from which the C++ client can be imported."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise cache.PeerMissing("the C++ client is published for Linux on x86_64 only")
+
+    def build(folder: Path) -> None:
+        # pip of our own environment installs into a plain folder: that needs no ensurepip and can be moved.
+        target = ["--target", str(folder / "packages"), "--require-hashes", "-r", str(FOLDER / "requirements.txt")]
+        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", *target]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise cache.PeerMissing(f"pip could not fetch the C++ client:\n{done.stderr[-2000:]}")
+
+    return cache.once("cpp-rocketmq-0.4.4", build) / "packages"
+
+
+def send(name_server: str, topic: str, body: str, *, home: Path) -> dict[str, Any]:
+    """Send one message; the answer is `{"status": ..., "offset": ...}`."""
+    home.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, FOLDER / "client.py", name_server, topic, body]
+    env = {"HOME": str(home), "PYTHONPATH": str(packages())}
+    with Program(command, name="C++ client", env=env, cwd=home) as program:
+        return answer_of(program)

@@ -1,0 +1,276 @@
+"""Apache RocketMQ's own programs, unmodified, by published version: name server, broker, client and mqadmin.
+
+The jars come from Maven Central once (see cache.py). The small applications in tests/interop/java are ours; they are
+compiled against the jars of the version under test. Everything a program writes goes to the home folder it is given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import cache
+from .process import Program, answer_of
+
+SERVERS = ("5.5.0", "5.3.3")  # complete versions: name server, broker, tools, client
+CLIENTS = (*SERVERS, "4.9.8")
+SOURCES = Path(__file__).resolve().parent.parent / "java"
+
+# Java 17 hides what the store and netty reach for; these are the flags of RocketMQ's own start scripts.
+OPENS = [
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("java.nio", "sun.nio.ch", "java.lang", "java.util")),
+]
+_NOISE = re.compile(r"\t(at |\.\.\. )|[\d:,]+ \|-(INFO|WARN) in ")
+
+# For tests: quick to start and small. A benchmark passes its own.
+QUICK = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+# Small files, so that a broker is ready in seconds and needs little disk.
+QUICK_BROKER: dict[str, str] = {
+    "mappedFileSizeCommitLog": str(16 << 20),
+    "mappedFileSizeConsumeQueue": str(20 * 1000),
+    "mappedFileSizeTimerLog": str(100 * 1024),
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "4000",
+    "diskMaxUsedSpaceRatio": "99",
+    "timerWheelEnable": "false",
+    "traceTopicEnable": "false",
+}
+
+
+def jars(version: str) -> Path:
+    """The folder with the jars of one version, fetched by Maven at the first call."""
+    artifacts = ["client", "tools"] if version not in SERVERS else ["broker", "namesrv", "tools"]
+
+    def build(folder: Path) -> None:
+        (folder / "pom.xml").write_text(_pom(version, artifacts))
+        maven = cache.tool("mvn", "maven default-jdk-headless")
+        command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+        _run_build(command, folder, f"Maven could not fetch RocketMQ {version}")
+
+    return cache.once(f"java-{version}", build) / "lib"
+
+
+def classes(version: str) -> Path:
+    """Our small Java applications, compiled against the jars of one version."""
+    sources = sorted(SOURCES.glob("*.java"))
+    content = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    library = jars(version)
+
+    def build(folder: Path) -> None:
+        command = [cache.tool("javac", "default-jdk-headless"), "-nowarn", "-cp", f"{library}/*", "-d", str(folder)]
+        _run_build([*command, *map(str, sources)], folder, f"javac failed against RocketMQ {version}")
+
+    return cache.once(f"java-{version}-programs-{content}", build)
+
+
+def _run_build(command: Sequence[str], folder: Path, what: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise cache.PeerMissing(f"{what}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def _pom(version: str, artifacts: Sequence[str]) -> str:
+    dependencies = "".join(
+        "<dependency><groupId>org.apache.rocketmq</groupId>"
+        f"<artifactId>rocketmq-{artifact}</artifactId><version>{version}</version></dependency>"
+        for artifact in artifacts
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>pyromq</groupId><artifactId>peers</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def start(
+    version: str,
+    main: str,
+    arguments: Sequence[str | Path] = (),
+    *,
+    home: Path,
+    jvm: Sequence[str] = QUICK,
+    env: Mapping[str, str] | None = None,
+    programs: bool = False,
+) -> Program:
+    """A JVM with the jars of one version; `programs` adds our small applications to its class path."""
+    home.mkdir(parents=True, exist_ok=True)
+    path = [f"{jars(version)}/*"]
+    if programs:
+        path.append(str(classes(version)))
+    command = [
+        cache.tool("java", "default-jre-headless"),
+        *OPENS,
+        *jvm,
+        f"-Duser.home={home}",
+        f"-Drocketmq.client.logRoot={home}/logs",
+        "-cp",
+        ":".join(path),
+        main,
+        *arguments,
+    ]
+    return Program(command, name=f"{main.rsplit('.', 1)[-1]} {version}", env=_environment(home, env), cwd=home)
+
+
+def _environment(home: Path, extra: Mapping[str, str] | None) -> dict[str, str]:
+    return {"HOME": str(home), "ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": "", **(extra or {})}
+
+
+def _write_properties(path: Path, settings: Mapping[str, str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
+
+
+class NameServer:
+    """Java's name server on a free loopback port, ready when constructed."""
+
+    def __init__(
+        self,
+        version: str,
+        home: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        jvm: Sequence[str] = QUICK,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        merged = {
+            "listenPort": "0",
+            "bindAddress": "127.0.0.1",
+            "kvConfigPath": str(home / "namesrv" / "kvConfig.json"),
+            "configStorePath": str(home / "namesrv" / "namesrv.properties"),
+            **(settings or {}),
+        }
+        conf = _write_properties(home / "conf" / "namesrv.conf", merged)
+        main = "org.apache.rocketmq.namesrv.NamesrvStartup"
+        self.program = start(version, main, ["-c", conf], home=home, jvm=jvm, env=env)
+        ready = self.program.wait_for(r"Name Server boot success.*address [^:]*:(\d+)")
+        self.address = f"127.0.0.1:{ready[1]}"
+
+    def kill(self) -> None:
+        self.program.kill()
+
+
+class Broker:
+    """Java's broker, ready when constructed: it listens, and has tried to register with its name servers."""
+
+    def __init__(
+        self,
+        version: str,
+        home: Path,
+        name_servers: Sequence[str],
+        settings: Mapping[str, str] | None = None,
+        *,
+        name: str = "broker-a",
+        cluster: str = "DefaultCluster",
+        jvm: Sequence[str] = QUICK,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.home = home
+        port = free_broker_port()
+        self.address = f"127.0.0.1:{port}"
+        merged = {
+            "brokerClusterName": cluster,
+            "brokerName": name,
+            "brokerId": "0",
+            "brokerIP1": "127.0.0.1",
+            "bindAddress": "127.0.0.1",
+            "namesrvAddr": ";".join(name_servers),
+            "listenPort": str(port),
+            "storePathRootDir": str(home / "store"),
+            "storePathCommitLog": str(home / "store" / "commitlog"),
+            **QUICK_BROKER,
+            **(settings or {}),
+        }
+        conf = _write_properties(home / "conf" / "broker.conf", merged)
+        main = "org.apache.rocketmq.broker.BrokerStartup"
+        self.program = start(version, main, ["-c", conf], home=home, jvm=jvm, env=env)
+        self.program.wait_for(r"The broker\[.*\] boot success")
+
+    def kill(self) -> None:
+        """kill -9. A clean stop takes Java 20 s and more, and nothing here needs the store afterwards."""
+        self.program.kill()
+
+
+class Conversation:
+    """A running small application of ours: a line in, a marked JSON line out."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        answer_of(program)  # it says that it is ready
+
+    def ask(self, *words: str, timeout_s: float = 60.0) -> Any:
+        position = self.program.write_line("\t".join(words))
+        return answer_of(self.program, after=position, timeout_s=timeout_s)
+
+    def kill(self) -> None:
+        self.program.kill()
+
+
+class Client(Conversation):
+    """Producer and consumer over the published client jar of one version (tests/interop/java/Client.java)."""
+
+    def __init__(
+        self, version: str, home: Path, *, binary_headers: bool = False, jvm: Sequence[str] = QUICK, tls: bool = False
+    ) -> None:
+        env = {"ROCKETMQ_SERIALIZE_TYPE": "ROCKETMQ" if binary_headers else "JSON"}
+        options = [*jvm, f"-Dtls.enable={str(tls).lower()}"]
+        super().__init__(start(version, "Client", home=home, jvm=options, env=env, programs=True))
+
+    def send(self, name_server: str, topic: str, count: int, prefix: str) -> list[dict[str, Any]]:
+        sent: list[dict[str, Any]] = self.ask("send", name_server, topic, str(count), prefix)
+        return sent
+
+    def consume(self, name_server: str, topic: str, group: str, count: int, limit_s: float = 30.0) -> list[str]:
+        """The bodies, as soon as `count` have arrived; fewer if the limit passes first."""
+        words = ("consume", name_server, topic, group, str(count), str(int(limit_s * 1000)))
+        bodies: list[str] = self.ask(*words, timeout_s=limit_s + 30)
+        return bodies
+
+    def queues(self, name_server: str, topic: str) -> list[str]:
+        """`broker:queue` of every queue that a producer would choose from."""
+        names: list[str] = self.ask("queues", name_server, topic)
+        return names
+
+
+class Admin(Conversation):
+    """Java's mqadmin of one version; many commands in one JVM (tests/interop/java/Admin.java)."""
+
+    def __init__(self, version: str, home: Path, *, env: Mapping[str, str] | None = None) -> None:
+        super().__init__(start(version, "Admin", home=home, env=env, programs=True))
+
+    def run(self, *words: str) -> str:
+        """What the command printed on stdout and stderr, without stack frames and the logger's start-up lines."""
+        printed: str = self.ask(*words)
+        return "".join(line for line in printed.splitlines(keepends=True) if not _NOISE.match(line))
+
+
+def free_broker_port() -> int:
+    """A port p with p-2 (the second listener) and p+1 (replication) free as well.
+
+    Taken below the range that the kernel hands out by itself, so that no connection slips in before the broker binds.
+    """
+    for _ in range(200):
+        port = random.randrange(12_000, 32_000)
+        if all(_is_free(neighbour) for neighbour in (port, port - 2, port + 1)):
+            return port
+    raise cache.PeerMissing("no three free ports for a Java broker between 12000 and 32000")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,36 @@
+"""ali-ons 3.12.0: the Node client of the remoting protocol, written in JavaScript by others."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from . import cache
+from .process import Program, answer_of
+
+FOLDER = Path(__file__).resolve().parent.parent / "node"
+
+
+def modules() -> Path:
+    """The node_modules folder, exactly as package-lock.json says."""
+
+    def build(folder: Path) -> None:
+        npm = cache.tool("npm", "npm")
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(FOLDER / name, folder)
+        done = subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise cache.PeerMissing(f"npm could not fetch ali-ons:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+    return cache.once("node-ali-ons-3.12.0", build) / "node_modules"
+
+
+def send(name_server: str, topic: str, body: str, *, home: Path) -> dict[str, Any]:
+    """Send one message; the answer is `{"status": ..., "broker": ...}`."""
+    home.mkdir(parents=True, exist_ok=True)
+    command = [cache.tool("node", "nodejs"), FOLDER / "client.js", name_server, topic, body]
+    env = {"HOME": str(home), "NODE_PATH": str(modules())}
+    with Program(command, name="ali-ons", env=env, cwd=home) as program:
+        return answer_of(program)
