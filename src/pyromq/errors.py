@@ -4,6 +4,7 @@ PyroError
 ├── ConfigError            a setting that cannot be used: names key, value and remedy; the daemon does not start
 ├── ProtocolError          the peer broke the wire format: one log line, the connection is closed
 ├── RequestRefused         a well-formed request that we will not serve: reply with `code`, keep the connection
+│   └── Malformed              the frame is whole, but its fields or its body cannot be read: says which, where and why
 └── CallFailed             our own request to a peer did not succeed
     ├── CallTimedOut           no answer in time
     ├── ConnectionLost         the connection could not be made, or ended before the answer
@@ -35,6 +36,10 @@ class RequestRefused(PyroError):
     def __init__(self, remark: str, code: int = SYSTEM_ERROR) -> None:
         super().__init__(remark)
         self.code = code
+
+
+class Malformed(RequestRefused):
+    """A whole frame whose fields or body cannot be read. Servers reply with it, clients report the peer."""
 
 
 class CallFailed(PyroError):

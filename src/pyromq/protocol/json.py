@@ -1,7 +1,16 @@
-"""JSON as fastjson reads and writes it."""
+"""JSON in fastjson's dialect, which every Java peer reads and writes. Read here, written by `bodies/`.
+
+Reading tries msgspec first. What that refuses is turned into standard JSON by a small bounded scanner and tried again:
+unquoted and numeric keys, objects as keys, single quotes, stray commas, comments, NaN. An object used as a key becomes
+the string of its own JSON text (`{{"a":1}:2}` reads as `{'{"a":1}': 2}`), which is also how fastjson quotes it.
+No sockets, no types: a value that is well-formed but of the wrong type is for the caller to refuse.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -9,8 +18,210 @@ import msgspec
 from ..errors import ProtocolError
 
 
-def parse_json(data: bytes) -> Any:
+class Dialect(Enum):
+    """How map keys that are no strings are written."""
+
+    JAVA = "java"  # {0:"a"} and {{"queueId":0}:1}, as Java's own servers answer
+    STANDARD = "standard"  # {"0":"a"} and {"{\"queueId\":0}":1}, for `acceptStandardJsonOnly` and every other reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonLimits:
+    """What a text may make us do. The frame's length has been checked before."""
+
+    depth: int = 64
+    values: int = 4_000_000  # in standard JSON: each costs memory
+    scanned_values: int = 200_000  # in the dialect: each costs time too
+
+
+DEFAULT_LIMITS = JsonLimits()
+
+
+def parse_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> Any:
+    """The value as Python builtins. ProtocolError says what is wrong and where."""
+    check_count(data, limits)
     try:
         return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
-        raise ProtocolError(f"not JSON: {fault}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        standard = standard_json(data, limits)
+    try:
+        return msgspec.json.decode(standard)
+    except msgspec.DecodeError as fault:
+        raise ProtocolError(f"not JSON that we can hold: {fault}") from None
+
+
+def check_count(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> None:
+    """A cheap upper bound of the number of values, before memory is spent on them."""
+    if len(data) <= limits.values:
+        return
+    text = bytes(data)
+    count = text.count(b",") + text.count(b"[") + text.count(b"{")
+    if count > limits.values:
+        raise ProtocolError(f"JSON with up to {count} values, the limit is {limits.values}")
+
+
+def standard_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> bytes:
+    """The same value in standard JSON, members that are null left out. ProtocolError says what is wrong and where."""
+    # Java decodes with replacement characters too: text that is not UTF-8 arrives damaged, but it arrives.
+    return _Scanner(bytes(data).decode("utf-8", "replace"), limits).whole().encode()
+
+
+# Possessive repeats (*+) keep no way back, so that a long string costs no memory of its own.
+_BLANK = re.compile(r"(?:[\s\x08\ufeff]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+_PLAIN_STRING = re.compile(r'"[^"\\\x00-\x1f\ud800-\udfff]*+"')
+_STRING = {quote: re.compile(rf"{quote}((?:[^{quote}\\]++|\\.)*+){quote}", re.DOTALL) for quote in "\"'"}
+_NUMBER = re.compile(r"([+-]?)0*+([0-9]*)(?<=[0-9])(\.[0-9]*+)?([eE][+-]?[0-9]++)?[LSBFD]?(?![\w.])")
+_WORD = re.compile(r"[A-Za-z_$][\w$.\-@%/]*", re.ASCII)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {str(n): chr(n) for n in range(8)}
+_WORDS = {"true": "true", "false": "false", "null": "null", "undefined": "null", "NaN": "null"}
+_LONGEST_NUMBER = 64
+
+
+class _Scanner:
+    """One pass over one text. Recursive, so `depth` bounds the stack as well."""
+
+    def __init__(self, text: str, limits: JsonLimits) -> None:
+        self._text = text
+        self._limits = limits
+        self._at = 0
+        self._values = 0
+        self._in_key = False
+
+    def whole(self) -> str:
+        value = self._value(0)
+        if self._next():
+            raise self._fault("the end was expected")
+        return value
+
+    def _next(self) -> str:
+        """The next character that means something, not consumed; empty at the end."""
+        blank = _BLANK.match(self._text, self._at)
+        if blank is not None:
+            self._at = blank.end()
+        return self._text[self._at : self._at + 1]
+
+    def _value(self, depth: int) -> str:
+        self._values += 1
+        if self._values > self._limits.scanned_values:
+            raise self._fault(f"more than {self._limits.scanned_values} values")
+        char = self._next()
+        if char in ("{", "["):
+            if depth >= self._limits.depth:
+                raise self._fault(f"nested deeper than {self._limits.depth}")
+            return self._object(depth) if char == "{" else self._array(depth)
+        if char in ('"', "'"):
+            return self._string(char)
+        return self._number() or self._constant()
+
+    def _object(self, depth: int) -> str:
+        self._at += 1
+        members = []
+        first = True
+        while self._another("}", first):
+            first = False
+            key = self._key(depth)
+            if self._next() != ":":
+                raise self._fault("':' was expected behind a key")
+            self._at += 1
+            value = self._value(depth + 1)
+            if value != "null":
+                members.append(f"{key}:{value}")
+        return "{" + ",".join(members) + "}"
+
+    def _array(self, depth: int) -> str:
+        self._at += 1
+        items: list[str] = []
+        while self._another("]", not items):
+            items.append(self._value(depth + 1))
+        return "[" + ",".join(items) + "]"
+
+    def _another(self, end: str, first: bool) -> bool:
+        """Past the commas, as many as there are. False, and past the end, when the container is closed."""
+        commas = 0
+        while (char := self._next()) == ",":
+            self._at += 1
+            commas += 1
+        if char == end:
+            self._at += 1
+            return False
+        if not char:
+            raise self._fault(f"'{end}' was expected")
+        if not first and not commas:
+            raise self._fault(f"',' or '{end}' was expected")
+        return True
+
+    def _key(self, depth: int) -> str:
+        char = self._next()
+        if char in ("{", "["):
+            return self._object_key(depth)
+        if char in ('"', "'"):
+            return self._string(char)
+        number = self._number()
+        if number:
+            return f'"{number}"'
+        word = _WORD.match(self._text, self._at)
+        if word is None:
+            raise self._fault("a key was expected")
+        self._at = word.end()
+        return _quoted(word[0])
+
+    def _object_key(self, depth: int) -> str:
+        # Each level of keys in keys would double the backslashes of the level below: one is all that Java writes.
+        if self._in_key:
+            raise self._fault("an object key inside an object key")
+        self._in_key = True
+        key = self._value(depth + 1)
+        self._in_key = False
+        return _quoted(key)
+
+    def _string(self, quote: str) -> str:
+        plain = _PLAIN_STRING.match(self._text, self._at)
+        if plain is not None:
+            self._at = plain.end()
+            return plain[0]
+        match = _STRING[quote].match(self._text, self._at)
+        if match is None:
+            raise self._fault("the string does not end")
+        self._at = match.end()
+        return _quoted(_ESCAPE.sub(_unescape, match[1]))
+
+    def _number(self) -> str:
+        match = _NUMBER.match(self._text, self._at)
+        if match is None:
+            return ""
+        if match.end() - match.start() > _LONGEST_NUMBER:
+            raise self._fault("a number of more than 64 characters")
+        self._at = match.end()
+        sign, whole, fraction, exponent = match.groups()
+        fraction = "" if fraction is None else fraction if len(fraction) > 1 else ".0"
+        return f"{'-' if sign == '-' else ''}{whole or '0'}{fraction}{exponent or ''}"
+
+    def _constant(self) -> str:
+        word = _WORD.match(self._text, self._at)
+        value = _WORDS.get(word[0]) if word else None
+        if word is None or value is None:
+            raise self._fault("a value was expected")
+        self._at = word.end()
+        return value
+
+    def _fault(self, cause: str) -> ProtocolError:
+        found = self._text[self._at : self._at + 12]
+        return ProtocolError(
+            f"not JSON at character {self._at}: {cause}, found {found!r}"
+            if found
+            else f"not JSON: {cause}, but the text ends at character {self._at}"
+        )
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    return _ESCAPED.get(code, code)  # fastjson lets any other character stand for itself
+
+
+def _quoted(text: str) -> str:
+    # Escapes may have made surrogates: pairs become one character, a lone one what Java would write for it.
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return msgspec.json.encode(whole).decode()

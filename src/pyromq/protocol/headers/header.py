@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 
 import msgspec
 
-from ...errors import RequestRefused
+from ...errors import Malformed
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -26,11 +26,11 @@ class Header(msgspec.Struct, rename="camel", kw_only=True):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
-        """RequestRefused (SYSTEM_ERROR, as Java) names the field that is missing or malformed."""
+        """Malformed (a RequestRefused with SYSTEM_ERROR, as Java) names the field that is missing or malformed."""
         try:
             return msgspec.convert(fields, cls, strict=False)
         except msgspec.ValidationError as fault:
-            raise RequestRefused(f"bad request header: {fault}") from None
+            raise Malformed(f"bad header fields: {fault}") from None
 
     def to_fields(self) -> dict[str, str]:
         pairs: dict[str, Any] = msgspec.to_builtins(self)

@@ -1,0 +1,67 @@
+"""JSON bodies, declared once and driven both ways.
+
+    class QueueData(Body, kw_only=True):
+        broker_name: str                    # required; `brokerName` on the wire
+        perm: int = always(6)               # may be missing in what we read, is always written
+        queues: list[int] = always_new(list)
+        zone_name: str | None = None        # left out while None
+
+Fields stand in the alphabetical order of their wire names, which is the order that Java writes (a test checks it).
+Unknown members are ignored. Maps keep their order. What is no JSON or of the wrong type raises Malformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...errors import Malformed, ProtocolError
+from ..json import DEFAULT_LIMITS, Dialect, JsonLimits, check_count, standard_json
+from .keyed import read_keyed
+from .writer import write_json
+
+T = TypeVar("T")
+
+
+class Body(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A JSON object on the wire. None is left out, everything else is written."""
+
+
+def always(value: T) -> T:
+    """A default that is written too: msgspec leaves out only defaults that it can compare, not those of a function."""
+    return always_new(lambda: value)
+
+
+def always_new(make: Callable[[], T]) -> T:
+    """The same for a value that must not be shared: `always_new(dict)`."""
+    result: T = msgspec.field(default_factory=lambda: make())  # dict itself would be compared, hence the lambda
+    return result
+
+
+def encode_body(body: Any, dialect: Dialect = Dialect.STANDARD) -> bytes:
+    """Compact JSON: no blanks at all, because the Go client splits this text by hand."""
+    return write_json(body, dialect)
+
+
+def decode_body(kind: type[T], data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> T:
+    """A body of type `kind` (a Body, or a list or dict of them) from any JSON that a Java peer would read."""
+    decoder: msgspec.json.Decoder[T] = _decoder(kind)  # type: ignore[arg-type]
+    try:
+        check_count(data, limits)
+        try:
+            return decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # Either the dialect, or null where a value is wanted, which Java takes as absent: both are mended there.
+            return decoder.decode(standard_json(data, limits))
+    except (msgspec.DecodeError, ProtocolError) as fault:
+        name = getattr(kind, "__name__", str(kind))
+        raise Malformed(f"the body is no {name}: {fault or 'it is empty'}") from None
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    # Not strict: C++ and Node clients send numbers as strings, and 0 and 1 for booleans.
+    return msgspec.json.Decoder(kind, strict=False, dec_hook=read_keyed)

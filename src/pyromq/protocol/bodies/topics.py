@@ -1,0 +1,90 @@
+"""Topics as they are configured, and static-topic mappings: which broker holds which logical queue."""
+
+from __future__ import annotations
+
+from ...model.topic import Perm
+from .body import Body, always, always_new
+from .version import DataVersion
+
+GLOBAL_SCOPE = "__global__"
+
+
+class TopicConfig(Body, kw_only=True):
+    """One topic on one broker."""
+
+    attributes: dict[str, str] = always_new(dict)
+    order: bool = always(False)
+    perm: int = always(int(Perm.READ_WRITE))
+    read_queue_nums: int = always(16)
+    topic_filter_type: str = always("SINGLE_TAG")  # or MULTI_TAG
+    topic_name: str = ""
+    topic_sys_flag: int = always(0)
+    write_queue_nums: int = always(16)
+
+
+class LogicQueueMappingItem(Body, kw_only=True):
+    """A stretch of a logical queue: from `logic_offset` on it lives in `queue_id` of broker `bname`."""
+
+    bname: str = ""
+    end_offset: int = always(-1)
+    gen: int = always(0)
+    logic_offset: int = always(0)
+    queue_id: int = always(0)
+    start_offset: int = always(0)
+    time_of_end: int = always(-1)
+    time_of_start: int = always(-1)
+
+
+class TopicQueueMappingInfo(Body, kw_only=True):
+    """What routes need of a static topic: logical queue id to physical queue id, for one broker."""
+
+    bname: str = ""
+    curr_id_map: dict[int, int] = always_new(dict)
+    dirty: bool = always(False)
+    epoch: int = always(0)
+    scope: str = always(GLOBAL_SCOPE)
+    topic: str = ""
+    total_queues: int = always(0)
+
+
+class TopicQueueMappingDetail(TopicQueueMappingInfo, kw_only=True):
+    """The same with the whole history of each queue."""
+
+    hosted_queues: dict[int, list[LogicQueueMappingItem]] = always_new(dict)
+
+
+class TopicConfigAndQueueMapping(TopicConfig, kw_only=True):
+    """Answer of GET_TOPIC_CONFIG: with its mapping where the topic is static."""
+
+    mapping_detail: TopicQueueMappingDetail | None = None
+
+
+class TopicConfigSerializeWrapper(Body, kw_only=True):
+    """All topics of a broker as 4.x sends them."""
+
+    data_version: DataVersion = always_new(DataVersion)
+    topic_config_table: dict[str, TopicConfig] = always_new(dict)
+
+
+class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper, kw_only=True):
+    """All topics of a broker, with static-topic mappings (5.x)."""
+
+    mapping_data_version: DataVersion = always_new(DataVersion)
+    topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] = always_new(dict)
+    topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = always_new(dict)
+
+
+class TopicQueueMappingSerializeWrapper(Body, kw_only=True):
+    """The mapping table as a broker keeps it."""
+
+    data_version: DataVersion = always_new(DataVersion)
+    topic_queue_mapping_info_map: dict[str, TopicQueueMappingDetail] = always_new(dict)
+
+
+class TopicList(Body, kw_only=True):
+    broker_addr: str | None = None
+    topic_list: list[str] = always_new(list)
+
+
+class CreateTopicListRequestBody(Body, kw_only=True):
+    topic_config_list: list[TopicConfig] = always_new(list)
