@@ -1,0 +1,84 @@
+# Each target sets up what it needs and no more; what is done already is not done again.
+#   make demo   shows on this machine what works today      make test   the whole suite
+#   make setup  everything for development                  make lint   ruff and mypy --strict
+#   make bench  measurements as tables                      make docs   the documentation as pages in site/
+#   make lock   new locked versions                         make clean  removes what these made
+
+.DEFAULT_GOAL := setup
+.PHONY: setup demo test lint bench docs lock clean peers
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+EXTRAS := --extra fast --extra compress
+T ?= tests
+PYTEST_ARGS ?=
+
+# Layers: `make demo` needs only the first.
+CORE := $(VENV)/.core
+DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
+
+setup: $(DEV)
+
+$(VENV)/pyvenv.cfg:
+	@scripts/venv $(VENV)
+
+$(CORE): requirements/core.txt pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "installing what PyroMQ runs on"
+	@$(INSTALL) --require-hashes -r requirements/core.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements/dev.txt $(CORE)
+	@echo "installing what development needs"
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(DOCS): requirements/docs.txt $(CORE)
+	@echo "installing what the documentation needs"
+	@$(INSTALL) --require-hashes -r requirements/docs.txt
+	@touch $@
+
+demo: $(CORE)
+	@$(BIN)/pyromq demo
+
+# `make test T=tests/protocol PYTEST_ARGS=-x` runs a part.
+test: $(DEV) peers
+	$(BIN)/coverage run -m pytest $(T) $(PYTEST_ARGS)
+	@$(BIN)/coverage report --skip-covered --skip-empty
+
+# Programs that tests/interop talks to. Without PYROMQ_CI=1 tests that miss one say so and are skipped.
+peers:
+ifeq ($(PYROMQ_CI),1)
+	@scripts/debian java=openjdk-17-jdk-headless javac=openjdk-17-jdk-headless mvn=maven node=nodejs npm=npm openssl=openssl
+endif
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(DEV)
+	@for script in bench/*.py; do \
+		[ -e "$$script" ] || continue; \
+		echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
+	done
+
+docs: $(DOCS)
+	@$(BIN)/mkdocs build --quiet --strict
+	@echo "documentation: site/index.html"
+
+# Exact versions with hashes for every platform and Python that we support; run it to move to newer ones.
+lock: $(DEV)
+	@$(INSTALL) uv
+	@compile="$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade"; \
+	export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
+	$$compile pyproject.toml requirements/build.in $(EXTRAS) -o requirements/core.txt && \
+	$$compile pyproject.toml $(EXTRAS) --extra dev -c requirements/core.txt -o requirements/dev.txt && \
+	$$compile requirements/docs.in -c requirements/dev.txt -o requirements/docs.txt
+
+clean:
+	rm -rf $(VENV) build dist site htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
