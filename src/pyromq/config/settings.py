@@ -71,7 +71,9 @@ class Setting:
         """ValueError if the value is outside the setting's range."""
         if value is None or isinstance(value, (str, tuple, Path, Enum)):
             return
-        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+        low_enough = self.high is None or value <= self.high
+        high_enough = self.low is None or value >= self.low
+        if not (low_enough and high_enough):  # asked this way round, so that nan is outside of every range
             raise ValueError(f"must be {self.range_text}")
 
     @property
