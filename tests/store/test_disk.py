@@ -118,6 +118,15 @@ def test_names(disk: Disk) -> None:
     assert disk.list("folder") == []
 
 
+def test_a_second_name_keeps_the_old_content(disk: Disk) -> None:
+    replace_durably(disk, "a", b"old")
+    disk.link("a", "b")
+    replace_durably(disk, "a", b"new")
+    assert (read_whole(disk, "a"), read_whole(disk, "b")) == (b"new", b"old")
+    with pytest.raises(DiskError, match="exists"):
+        disk.link("a", "b")
+
+
 def test_missing_things_are_named(disk: Disk) -> None:
     with pytest.raises(FileMissing, match="nowhere"):
         disk.open("nowhere")

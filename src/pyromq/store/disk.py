@@ -136,6 +136,10 @@ class Disk(Protocol):
         """Replaces `new` in one step."""
         ...
 
+    def link(self, name: str, second: str) -> None:
+        """Give the file a second name, which must be free."""
+        ...
+
     def remove(self, name: str) -> None: ...
 
     def remove_folder(self, name: str) -> None:
@@ -190,8 +194,8 @@ def read_whole(disk: Disk, name: str) -> bytes:
         file.close()
 
 
-def replace_durably(disk: Disk, name: str, content: bytes) -> None:
-    """Write aside, sync, rename, sync the folder: after a power cut the file is the old one or the new one."""
+def write_aside(disk: Disk, name: str, content: Bytes) -> str:
+    """Write and sync the content beside the file; returns the name to rename from."""
     aside = name + ".tmp"
     file = disk.open(aside, create=True)
     try:
@@ -200,5 +204,10 @@ def replace_durably(disk: Disk, name: str, content: bytes) -> None:
         file.sync()
     finally:
         file.close()
-    disk.rename(aside, name)
+    return aside
+
+
+def replace_durably(disk: Disk, name: str, content: Bytes) -> None:
+    """Write aside, sync, rename, sync the folder: after a power cut the file is the old one or the new one."""
+    disk.rename(write_aside(disk, name, content), name)
     disk.sync_folder(folder_of(name))

@@ -187,6 +187,10 @@ class RealDisk:
         with self.explained(f"rename to {new}", old):
             os.replace(self.path(old), self.path(new))
 
+    def link(self, name: str, second: str) -> None:
+        with self.explained(f"link as {second}", name):
+            os.link(self.path(name), self.path(second))
+
     def remove(self, name: str) -> None:
         with self.explained("remove", name):
             os.unlink(self.path(name))

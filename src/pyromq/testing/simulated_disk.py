@@ -223,7 +223,8 @@ class SimulatedDisk:
     ) -> SimulatedDisk:
         disk = SimulatedDisk(self.capacity, self._now_ms)
         disk._names, disk._durable_names, disk._name_changes = names, durable, changes
-        disk._pages_used = sum(len(entry.room) for entry in names.values() if isinstance(entry, _Node))
+        nodes = {id(entry): entry for entry in names.values() if isinstance(entry, _Node)}
+        disk._pages_used = sum(len(node.room) for node in nodes.values())
         disk.operations = self.operations
         return disk
 
@@ -272,6 +273,12 @@ class SimulatedDisk:
         self._need_folder(folder_of(checked_name(new)))
         self._forget_room(new)
         self._change_names({old: None, new: node})
+
+    def link(self, name: str, second: str) -> None:
+        if self.exists(second):
+            raise DiskError(f"cannot link {name} as {second}: File exists")
+        self._need_folder(folder_of(second))
+        self._change_names({second: self._node(name)})
 
     def remove(self, name: str) -> None:
         self._node(name)
@@ -402,7 +409,7 @@ class SimulatedDisk:
 
     def _forget_room(self, name: str) -> None:
         entry = self._names.get(name)
-        if isinstance(entry, _Node):
+        if isinstance(entry, _Node) and sum(other is entry for other in self._names.values()) == 1:
             self._pages_used -= len(entry.room)
 
     def _node(self, name: str) -> _Node:
