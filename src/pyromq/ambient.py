@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+Random = random.Random  # for annotations elsewhere: importing `random` itself is banned there
+
 
 class Timer(Protocol):
     """A scheduled callback that may still be cancelled."""
@@ -62,3 +64,8 @@ class SystemClock:
 def system_random() -> random.Random:
     """A generator seeded by the operating system, for the composition roots."""
     return random.Random()
+
+
+def seeded_random(seed: int) -> random.Random:
+    """The same numbers for the same seed: simulations and tests."""
+    return random.Random(seed)

@@ -7,12 +7,12 @@ sync once, fail reads and flip bits. The same calls and the same seed give the s
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from pyromq.store.disk import (
+from ..ambient import Random, seeded_random
+from ..store.disk import (
     Bytes,
     DiskError,
     DiskFull,
@@ -193,7 +193,7 @@ class SimulatedDisk:
 
         This disk stays as it is, so that one run can be asked for many outcomes.
         """
-        rng = random.Random(seed)
+        rng = seeded_random(seed)
         chaos = rng.random() < 0.7
         moments = sorted(self._pending_moments())
         last_moment = rng.choice([0, *moments]) if moments else 0
@@ -454,7 +454,7 @@ def _resize(node: _Node, length: int) -> None:
         node.content = node.content + bytes(length - len(node.content))  # the view keeps the old, shorter bytes
 
 
-def _after_power_cut(node: _Node, rng: random.Random, last_moment: int, share: float) -> _Node:
+def _after_power_cut(node: _Node, rng: Random, last_moment: int, share: float) -> _Node:
     """The file on the medium: changes up to a moment whole, later ones by the sector as chance has it.
 
     A sector that reaches the medium does so as the page cache had it at some time: never a later write without an
