@@ -1,0 +1,74 @@
+"""What goes into the route table and what comes out of it, as values. `handlers.py` makes them from requests."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..protocol.bodies.topics import TopicConfig, TopicQueueMappingInfo
+from ..protocol.bodies.version import DataVersion
+
+DEFAULT_TIMEOUT_MS = 120_000  # of a broker that names none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One broker saying that it is there and what it holds."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    channel: Hashable  # the connection it came over; when that goes, so does the broker
+    ha_address: str = ""
+    zone: str | None = None
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    acting_master: bool | None = None  # None: a broker from before 5.0, whose slaves never speak for the topics
+    version: DataVersion = field(default_factory=DataVersion)
+    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)  # of static topics, by topic
+    filter_servers: Sequence[str] | None = None  # None: as before
+
+
+@dataclass(frozen=True, slots=True)
+class MinBrokerChange:
+    """The smallest id of a broker name is another one now: its replicas are told (request 905)."""
+
+    broker_name: str
+    min_id: int
+    min_address: str
+    notify: tuple[str, ...]
+    offline_address: str | None = None
+    ha_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """How a registration ended. Master and HA address are for slaves."""
+
+    is_new: bool = False
+    master_address: str | None = None
+    ha_address: str | None = None
+    ignored: str | None = None  # why it was answered with success but not taken, as Java does for an outdated replica
+    changes: tuple[MinBrokerChange, ...] = ()
+    displaced: tuple[Departed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """A replica that has left the table."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    channel: Hashable
+    silent_ms: int = 0  # since it was last heard of; only where that is the reason
+
+
+@dataclass(frozen=True, slots=True)
+class Departures:
+    """What one batch of unregistrations took away."""
+
+    departed: tuple[Departed, ...] = ()
+    changes: tuple[MinBrokerChange, ...] = ()
