@@ -1,0 +1,130 @@
+"""Pulls that wait for a message: by queue, or on a whole topic (pop), with their deadlines in a heap.
+
+Pure: it decides which are to be answered, the caller does the I/O and owns the timer. One held pull costs one small
+object; an append touches only the pulls of its own queue, and time touches only those that are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+ANY_QUEUE = -1  # waits on every queue of the topic
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class HeldPull(Generic[T]):
+    """One waiting request. `owner` is the connection that it came over, `ticket` the caller's own."""
+
+    topic: str
+    queue_id: int
+    offset: int  # wakes it: the queue's readable end is greater than this
+    deadline: float
+    owner: Hashable
+    ticket: T
+
+
+class LongPoll(Generic[T]):
+    """Event loop only. A pull is in `_by_queue` and `_by_owner` exactly while it is held.
+
+    The heap may also hold pulls that were answered meanwhile, and one that was held again twice.
+    """
+
+    def __init__(self) -> None:
+        self._by_queue: dict[tuple[str, int], dict[HeldPull[T], None]] = {}
+        self._by_owner: dict[Hashable, dict[HeldPull[T], None]] = {}
+        self._deadlines: list[tuple[float, int, HeldPull[T]]] = []
+        self._held = 0
+        self._pushed = 0
+
+    def __len__(self) -> int:
+        return self._held
+
+    def hold(self, pull: HeldPull[T]) -> None:
+        """Keep it, also again after a look that found nothing: its deadline stays what it was."""
+        self._by_queue.setdefault((pull.topic, pull.queue_id), {})[pull] = None
+        self._by_owner.setdefault(pull.owner, {})[pull] = None
+        self._held += 1
+        self._pushed += 1
+        heappush(self._deadlines, (pull.deadline, self._pushed, pull))
+
+    def take_arrived(self, topic: str, queue_id: int, readable: int) -> list[HeldPull[T]]:
+        """Remove and return what a message in this queue may answer: `readable` is the end that may be read now."""
+        pulls = self._by_queue.get((topic, queue_id), ())
+        ready = [pull for pull in pulls if pull.offset < readable]
+        for pull in ready:
+            self._forget(pull)
+        if (topic, ANY_QUEUE) in self._by_queue:
+            ready += self._take((topic, ANY_QUEUE))
+        return ready
+
+    def take_due(self, now: float) -> list[HeldPull[T]]:
+        """Remove and return what has waited as long as it wanted to."""
+        due = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            pull = heappop(self._deadlines)[2]
+            if self._forget(pull):
+                due.append(pull)
+        return due
+
+    def take_topic(self, topic: str) -> list[HeldPull[T]]:
+        """Remove and return all that wait on a topic: it was deleted, or its permission has changed."""
+        keys = [key for key in self._by_queue if key[0] == topic]
+        return [pull for key in keys for pull in self._take(key)]
+
+    def take_all(self) -> list[HeldPull[T]]:
+        """At shutdown."""
+        return [pull for key in list(self._by_queue) for pull in self._take(key)]
+
+    def drop(self, owner: Hashable) -> None:
+        """Forget the pulls of a connection that is gone."""
+        for pull in list(self._by_owner.get(owner, ())):
+            self._forget(pull)
+
+    def held(self) -> Iterator[HeldPull[T]]:
+        for pulls in list(self._by_queue.values()):
+            yield from list(pulls)
+
+    def next_deadline(self) -> float | None:
+        """When `take_due` has something to do; None while nothing is held."""
+        while self._deadlines and not self._is_held(self._deadlines[0][2]):
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def _take(self, key: tuple[str, int]) -> list[HeldPull[T]]:
+        pulls = list(self._by_queue.get(key, ()))
+        for pull in pulls:
+            self._forget(pull)
+        return pulls
+
+    def _is_held(self, pull: HeldPull[T]) -> bool:
+        return pull in self._by_queue.get((pull.topic, pull.queue_id), ())
+
+    def _forget(self, pull: HeldPull[T]) -> bool:
+        if not self._is_held(pull):
+            return False
+        _remove(self._by_queue, (pull.topic, pull.queue_id), pull)
+        _remove(self._by_owner, pull.owner, pull)
+        self._held -= 1
+        self._compact()
+        return True
+
+    def _compact(self) -> None:
+        """Answered pulls stay in the heap until their deadline: a busy queue would pile them up."""
+        if len(self._deadlines) > 64 and len(self._deadlines) > 4 * self._held:
+            self._deadlines = [entry for entry in self._deadlines if self._is_held(entry[2])]
+            heapify(self._deadlines)
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+def _remove(table: dict[K, dict[HeldPull[T], None]], key: K, pull: HeldPull[T]) -> None:
+    held = table[key]
+    del held[pull]
+    if not held:
+        del table[key]

@@ -1,0 +1,107 @@
+"""Names of topics and groups: which are allowed, and which belong to the system.
+
+Brokers and clients check by the same rules, so that a name which one accepts is never refused by the other.
+"""
+
+from __future__ import annotations
+
+import re
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+SYSTEM_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+REPLY_SUFFIX = "_REPLY_TOPIC"
+
+AUTO_CREATE_TOPIC = "TBW102"  # topics that are made by a send inherit from it
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+ROCKSDB_OP_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
+CHECKS_EXHAUSTED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+BENCHMARK_TOPIC = "BenchmarkTest"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
+
+# Nobody may send to these: the broker parks messages there, and a stranger's would be taken for its own.
+NO_SEND_TOPICS = frozenset(
+    (
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        ROCKSDB_HALF_TOPIC,
+        ROCKSDB_OP_HALF_TOPIC,
+        CHECKS_EXHAUSTED_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    )
+)
+
+# System topics of every broker; those that carry a cluster's or a broker's name come on top.
+SYSTEM_TOPICS = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, CHECKPOINT_TOPIC}
+
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+
+MAX_TOPIC = 127
+MAX_RETRY_TOPIC = 255
+MAX_GROUP = 120  # leaves room for the prefix and, with pop, the topic behind it
+
+_ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
+_CHARACTERS = "letters, digits and % | _ -"
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    return DLQ_PREFIX + group
+
+
+def is_retry(topic: str) -> bool:
+    return topic.startswith(RETRY_PREFIX)
+
+
+def is_system_topic(topic: str) -> bool:
+    """By name alone; a broker adds the names that come from its own configuration."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
+
+
+def is_system_group(group: str) -> bool:
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def topic_fault(topic: str) -> str | None:
+    """What is wrong with a topic's name, None if nothing."""
+    longest = MAX_RETRY_TOPIC if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC
+    return _fault("topic", topic, longest)
+
+
+def group_fault(group: str) -> str | None:
+    """The same for a group's name."""
+    return _fault("group", group, MAX_GROUP)
+
+
+def _fault(what: str, name: str, longest: int) -> str | None:
+    if not name.strip():
+        return f"the {what} name is empty"
+    shown = name if len(name) <= 64 else name[:64] + "..."
+    if not _ALLOWED.fullmatch(name):
+        return f"the {what} name {shown!r} may hold only {_CHARACTERS}"
+    if len(name) > longest:
+        return f"the {what} name {shown!r} has {len(name)} characters, at most {longest} are allowed"
+    return None
