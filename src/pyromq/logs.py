@@ -29,19 +29,19 @@ class EventLog:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
-    def debug(self, event: str, **fields: object) -> None:
+    def debug(self, event: str, /, **fields: object) -> None:
         self._emit(logging.DEBUG, event, fields)
 
-    def info(self, event: str, **fields: object) -> None:
+    def info(self, event: str, /, **fields: object) -> None:
         self._emit(logging.INFO, event, fields)
 
-    def warning(self, event: str, **fields: object) -> None:
+    def warning(self, event: str, /, **fields: object) -> None:
         self._emit(logging.WARNING, event, fields)
 
-    def error(self, event: str, **fields: object) -> None:
+    def error(self, event: str, /, **fields: object) -> None:
         self._emit(logging.ERROR, event, fields)
 
-    def exception(self, event: str, **fields: object) -> None:
+    def exception(self, event: str, /, **fields: object) -> None:
         """An error with the traceback of the exception being handled."""
         self._emit(logging.ERROR, event, fields, exc_info=True)
 
@@ -61,7 +61,7 @@ class Limited:
         self._max_keys = max_keys
         self._seen: dict[str, tuple[float, int]] = {}
 
-    def warning(self, event: str, **fields: object) -> None:
+    def warning(self, event: str, /, **fields: object) -> None:
         """Limited by the event text alone, so that many peers doing the same wrong thing share one budget."""
         now = self._clock.monotonic()
         last, held = self._seen.get(event, (float("-inf"), 0))
