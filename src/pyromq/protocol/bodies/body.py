@@ -30,14 +30,14 @@ class Body(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A JSON object on the wire. None is left out, everything else is written."""
 
 
-def always(value: T) -> T:
+def always(value: T, name: str | None = None) -> T:
     """A default that is written too: msgspec leaves out only defaults that it can compare, not those of a function."""
-    return always_new(lambda: value)
+    return always_new(lambda: value, name)
 
 
-def always_new(make: Callable[[], T]) -> T:
+def always_new(make: Callable[[], T], name: str | None = None) -> T:
     """The same for a value that must not be shared: `always_new(dict)`."""
-    result: T = msgspec.field(default_factory=lambda: make())  # dict itself would be compared, hence the lambda
+    result: T = msgspec.field(default_factory=lambda: make(), name=name)  # dict itself would be compared
     return result
 
 

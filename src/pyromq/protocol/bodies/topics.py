@@ -88,3 +88,24 @@ class TopicList(Body, kw_only=True):
 
 class CreateTopicListRequestBody(Body, kw_only=True):
     topic_config_list: list[TopicConfig] = always_new(list)
+
+
+class TopicQueueMappingOne(Body, kw_only=True):
+    """One logical queue with its stretches."""
+
+    bname: str | None = None
+    global_id: int | None = None
+    items: list[LogicQueueMappingItem] = always_new(list)
+    mapping_detail: TopicQueueMappingDetail | None = None
+    topic: str | None = None
+
+
+class TopicRemappingDetailWrapper(Body, kw_only=True):
+    """The file in which mqadmin keeps a static topic's mapping before and after a change."""
+
+    broker_config_map: dict[str, TopicConfigAndQueueMapping] = always_new(dict)
+    broker_to_map_in: list[str] = always_new(list)
+    broker_to_map_out: list[str] = always_new(list)
+    epoch: int = always(0)
+    topic: str | None = None
+    type: str | None = None

@@ -1,0 +1,115 @@
+"""Who is connected and what they are doing."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
+from .body import Body, always, always_new
+from .heartbeat import SubscriptionData
+from .keyed import ByQueue
+
+
+class Connection(Body, kw_only=True):
+    client_addr: str = ""
+    client_id: str = ""
+    language: str | None = None
+    version: int = always(0)
+
+
+class ConsumerConnection(Body, kw_only=True):
+    connection_set: list[Connection] = always_new(list)
+    consume_from_where: ConsumeFromWhere | None = None
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    subscription_table: dict[str, SubscriptionData] = always_new(dict)
+
+
+class ProducerConnection(Body, kw_only=True):
+    connection_set: list[Connection] = always_new(list)
+
+
+class ProducerInfo(Body, kw_only=True):
+    client_id: str = ""
+    language: str | None = None
+    last_update_timestamp: int = always(0)
+    remote_ip: str | None = msgspec.field(default=None, name="remoteIP")
+    version: int = always(0)
+
+
+class ProducerTableInfo(Body, kw_only=True):
+    """All producers by group."""
+
+    data: dict[str, list[ProducerInfo]] = always_new(dict)
+
+
+class ConsumeByWho(Body, kw_only=True):
+    consumed_group: list[str] = always_new(list)
+    not_consumed_group: list[str] = always_new(list)
+    offset: int = always(0)
+    queue_id: int = always(0)
+    topic: str | None = None
+
+
+class QuerySubscriptionResponseBody(Body, kw_only=True):
+    group: str | None = None
+    subscription_data: SubscriptionData | None = None
+    topic: str | None = None
+
+
+class ConsumeMessageDirectlyResult(Body, kw_only=True):
+    auto_commit: bool = always(True)
+    consume_result: str | None = (
+        None  # CR_SUCCESS, CR_LATER, CR_ROLLBACK, CR_COMMIT, CR_THROW_EXCEPTION, CR_RETURN_NULL
+    )
+    order: bool = always(False)
+    remark: str | None = None
+    spent_time_mills: int = always(0)
+
+
+class ProcessQueueInfo(Body, kw_only=True):
+    """What a consumer holds of one queue."""
+
+    cached_msg_count: int = always(0)
+    cached_msg_max_offset: int = always(0)
+    cached_msg_min_offset: int = always(0)
+    cached_msg_size_in_mib: int = always(0, name="cachedMsgSizeInMiB")
+    commit_offset: int = always(0)
+    droped: bool = always(False)
+    last_consume_timestamp: int = always(0)
+    last_lock_timestamp: int = always(0)
+    last_pull_timestamp: int = always(0)
+    locked: bool = always(False)
+    transaction_msg_count: int = always(0)
+    transaction_msg_max_offset: int = always(0)
+    transaction_msg_min_offset: int = always(0)
+    try_unlock_times: int = always(0)
+
+
+class PopProcessQueueInfo(Body, kw_only=True):
+    droped: bool = always(False)
+    last_pop_timestamp: int = always(0)
+    wait_ack_count: int = always(0)
+
+
+class ConsumeStatus(Body, kw_only=True):
+    """Times in milliseconds, rates per second, of one topic."""
+
+    consume_failed_msgs: int = always(0)
+    consume_failed_tps: float = always(0.0, name="consumeFailedTPS")
+    consume_ok_tps: float = always(0.0, name="consumeOKTPS")
+    consume_rt: float = always(0.0, name="consumeRT")
+    pull_rt: float = always(0.0, name="pullRT")
+    pull_tps: float = always(0.0, name="pullTPS")
+
+
+class ConsumerRunningInfo(Body, kw_only=True):
+    """A consumer's own account of itself."""
+
+    jstack: str | None = None
+    mq_pop_table: ByQueue[PopProcessQueueInfo] = always_new(ByQueue)
+    mq_table: ByQueue[ProcessQueueInfo] = always_new(ByQueue)
+    properties: dict[str, str] = always_new(dict)
+    status_table: dict[str, ConsumeStatus] = always_new(dict)
+    subscription_set: list[SubscriptionData] = always_new(list)
+    user_consumer_info: dict[str, str] = always_new(dict)

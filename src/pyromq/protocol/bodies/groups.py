@@ -1,0 +1,71 @@
+"""Subscription groups as they are configured."""
+
+from __future__ import annotations
+
+from .body import Body, always, always_new
+from .version import DataVersion
+
+
+class ExponentialRetryPolicy(Body, kw_only=True):
+    initial: int = always(5_000)
+    max: int = always(7_200_000)
+    multiplier: int = always(2)
+
+
+class CustomizedRetryPolicy(Body, kw_only=True):
+    """Milliseconds before each redelivery."""
+
+    next: list[int] = always_new(list)
+
+
+class GroupRetryPolicy(Body, kw_only=True):
+    customized_retry_policy: CustomizedRetryPolicy | None = None
+    exponential_retry_policy: ExponentialRetryPolicy | None = None
+    type: str = always("CUSTOMIZED")  # or EXPONENTIAL
+
+
+class SimpleSubscriptionData(Body, kw_only=True):
+    expression: str | None = None
+    expression_type: str | None = None
+    topic: str | None = None
+    version: int = always(0)
+
+
+class SubscriptionGroupConfig(Body, kw_only=True):
+    attributes: dict[str, str] = always_new(dict)
+    broker_id: int = always(0)
+    consume_broadcast_enable: bool = always(True)
+    consume_enable: bool = always(True)
+    consume_from_min_enable: bool = always(True)
+    consume_message_orderly: bool = always(False)
+    consume_timeout_minute: int = always(15)
+    group_name: str = ""
+    group_retry_policy: GroupRetryPolicy = always_new(GroupRetryPolicy)
+    group_sys_flag: int = always(0)
+    notify_consumer_ids_changed_enable: bool = always(True)
+    retry_max_times: int = always(16)
+    retry_queue_nums: int = always(1)
+    subscription_data_set: list[SimpleSubscriptionData] | None = None
+    which_broker_when_consume_slowly: int = always(1)
+
+
+class SubscriptionGroupList(Body, kw_only=True):
+    group_config_list: list[SubscriptionGroupConfig] = always_new(list)
+
+
+class SubscriptionGroupWrapper(Body, kw_only=True):
+    """All groups of a broker. Forbidden: by group, then by topic, bits of what is not allowed."""
+
+    data_version: DataVersion = always_new(DataVersion)
+    forbidden_table: dict[str, dict[str, int]] = always_new(dict)
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = always_new(dict)
+
+
+class GroupForbidden(Body, kw_only=True):
+    group: str | None = None
+    readable: bool | None = None
+    topic: str | None = None
+
+
+class GroupList(Body, kw_only=True):
+    group_list: list[str] = always_new(list)

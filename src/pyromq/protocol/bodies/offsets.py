@@ -1,0 +1,127 @@
+"""Offsets and progress: of consumers, of queues, of delay levels."""
+
+from __future__ import annotations
+
+from .body import Body, always, always_new
+from .keyed import ByQueue, MessageQueue
+from .version import DataVersion
+
+
+class ConsumerOffsetSerializeWrapper(Body, kw_only=True):
+    """All committed offsets, by `topic@group` and queue id."""
+
+    data_version: DataVersion | None = None
+    group_topic_map: dict[str, list[str]] | None = None
+    offset_table: dict[str, dict[int, int]] = always_new(dict)
+
+
+class DelayOffsetSerializeWrapper(Body, kw_only=True):
+    """Progress of each delay level."""
+
+    data_version: DataVersion | None = None
+    offset_table: dict[int, int] = always_new(dict)
+
+
+class OffsetWrapper(Body, kw_only=True):
+    broker_offset: int = always(0)
+    consumer_offset: int = always(0)
+    last_timestamp: int = always(0)
+    pull_offset: int = always(0)
+
+
+class ConsumeStats(Body, kw_only=True):
+    consume_tps: float = always(0.0)
+    offset_table: ByQueue[OffsetWrapper] = always_new(ByQueue)
+
+
+class ConsumeStatsList(Body, kw_only=True):
+    """All groups of a broker: a list of maps with one group each."""
+
+    broker_addr: str | None = None
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = always_new(list)
+    total_diff: int = always(0)
+    total_inflight_diff: int = always(0)
+
+
+class TopicOffset(Body, kw_only=True):
+    last_update_timestamp: int = always(0)
+    max_offset: int = always(0)
+    min_offset: int = always(0)
+
+
+class TopicStatsTable(Body, kw_only=True):
+    offset_table: ByQueue[TopicOffset] = always_new(ByQueue)
+    topic_put_tps: float = always(0.0)
+
+
+class ResetOffsetBody(Body, kw_only=True):
+    offset_table: ByQueue[int] = always_new(ByQueue)
+
+
+class MessageQueueForC(Body, kw_only=True):
+    broker_name: str
+    offset: int = always(0)
+    queue_id: int = always(0)
+    topic: str
+
+
+class ResetOffsetBodyForC(Body, kw_only=True):
+    """The same as a list, for C++ clients, which read no object keys."""
+
+    offset_table: list[MessageQueueForC] = always_new(list)
+
+
+class GetConsumerStatusBody(Body, kw_only=True):
+    """Offsets that clients hold: one client's by queue, or all clients' by client id."""
+
+    consumer_table: dict[str, ByQueue[int]] = always_new(dict)
+    message_queue_table: ByQueue[int] = always_new(ByQueue)
+
+
+class QueryCorrectionOffsetBody(Body, kw_only=True):
+    correction_offsets: dict[int, int] = always_new(dict)
+
+
+class QueueTimeSpan(Body, kw_only=True):
+    """The texts repeat the times as `yyyy-MM-dd#HH:mm:ss:SSS` of the broker's zone; nobody reads them back."""
+
+    consume_time_stamp: int = always(0)
+    consume_time_stamp_str: str | None = None
+    delay_time: int = always(0)
+    max_time_stamp: int = always(0)
+    max_time_stamp_str: str | None = None
+    message_queue: MessageQueue | None = None
+    min_time_stamp: int = always(0)
+    min_time_stamp_str: str | None = None
+
+
+class QueryConsumeTimeSpanBody(Body, kw_only=True):
+    consume_time_span_set: list[QueueTimeSpan] = always_new(list)
+
+
+class OffsetMovedEvent(Body, kw_only=True):
+    """Body of the messages in OFFSET_MOVED_EVENT."""
+
+    consumer_group: str | None = None
+    message_queue: MessageQueue | None = None
+    offset_new: int = always(0)
+    offset_request: int = always(0)
+
+
+class BatchAck(Body, kw_only=True):
+    """Acks of one pop: bit i of the base64 text `b` (little end first) stands for offset `so` + i."""
+
+    b: str = ""
+    c: str  # consumer group
+    it: int = always(0)  # invisible time
+    pt: int = always(0)  # pop time
+    q: int = always(0)  # queue id
+    r: str = always("0")  # retry mark of the topic
+    rq: int = always(0)  # revive queue
+    so: int = always(0)  # start offset
+    t: str  # topic
+
+
+class BatchAckMessageRequestBody(Body, kw_only=True):
+    acks: list[BatchAck] = always_new(list)
+    broker_name: str | None = None

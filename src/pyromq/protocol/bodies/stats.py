@@ -1,0 +1,74 @@
+"""Statistics and internals of a broker."""
+
+from __future__ import annotations
+
+from .body import Body, always, always_new
+from .heartbeat import SubscriptionData
+from .version import DataVersion
+
+
+class BrokerStatsItem(Body, kw_only=True):
+    avgpt: float = always(0.0)
+    sum: int = always(0)
+    tps: float = always(0.0)
+
+
+class BrokerStatsData(Body, kw_only=True):
+    stats_day: BrokerStatsItem = always_new(BrokerStatsItem)
+    stats_hour: BrokerStatsItem = always_new(BrokerStatsItem)
+    stats_minute: BrokerStatsItem = always_new(BrokerStatsItem)
+
+
+class ConsumeQueueData(Body, kw_only=True):
+    bit_map: str | None = None
+    eval: bool = always(False)
+    extend_data_json: str | None = None
+    msg: str | None = None
+    physic_offset: int = always(0)
+    physic_size: int = always(0)
+    tags_code: int = always(0)
+
+
+class QueryConsumeQueueResponseBody(Body, kw_only=True):
+    filter_data: str | None = None
+    max_queue_index: int = always(0)
+    min_queue_index: int = always(0)
+    queue_data: list[ConsumeQueueData] | None = None
+    subscription_data: SubscriptionData | None = None
+
+
+class CheckRocksdbCqWriteResult(Body, kw_only=True):
+    """Status 0 is fine, 1 is not, 2 still running, 3 an error."""
+
+    check_result: str | None = None
+    check_status: int = always(0)
+
+
+class TimerCount(Body, kw_only=True):
+    count: int = always(0)
+    time_stamp: int = always(0)
+
+
+class TimerMetrics(Body, kw_only=True):
+    """Messages waiting in the timer, by topic."""
+
+    data_version: DataVersion = always_new(DataVersion)
+    timing_count: dict[str, TimerCount] = always_new(dict)
+
+
+class AccAndTimeStamp(Body, kw_only=True):
+    """Cold bytes read by one group, and when."""
+
+    cold_acc: int = always(0)
+    create_time_mills: int = always(0)
+    last_cold_read_time_mills: int = always(0)
+
+
+class ColdDataFlowCtrInfo(Body, kw_only=True):
+    """2003. Java's own text has another order of members."""
+
+    cg_cold_read_threshold: int = always(0)
+    config_table: dict[str, int] = always_new(dict)
+    global_acc: int = always(0)
+    global_cold_read_threshold: int = always(0)
+    runtime_table: dict[str, AccAndTimeStamp] = always_new(dict)

@@ -1,0 +1,67 @@
+"""Clients: heartbeats, membership of groups, and calls that the broker relays to a client."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .header import Header, Int32
+from .marks import RpcHeader, TopicHeader
+
+
+class HeartbeatAnswer(Header, kw_only=True):
+    """34. 5.x only; 4.9 answers without fields."""
+
+    is_support_heart_beat_v2: bool | None = msgspec.field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
+    is_sub_change: bool | None = msgspec.field(default=None, name="IS_SUB_CHANGE")
+
+
+class UnregisterClient(RpcHeader, kw_only=True):
+    """35."""
+
+    client_id: str = msgspec.field(name="clientID")
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+class GetConsumerListByGroup(RpcHeader, kw_only=True):
+    """38."""
+
+    consumer_group: str
+
+
+class NotifyConsumerIdsChanged(RpcHeader, kw_only=True):
+    """40, from the broker to consumers, one-way."""
+
+    consumer_group: str
+
+
+class GetConsumerConnectionList(RpcHeader, kw_only=True):
+    """203."""
+
+    consumer_group: str
+
+
+class GetProducerConnectionList(RpcHeader, kw_only=True):
+    """204."""
+
+    producer_group: str
+
+
+class GetConsumerRunningInfo(RpcHeader, kw_only=True):
+    """307, relayed to the client."""
+
+    consumer_group: str
+    client_id: str
+    jstack_enable: bool = False
+
+
+class ConsumeMessageDirectly(TopicHeader, kw_only=True):
+    """309, relayed to the client with the message as body; the broker adds its name and the flags."""
+
+    consumer_group: str
+    client_id: str | None = None
+    msg_id: str | None = None
+    broker_name: str | None = None
+    topic: str | None = None
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None

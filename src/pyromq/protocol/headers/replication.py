@@ -1,0 +1,162 @@
+"""Brokers among themselves and with the controller; broker containers."""
+
+from __future__ import annotations
+
+from .header import Header, Int32, Int64
+
+
+class AddBroker(Header, kw_only=True):
+    """902."""
+
+    config_path: str | None = None
+
+
+class RemoveBroker(Header, kw_only=True):
+    """903."""
+
+    broker_name: str
+    broker_cluster_name: str
+    broker_id: Int64
+
+
+class ExchangeHaInfo(Header, kw_only=True):
+    """906, both ways. A request without fields only asks."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Int64 | None = None
+    master_address: str | None = None
+
+
+class ResetMasterFlushOffset(Header, kw_only=True):
+    """908."""
+
+    master_flush_offset: Int64 | None = None
+
+
+class AlterSyncStateSet(Header, kw_only=True):
+    """1001."""
+
+    broker_name: str | None = None
+    master_broker_id: Int64 | None = None
+    master_epoch: Int32 | None = None
+    invoke_time: Int64 = 0
+
+
+class AlterSyncStateSetAnswer(Header, kw_only=True):
+    """1001."""
+
+    new_sync_state_set_epoch: Int32 = 0
+
+
+class ElectMaster(Header, kw_only=True):
+    """1002. -1: any broker may be elected."""
+
+    cluster_name: str = ""
+    broker_name: str = ""
+    broker_id: Int64 = -1
+    designate_elect: bool = False
+    invoke_time: Int64 | None = None
+
+
+class ElectMasterAnswer(Header, kw_only=True):
+    """1002."""
+
+    master_broker_id: Int64 | None = None
+    master_address: str | None = None
+    master_epoch: Int32 | None = None
+    sync_state_set_epoch: Int32 | None = None
+
+
+class RegisterBrokerToController(Header, kw_only=True):
+    """1003."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    broker_id: Int64 | None = None
+    broker_address: str | None = None
+    invoke_time: Int64 = 0
+
+
+class RegisterBrokerToControllerAnswer(Header, kw_only=True):
+    """1003."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    master_broker_id: Int64 | None = None
+    master_address: str | None = None
+    master_epoch: Int32 | None = None
+    sync_state_set_epoch: Int32 | None = None
+
+
+class GetReplicaInfo(Header, kw_only=True):
+    """1004."""
+
+    broker_name: str | None = None
+
+
+class GetReplicaInfoAnswer(Header, kw_only=True):
+    """1004."""
+
+    master_broker_id: Int64 | None = None
+    master_address: str | None = None
+    master_epoch: Int32 | None = None
+
+
+class GetMetadataInfoAnswer(Header, kw_only=True):
+    """1005."""
+
+    group: str | None = None
+    controller_leader_id: str | None = None
+    controller_leader_address: str | None = None
+    is_leader: bool = False
+    peers: str | None = None
+
+
+class NotifyBrokerRoleChanged(Header, kw_only=True):
+    """1008, from the controller to a broker."""
+
+    master_address: str | None = None
+    master_epoch: Int32 | None = None
+    sync_state_set_epoch: Int32 | None = None
+    master_broker_id: Int64 | None = None
+
+
+class CleanBrokerData(Header, kw_only=True):
+    """1011. Ids separated by semicolons."""
+
+    cluster_name: str | None = None
+    broker_name: str
+    broker_controller_ids_to_clean: str | None = None
+    is_clean_living_broker: bool = False
+    invoke_time: Int64 = 0
+
+
+class GetNextBrokerId(Header, kw_only=True):
+    """1012."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None
+
+
+class GetNextBrokerIdAnswer(Header, kw_only=True):
+    """1012."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    next_broker_id: Int64 | None = None
+
+
+class ApplyBrokerId(Header, kw_only=True):
+    """1013. The check code is `address;timestamp`."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    applied_broker_id: Int64 | None = None
+    register_check_code: str | None = None
+
+
+class ApplyBrokerIdAnswer(Header, kw_only=True):
+    """1013."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None

@@ -1,0 +1,118 @@
+"""Sending a message, its answer, and what else producers and repliers ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+import msgspec
+
+from .header import Header, Int32, Int64
+from .marks import RpcHeader, TopicHeader
+
+
+class SendMessage(TopicHeader, kw_only=True):
+    """10 and 324 under these names."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: Int32 | None = None
+
+
+SHORT_NAMES = {
+    "a": "producerGroup",
+    "b": "topic",
+    "c": "defaultTopic",
+    "d": "defaultTopicQueueNums",
+    "e": "queueId",
+    "f": "sysFlag",
+    "g": "bornTimestamp",
+    "h": "flag",
+    "i": "properties",
+    "j": "reconsumeTimes",
+    "k": "unitMode",
+    "l": "maxReconsumeTimes",
+    "m": "batch",
+    "n": "bname",
+}
+LONG_NAMES = {long: short for short, long in SHORT_NAMES.items()}
+
+
+class SendMessageV2(SendMessage, kw_only=True):
+    """310, 320 and 325: the same fields, one letter each on the wire. Handlers see a SendMessage either way."""
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, str]) -> Self:
+        return super().from_fields({SHORT_NAMES.get(name, name): value for name, value in fields.items()})
+
+    def to_fields(self) -> dict[str, str]:
+        return {LONG_NAMES.get(name, name): value for name, value in super().to_fields().items()}
+
+
+class SendMessageAnswer(Header, kw_only=True):
+    """Of all six send requests. Refusals have only region and trace switch, hence nothing is required here."""
+
+    msg_id: str | None = None
+    queue_id: Int32 | None = None
+    queue_offset: Int64 | None = None
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    msg_region: str | None = msgspec.field(default=None, name="MSG_REGION")
+    trace_on: bool | None = msgspec.field(default=None, name="TRACE_ON")
+
+
+class PushReplyMessage(TopicHeader, kw_only=True):
+    """326, from the broker to the client that waits for a reply."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool = False
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
+
+
+class ConsumerSendMsgBack(RpcHeader, kw_only=True):
+    """36."""
+
+    offset: Int64
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+
+
+class RecallMessage(TopicHeader, kw_only=True):
+    """370."""
+
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+
+
+class RecallMessageAnswer(Header, kw_only=True):
+    """370. Refusals have only the region."""
+
+    msg_id: str | None = None
+    msg_region: str | None = msgspec.field(default=None, name="MSG_REGION")

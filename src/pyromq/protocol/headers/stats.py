@@ -1,0 +1,67 @@
+"""Statistics, progress, configuration and upkeep of a broker."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .header import Header, Int64
+from .marks import TopicHeader
+
+
+class GetBrokerConfigAnswer(Header, kw_only=True):
+    """26. The version is the JSON of a DataVersion."""
+
+    version: str
+
+
+class GetConsumeStats(TopicHeader, kw_only=True):
+    """208. `topic_list` is separated by semicolons."""
+
+    consumer_group: str
+    topic: str | None = None
+    topic_list: str | None = None
+
+
+class GetBrokerConsumeStats(Header, kw_only=True):
+    """317."""
+
+    is_order: bool = False
+
+
+class QueryConsumeTimeSpan(TopicHeader, kw_only=True):
+    """303."""
+
+    topic: str
+    group: str
+
+
+class ViewBrokerStatsData(Header, kw_only=True):
+    """315."""
+
+    stats_name: str
+    stats_key: str
+
+
+class CheckRocksdbCqWriteProgress(Header, kw_only=True):
+    """354."""
+
+    topic: str | None = None
+    check_store_time: Int64 = 0
+
+
+class ExportRocksdbConfig(Header, kw_only=True):
+    """355. Types separated by semicolons."""
+
+    config_type: str
+
+
+class SetCommitLogReadMode(Header, kw_only=True):
+    """2004. 0 normal, 1 random."""
+
+    read_ahead_mode: str = msgspec.field(name="READ_AHEAD_MODE")
+
+
+class SwitchTimerEngine(Header, kw_only=True):
+    """5001. F: the file's time wheel, R: RocksDB."""
+
+    engine_type: str = msgspec.field(name="E_T")

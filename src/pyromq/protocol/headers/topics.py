@@ -1,0 +1,54 @@
+"""Administration of topics on a broker."""
+
+from __future__ import annotations
+
+from .header import Header, Int32
+from .marks import RpcHeader, TopicHeader
+
+
+class CreateTopic(TopicHeader, kw_only=True):
+    """17, and 513 with a static topic's mapping as body. `attributes` is `+key=value,-key`."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_filter_type: str
+    topic_sys_flag: Int32 | None = None
+    order: bool = False
+    attributes: str | None = None
+    force: bool = False
+
+
+class GetAllTopicConfig(Header, kw_only=True):
+    """21. Without fields everything is wanted; the pages came with 5.4."""
+
+    topic_seq: Int32 | None = None
+    data_version: str | None = None
+    max_topic_num: Int32 | None = None
+
+
+class GetAllTopicConfigAnswer(Header, kw_only=True):
+    """21."""
+
+    total_topic_num: Int32 | None = None
+
+
+class TopicName(TopicHeader, kw_only=True):
+    """202, 215, 300, 351: a topic and nothing else."""
+
+    topic: str
+
+
+class QueryTopicsByConsumer(RpcHeader, kw_only=True):
+    """343."""
+
+    group: str
+
+
+class QuerySubscriptionByConsumer(TopicHeader, kw_only=True):
+    """345."""
+
+    group: str
+    topic: str | None = None
