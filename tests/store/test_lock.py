@@ -73,9 +73,11 @@ def test_a_lock_as_java_takes_it_keeps_us_out(tmp_path: Path) -> None:
     ) as java:
         assert java.stdout is not None
         assert java.stdout.readline() == "held\n"
+        assert RealDisk(tmp_path).is_locked("lock")
         with pytest.raises(StoreLocked, match="another process"):
             claim_store(RealDisk(tmp_path))
         java.communicate()
+    assert not RealDisk(tmp_path).is_locked("lock")
     claim_store(RealDisk(tmp_path)).release()
 
 
@@ -106,6 +108,7 @@ def test_the_lock_goes_with_the_process(tmp_path: Path) -> None:
 def test_nobody_else_in_this_process_drops_the_lock(tmp_path: Path) -> None:
     """The trap of POSIX locks: a refused second claim must not have opened and closed the file."""
     lock = claim_store(RealDisk(tmp_path))
+    assert not RealDisk(tmp_path).is_locked("lock")
     with pytest.raises(StoreLocked):
         claim_store(RealDisk(tmp_path))
     child = os.fork()

@@ -163,6 +163,10 @@ class Disk(Protocol):
         """
         ...
 
+    def is_locked(self, name: str) -> bool:
+        """Does another process hold that lock? Asks without taking it."""
+        ...
+
 
 def checked_name(name: str) -> str:
     """Refuse names that could leave the root: part by part, before anything touches the system."""

@@ -320,6 +320,9 @@ class SimulatedDisk:
         self._locks.add(name)
         return SimulatedLock(self._locks, name)
 
+    def is_locked(self, name: str) -> bool:
+        return False  # one process has this disk
+
     # What files ask of their disk
 
     def check_power(self) -> None:
