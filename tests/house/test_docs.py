@@ -1,0 +1,86 @@
+"""What the pages promise exists: make targets, links, and no path of the machine that someone worked on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+TARGETS = {"setup", "demo", "test", "lint", "bench", "docs", "clean"}
+# Spelled in pieces, so that this file does not find itself.
+MACHINE_PATHS = re.compile(r"(?<![\w.~-])/(?:" + "|".join(["work", "farm", "root", "home/" + r"\w+"]) + r")/[\w.]")
+
+
+def make_targets() -> set[str]:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    return set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+
+
+def promised_targets(text: str) -> set[str]:
+    """`make demo` in code, in a line or in a block."""
+    code = re.findall(r"`([^`\n]+)`", text) + re.findall(r"```.*?\n(.*?)```", text, re.DOTALL)
+    return {target for piece in code for target in re.findall(r"\bmake ([a-z][a-z-]*)", piece)}
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    found = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path = target.split("#")[0]
+        if "://" in target or target.startswith("mailto:") or not path:
+            continue
+        if not (page.parent / path).exists():
+            found.append(target)
+    return found
+
+
+def committed_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:  # an unpacked archive: then everything outside hidden folders
+        return [path for path in ROOT.rglob("*") if path.is_file() and ".venv" not in path.parts]
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def machine_paths(text: str) -> list[str]:
+    return [match.group() for match in MACHINE_PATHS.finditer(text)]
+
+
+def test_the_makefile_has_the_targets_of_the_house() -> None:
+    assert make_targets() >= TARGETS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_only_make_targets_that_exist(page: Path) -> None:
+    assert promised_targets(page.read_text("utf-8")) - make_targets() == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    assert broken_links(page, page.read_text("utf-8")) == []
+
+
+def test_the_readme_shows_the_two_commands_first() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    demo, test = readme.index("make demo"), readme.index("make test")
+    assert demo < test < readme.index("pyromq namesrv")
+
+
+def test_no_committed_file_names_a_path_of_somebodys_machine() -> None:
+    found = []
+    for path in committed_files():
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {hit}" for hit in machine_paths(text)]
+    assert found == []
+
+
+def test_the_checks_can_fail(tmp_path: Path) -> None:
+    assert promised_targets("type `make nonsense` or\n```\nmake other\n```\nmake sense") == {"nonsense", "other"}
+    assert broken_links(tmp_path / "x.md", "[a](gone.md#part) [b](https://x.org/y) [c](#here)") == ["gone.md#part"]
+    assert len(machine_paths("see " + "/wo" + "rk/main and " + "/ro" + "ot/.cache, not $HOME" + "/work/x")) == 2
