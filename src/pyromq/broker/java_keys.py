@@ -1,6 +1,6 @@
 """Every key of Java's broker.conf, by room: carried by a setting to come, ignored, or refused unless harmless.
 
-`pyromq config check --daemon broker` reads it, and so will the broker, whose settings take the carried keys over one by
+`pyromq config check --daemon broker` reads it, and so does the broker, whose settings take the carried keys over one by
 one. Ignored and refused keys stand with Java 5.5.0's default, which is what the `get config` request shows for them.
 """
 
@@ -13,24 +13,20 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "identity and addresses",
         """
-        brokerClusterName brokerName namesrvAddr bindAddress listenPort brokerIP1 brokerIP2 haListenPort
-        regionId traceOn brokerTopicEnable clusterTopicEnable enableCreateSysGroup brokerPermission
-        rocketmqHome configBlackList
+        brokerIP2 haListenPort rocketmqHome configBlackList
         """,
     ),
     Carried(
         "registration",
         """
-        registerNameServerPeriod registerBrokerTimeoutMills compressedRegister forceRegister
-        enableSingleTopicRegister enableSplitRegistration splitRegistrationSize disappearTimeAfterStart
-        updateNameServerAddrPeriod compatibleWithOldNameSrv
+        forceRegister enableSingleTopicRegister enableSplitRegistration splitRegistrationSize
+        disappearTimeAfterStart updateNameServerAddrPeriod compatibleWithOldNameSrv
         """,
     ),
     Carried(
         "connections",
         """
-        serverChannelMaxIdleTimeSeconds clientChannelMaxIdleTimeSeconds channelExpiredTimeout
-        enableShutdownGracefully shutdownWaitTimeSeconds enableReconnectForGoAway serverSocketBacklog
+        clientChannelMaxIdleTimeSeconds enableShutdownGracefully enableReconnectForGoAway serverSocketBacklog
         serverSocketSndBufSize serverSocketRcvBufSize writeBufferHighWaterMark writeBufferLowWaterMark
         connectTimeoutMillis useTLS
         """,
@@ -38,47 +34,38 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "overload answers",
         """
-        brokerFastFailureEnable sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity
-        litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity queryThreadPoolQueueCapacity
-        replyThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
-        consumerManagerThreadPoolQueueCapacity endTransactionPoolQueueCapacity
-        adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity putThreadPoolQueueCapacity
-        waitTimeMillsInSendQueue waitTimeMillsInPullQueue waitTimeMillsInLitePullQueue waitTimeMillsInAckQueue
+        brokerFastFailureEnable pullThreadPoolQueueCapacity litePullThreadPoolQueueCapacity
+        ackThreadPoolQueueCapacity queryThreadPoolQueueCapacity replyThreadPoolQueueCapacity
+        heartbeatThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity consumerManagerThreadPoolQueueCapacity
+        endTransactionPoolQueueCapacity adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity
+        putThreadPoolQueueCapacity waitTimeMillsInPullQueue waitTimeMillsInLitePullQueue waitTimeMillsInAckQueue
         waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue waitTimeMillsInAdminBrokerQueue
-        startAcceptSendRequestTimeStamp osPageCacheBusyTimeOutMills
+        osPageCacheBusyTimeOutMills
         """,
     ),
     Carried(
         "sending",
         """
-        maxMessageSize autoCreateTopicEnable defaultTopicQueueNums rejectTransactionMessage
-        storeReplyMessageEnable enableMixedMessageType maxTopicLength autoMessageVersionOnTopicLen
-        putMessageTimeout maxMsgsNumBatch recallMessageEnable allowRecallWhenBrokerNotWriteable
-        validateSystemTopicWhenUpdateTopic
+        storeReplyMessageEnable maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout recallMessageEnable
+        allowRecallWhenBrokerNotWriteable validateSystemTopicWhenUpdateTopic
         """,
     ),
     Carried(
         "pulling and offsets",
         """
-        longPollingEnable shortPollingTimeMills maxTransferBytesOnMessageInMemory
-        maxTransferCountOnMessageInMemory maxTransferBytesOnMessageInDisk maxTransferCountOnMessageInDisk
-        accessMessageInMemoryMaxRatio accessMessageInMemoryHotRatio pullBatchMaxMessageCount
-        maxFilterMessageSize maxConsumeQueueScan travelCqFileNumWhenGetMessage litePullMessageEnable
-        rejectPullConsumerEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
-        useStaticSubscription useServerSideResetOffset enableBroadcastOffsetStore broadcastOffsetExpireSecond
-        broadcastOffsetExpireMaxSecond consumerOffsetUpdateVersionStep flushConsumerOffsetInterval
-        flushConsumerOffsetHistoryInterval enableCleanExpiredOffset coldDataFlowControlEnable
-        coldDataScanEnable coldCtrStrategyEnable usePIDColdCtrStrategy cgColdReadThreshold
+        accessMessageInMemoryMaxRatio accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxFilterMessageSize
+        maxConsumeQueueScan travelCqFileNumWhenGetMessage disableConsumeIfConsumerReadSlowly
+        consumerFallbehindThreshold useStaticSubscription enableBroadcastOffsetStore broadcastOffsetExpireSecond
+        broadcastOffsetExpireMaxSecond flushConsumerOffsetHistoryInterval enableCleanExpiredOffset
+        coldDataFlowControlEnable coldDataScanEnable coldCtrStrategyEnable usePIDColdCtrStrategy cgColdReadThreshold
         globalColdReadThreshold
         """,
     ),
     Carried(
         "clients and groups",
         """
-        autoCreateSubscriptionGroup subscriptionExpiredTimeout notifyConsumerIdsChangedEnable
-        realTimeNotifyConsumerChange lockInStrictMode enableRegisterProducer clearRetryTopicWhenDeleteTopic
-        serverLoadBalancerEnable defaultMessageRequestMode defaultPopShareQueueNum
-        loadBalancePollNameServerInterval
+        realTimeNotifyConsumerChange lockInStrictMode clearRetryTopicWhenDeleteTopic serverLoadBalancerEnable
+        defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval
         """,
     ),
     Carried(
@@ -89,24 +76,16 @@ BROKER_KEYS = JavaKeys(
         """,
     ),
     Carried(
-        "trace",
-        "traceTopicEnable msgTraceTopicName",
-    ),
-    Carried(
         "the store's files",
         """
-        storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
-        mapperFileSizeBatchConsumeQueue mappedFileSizeConsumeQueueExt mappedFileSizeTimerLog
-        enabledAppendPropCRC forceVerifyPropCRC messageIndexEnable messageIndexSafe maxHashSlotNum maxIndexNum
-        defaultQueryMaxNum indexFileWriteEnable indexFileReadEnable
+        storePathCommitLog mappedFileSizeConsumeQueueExt mappedFileSizeTimerLog forceVerifyPropCRC messageIndexSafe
+        indexFileWriteEnable indexFileReadEnable
         """,
     ),
     Carried(
         "flushing",
         """
-        flushDiskType syncFlushTimeout flushCommitLogTimed flushIntervalCommitLog flushCommitLogLeastPages
-        flushCommitLogThoroughInterval flushIntervalConsumeQueue flushConsumeQueueLeastPages
-        flushConsumeQueueThoroughInterval
+        flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
         """,
     ),
     Carried(
@@ -125,11 +104,11 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "delays and timers",
         """
-        messageDelayLevel timerWheelEnable timerMaxDelaySec timerPrecisionMs timerRollWindowSlot
-        timerInterceptDelayLevel timerCongestNumEachSlot timerStopEnqueue timerStopDequeue
-        timerSkipUnknownError timerEnableRetryUntilSuccess timerEnableCheckMetrics timerCheckMetricsWhen
-        timerFlushIntervalMs timerWheelSnapshotFlush timerWheelSnapshotIntervalMs appendTopicForTimerDeleteKey
-        timerRecallToTimeWheelEnable flushDelayOffsetInterval delayOffsetUpdateVersionStep
+        timerWheelEnable timerMaxDelaySec timerPrecisionMs timerRollWindowSlot timerInterceptDelayLevel
+        timerCongestNumEachSlot timerStopEnqueue timerStopDequeue timerSkipUnknownError timerEnableRetryUntilSuccess
+        timerEnableCheckMetrics timerCheckMetricsWhen timerFlushIntervalMs timerWheelSnapshotFlush
+        timerWheelSnapshotIntervalMs appendTopicForTimerDeleteKey timerRecallToTimeWheelEnable
+        flushDelayOffsetInterval delayOffsetUpdateVersionStep
         """,
     ),
     Carried(
@@ -290,11 +269,10 @@ BROKER_KEYS = JavaKeys(
     NoEffect(
         "the page cache is left to the operating system, and nothing is staged outside it",
         """
-        transientStorePoolEnable=false transientStorePoolSize=5 fastFailIfNoBufferInStorePool=false
-        commitIntervalCommitLog=200 commitCommitLogLeastPages=4 commitCommitLogThoroughInterval=200
-        warmMapedFileEnable=false timerWarmEnable=false flushLeastPagesWhenWarmMapedFile=4096
-        mappedFileSwapEnable=true commitLogForceSwapMapInterval=43200000 commitLogSwapMapInterval=3600000
-        commitLogSwapMapReserveFileNum=100 logicQueueForceSwapMapInterval=43200000
+        transientStorePoolSize=5 fastFailIfNoBufferInStorePool=false commitIntervalCommitLog=200
+        commitCommitLogLeastPages=4 commitCommitLogThoroughInterval=200 timerWarmEnable=false
+        flushLeastPagesWhenWarmMapedFile=4096 mappedFileSwapEnable=true commitLogForceSwapMapInterval=43200000
+        commitLogSwapMapInterval=3600000 commitLogSwapMapReserveFileNum=100 logicQueueForceSwapMapInterval=43200000
         logicQueueSwapMapInterval=3600000 cleanSwapedMapInterval=300000 logicQueueSwapMapReserveFileNum=20
         writeWithoutMmap=false transferMsgByHeap=true sharedByteBufferNum=16 dataReadAheadEnable=true
         sampleCountThreshold=5000 sampleSteps=32 timerColdDataCheckIntervalMs=60000

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from ..config import Finding, JavaKeys, examine_file, load
-
-
-@dataclass(frozen=True)
-class NoSettingsYet:
-    """Stands for the broker's settings until there is a broker: every key of its table is then carried, not set."""
 
 
 @click.group()
@@ -41,9 +35,10 @@ def check(file: Path, daemon: str, as_json: bool) -> None:
 
 def _tables(daemon: str) -> tuple[type, JavaKeys]:
     if daemon == "broker":
+        from ..broker.config import BrokerConfig
         from ..broker.java_keys import BROKER_KEYS
 
-        return NoSettingsYet, BROKER_KEYS
+        return BrokerConfig, BROKER_KEYS
     from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
     return NamesrvConfig, NAMESRV_KEYS

@@ -1,0 +1,177 @@
+"""The broker's settings: one frozen value, with Java's key names. The store's own come with it (`StoreConfig`).
+
+Read by `config.load`; checked before anything opens. Settings that may change while running are marked live, and the
+parts read them from `Live.config` each time they need one.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..config import check_ranges, setting
+from ..errors import ConfigError
+from ..model import names
+from ..store.config import StoreConfig
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def _host_name() -> str:
+    """Java's default broker name; what is not allowed in a topic name is left out, since a topic is named after it."""
+    allowed = "".join(char for char in socket.gethostname() if char.isascii() and (char.isalnum() or char in "_-"))
+    return allowed or "DEFAULT_BROKER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig(StoreConfig):
+    """Times are milliseconds where the name says so or Java's key is known for it."""
+
+    # Identity and addresses
+    broker_cluster_name: str = setting("DefaultCluster", help="cluster that this broker belongs to")
+    broker_name: str = setting(factory=_host_name, help="name of this broker; replicas share it")
+    namesrv_addr: tuple[str, ...] = setting((), help="name servers, host:port separated by ;")
+    bind_address: str = setting("127.0.0.1", help="address to listen on; other than loopback needs --insecure")
+    listen_port: int = setting(10911, low=0, high=65535, help="port; 0 takes a free one. The fast port is 2 below")
+    fast_listen_port: int | None = setting(
+        None, low=0, high=65535, flag=False, help="the fast (VIP) port, if it is not the port less 2"
+    )
+    broker_ip1: str | None = setting(
+        None, java="brokerIP1", help="address that clients are told, if it is not the one listened on"
+    )
+    allow_unauthenticated: bool = setting(
+        False, flag=False, help="listen beyond loopback although nobody is authenticated"
+    )
+    region_id: str = setting("DefaultRegion", flag=False, help="goes out as MSG_REGION with every send answer")
+    trace_on: bool = setting(True, flag=False, live=True, help="goes out as TRACE_ON with every send answer")
+    broker_topic_enable: bool = setting(True, flag=False, help="the topic named after the broker may be used")
+    cluster_topic_enable: bool = setting(True, flag=False, help="the topic named after the cluster may be used")
+    trace_topic_enable: bool = setting(False, flag=False, help="create the topic for message traces")
+    msg_trace_topic_name: str = setting(names.TRACE_TOPIC, flag=False, help="its name")
+    broker_permission: int = setting(
+        6, low=0, high=7, live=True, flag=False, help="4 read, 2 write: of all topics of this broker"
+    )
+    store_path_root_dir: Path = setting(Path("~/store").expanduser(), help="folder of all data")
+
+    # Registration with name servers
+    register_name_server_period: int = setting(
+        30_000, low=10_000, high=60_000, flag=False, help="ms between registrations"
+    )
+    register_broker_timeout_mills: int = setting(24_000, low=100, flag=False, help="ms for one name server to answer")
+    compressed_register: bool = setting(False, flag=False, live=True, help="deflate the registration")
+
+    # Connections
+    channel_expired_timeout: int = setting(120_000, low=1_000, flag=False, help="ms without heartbeat of a client")
+    server_channel_max_idle_time_seconds: int = setting(
+        120, low=1, flag=False, help="s without traffic on a connection"
+    )
+    shutdown_wait_time_seconds: int = setting(10, low=0, flag=False, help="s for requests in flight at a stop")
+
+    # Overload
+    start_accept_send_request_time_stamp: int = setting(0, low=0, flag=False, help="sends are refused before this ms")
+    wait_time_mills_in_send_queue: int = setting(
+        200, low=1, flag=False, live=True, help="ms that a send may wait to be served, then SYSTEM_BUSY"
+    )
+    send_thread_pool_queue_capacity: int = setting(
+        10_000, low=1, flag=False, help="requests of one class that may wait to be served, then SYSTEM_BUSY"
+    )
+    max_unflushed_bytes: int = setting(
+        512 << 20, low=1 << 20, flag=False, live=True, help="bytes appended but not on the medium, then SYSTEM_BUSY"
+    )
+    max_waiting_replies: int = setting(
+        100_000, low=1, flag=False, live=True, help="sends stored whose reply waits for the disk, then SYSTEM_BUSY"
+    )
+
+    # Sending
+    auto_create_topic_enable: bool = setting(True, flag=False, live=True, help="a send creates a missing topic")
+    default_topic_queue_nums: int = setting(8, low=1, high=1 << 16, flag=False, help="queues of TBW102")
+    spread_auto_created_topics: bool = setting(
+        True, flag=False, live=True, help="create an auto-created topic on the cluster's other brokers too"
+    )
+    enforce_topic_permission: bool = setting(
+        True, flag=False, live=True, help="false: a send to a topic without write permission is stored, as Java does"
+    )
+    enforce_message_type: bool = setting(
+        True, flag=False, live=True, help="refuse messages that do not fit a topic's message.type attribute"
+    )
+    reject_transaction_message: bool = setting(False, flag=False, live=True, help="refuse half messages")
+    enable_mixed_message_type: bool = setting(False, flag=False, live=True, help="topics may have message.type=MIXED")
+    sync_flush_timeout: int = setting(5_000, low=1, flag=False, live=True, help="ms, then FLUSH_DISK_TIMEOUT")
+    max_msgs_num_batch: int = setting(64, low=1, flag=False, live=True, help="messages that one key query returns")
+    default_query_max_num: int = setting(32, low=1, flag=False, live=True, help="the same by unique key")
+
+    # Pulling and offsets
+    long_polling_enable: bool = setting(True, flag=False, live=True, help="hold a pull that finds nothing")
+    short_polling_time_mills: int = setting(1_000, low=1, flag=False, live=True, help="ms to hold it otherwise")
+    max_transfer_bytes_on_message_in_memory: int = setting(256 << 10, low=1, flag=False, live=True, help="of one pull")
+    max_transfer_count_on_message_in_memory: int = setting(32, low=1, flag=False, live=True, help="of one pull")
+    max_transfer_bytes_on_message_in_disk: int = setting(64 << 10, low=1, flag=False, live=True, help="of a cold pull")
+    max_transfer_count_on_message_in_disk: int = setting(8, low=1, flag=False, live=True, help="of a cold pull")
+    large_pull_groups: tuple[str, ...] = setting(
+        (), flag=False, live=True, help="groups that may pull up to largePullCount messages at once"
+    )
+    large_pull_count: int = setting(2_048, low=1, flag=False, live=True, help="messages of one pull of these groups")
+    large_pull_bytes: int = setting(1 << 20, low=1, high=12 << 20, flag=False, live=True, help="bytes of one such pull")
+    max_held_pulls: int = setting(200_000, low=1, flag=False, live=True, help="pulls held at a time, then answered")
+    lite_pull_message_enable: bool = setting(True, flag=False, live=True, help="serve request 361")
+    reject_pull_consumer_enable: bool = setting(False, flag=False, live=True, help="refuse groups that pull actively")
+    use_server_side_reset_offset: bool = setting(
+        True, flag=False, live=True, help="false: a reset is told to the clients, as in 4.9"
+    )
+    flush_consumer_offset_interval: int = setting(5_000, low=1, flag=False, help="ms between writes of the offsets")
+    consumer_offset_update_version_step: int = setting(500, low=1, flag=False, help="commits per version of the table")
+
+    # Clients and groups
+    auto_create_subscription_group: bool = setting(True, flag=False, live=True, help="a heartbeat creates its group")
+    enable_create_sys_group: bool = setting(True, flag=False, live=True, help="system groups are created regardless")
+    notify_consumer_ids_changed_enable: bool = setting(
+        True, flag=False, live=True, help="tell the members of a group when it changes"
+    )
+    subscription_expired_timeout: int = setting(
+        600_000, low=1_000, flag=False, help="ms that a subscription outlives the group's last member"
+    )
+    enable_register_producer: bool = setting(True, flag=False, live=True, help="keep a table of producers")
+    refuse_conflicting_subscriptions: bool = setting(
+        False, flag=False, live=True, help="refuse a heartbeat that subscribes otherwise than its group"
+    )
+
+    def __post_init__(self) -> None:
+        StoreConfig.__post_init__(self)  # no super(): a class with slots is made anew by the decorator
+        check_ranges(self)
+        for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
+            if (fault := names.topic_fault(name)) is not None:
+                raise ConfigError(f"{key} = {name}: a topic has this name, but {fault}")
+        if not self.is_loopback and not self.allow_unauthenticated:
+            raise ConfigError(
+                f"bindAddress = {self.bind_address}: beyond loopback anybody could read and write, since there are no "
+                "users yet; on a trusted network say --insecure (allowUnauthenticated=true)"
+            )
+        if self.broker_ip1 is not None and self.broker_ip1 != self.bind_address and self.is_loopback:
+            raise ConfigError(
+                f"brokerIP1 = {self.broker_ip1}: clients would be sent there, but the broker listens on "
+                f"{self.bind_address} alone; set bindAddress (0.0.0.0 for all) or drop brokerIP1"
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.bind_address in LOOPBACK or self.bind_address.startswith("127.")
+
+    @property
+    def advertised_host(self) -> str:
+        """What clients are told. An address for all interfaces is none that they could use."""
+        if self.broker_ip1 is not None:
+            return self.broker_ip1
+        if self.bind_address in ("0.0.0.0", "::", ""):
+            raise ConfigError(
+                f"bindAddress = {self.bind_address} names no address that clients could use: set brokerIP1 to one of "
+                "this machine's"
+            )
+        return "127.0.0.1" if self.bind_address == "localhost" else self.bind_address
+
+    @property
+    def fast_port(self) -> int:
+        """0 with a free main port: then any free one."""
+        if self.fast_listen_port is not None:
+            return self.fast_listen_port
+        return self.listen_port - 2 if self.listen_port > 2 else 0

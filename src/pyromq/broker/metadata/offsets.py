@@ -1,0 +1,176 @@
+"""How far each group has consumed each queue: `config/consumerOffset.json`, as Java keeps it.
+
+Pull, offset requests and administration ask and tell it. Changes are in memory at once; `store_changed` hands them to
+the table, and the broker's loop does so every few seconds and at stop. Offsets are never refused for being smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from ...store.tables import Table, section_of
+from .topics import read_version
+from .versions import next_version
+
+OFFSETS = "offsetTable"
+PULL_OFFSETS = "pullOffsetTable"
+GROUP_TOPICS = "groupTopicMap"
+SEPARATOR = "@"
+
+
+class Offsets:
+    """Event loop only. Keys are `topic@group`, on disk too; topics and groups cannot hold an @."""
+
+    def __init__(self, table: Table, now_ms: Callable[[], int], version_step: int = 500) -> None:
+        self._table = table
+        self._now_ms = now_ms
+        self._version_step = version_step
+        content = table.load()
+        self.version = read_version(content)
+        self._offsets = _read(content, OFFSETS)
+        self._pulled = _read(content, PULL_OFFSETS)
+        self._resets: dict[str, dict[int, int]] = {}
+        self._changed: set[str] = set()
+        self._pulled_changed: set[str] = set()
+        self._commits = 0
+
+    # --- consumed ------------------------------------------------------------------------------------------------
+
+    def find(self, topic: str, group: str, queue_id: int) -> int | None:
+        """Where the group goes on, None if it never committed. A pending reset counts."""
+        key = _key(topic, group)
+        reset = self._resets.get(key, {}).get(queue_id)
+        return reset if reset is not None else self._offsets.get(key, {}).get(queue_id)
+
+    def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        key = _key(topic, group)
+        queues = self._offsets.setdefault(key, {})
+        if queues.get(queue_id) == offset:
+            return
+        queues[queue_id] = offset
+        self._changed.add(key)
+        self._commits += 1
+        if self._commits % self._version_step == 0:
+            self._step()
+
+    def queues(self, topic: str, group: str) -> Mapping[int, int]:
+        return self._offsets.get(_key(topic, group), {})
+
+    def all(self) -> Mapping[str, Mapping[int, int]]:
+        """By `topic@group`; what request 43 answers."""
+        return self._offsets
+
+    def topics_of(self, group: str) -> list[str]:
+        return sorted(topic for topic, owner in self._pairs() if owner == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        return sorted(group for name, group in self._pairs() if name == topic)
+
+    # --- pulled: how far messages were handed out, for statistics -------------------------------------------------
+
+    def note_pulled(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        key = _key(topic, group)
+        self._pulled.setdefault(key, {})[queue_id] = offset
+        self._pulled_changed.add(key)
+
+    def pulled(self, topic: str, group: str, queue_id: int) -> int | None:
+        return self._pulled.get(_key(topic, group), {}).get(queue_id)
+
+    # --- reset by an administrator --------------------------------------------------------------------------------
+
+    def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        """The next pull of the queue is sent there; until then commits of it are ignored."""
+        self._resets.setdefault(_key(topic, group), {})[queue_id] = offset
+        self.commit(topic, group, queue_id, offset)
+
+    def has_reset(self, topic: str, group: str, queue_id: int) -> bool:
+        return queue_id in self._resets.get(_key(topic, group), {})
+
+    def take_reset(self, topic: str, group: str, queue_id: int) -> int | None:
+        """The pending reset, which is done with this."""
+        key = _key(topic, group)
+        queues = self._resets.get(key)
+        if queues is None:
+            return None
+        offset = queues.pop(queue_id, None)
+        if not queues:
+            del self._resets[key]
+        return offset
+
+    # --- whole pairs ----------------------------------------------------------------------------------------------
+
+    def clone(self, source: str, target: str, topic: str) -> bool:
+        queues = self._offsets.get(_key(topic, source))
+        if not queues:
+            return False
+        key = _key(topic, target)
+        self._offsets[key] = dict(queues)
+        self._changed.add(key)
+        self._step()
+        return True
+
+    def drop_group(self, group: str) -> None:
+        self._drop([_key(topic, owner) for topic, owner in self._pairs() if owner == group])
+
+    def drop_topic(self, topic: str) -> None:
+        self._drop([_key(name, group) for name, group in self._pairs() if name == topic])
+
+    def _drop(self, keys: list[str]) -> None:
+        for key in keys:
+            self._offsets.pop(key, None)
+            self._pulled.pop(key, None)
+            self._resets.pop(key, None)
+            self._changed.add(key)
+            self._pulled_changed.add(key)
+        if keys:
+            self._step()
+
+    # --- to disk --------------------------------------------------------------------------------------------------
+
+    def store_changed(self) -> bool:
+        """Hand what changed to the table. False: nothing did."""
+        if not self._changed and not self._pulled_changed:
+            return False
+        for section, values, changed in (
+            (OFFSETS, self._offsets, self._changed),
+            (PULL_OFFSETS, self._pulled, self._pulled_changed),
+        ):
+            for key in changed:
+                if key in values:
+                    self._table.put(section, key, dict(values[key]))
+                else:
+                    self._table.drop(section, key)
+            changed.clear()
+        self._table.replace("dataVersion", msgspec.to_builtins(self.version))
+        self._table.replace(GROUP_TOPICS, self.group_topics())
+        return True
+
+    def group_topics(self) -> dict[str, list[str]]:
+        groups: dict[str, list[str]] = {}
+        for topic, group in self._pairs():
+            groups.setdefault(group, []).append(topic)
+        return groups
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        """Topic and group of every key; what has a third part (`topic@group@broadcast`) is no group's own."""
+        for key in self._offsets:
+            parts = key.split(SEPARATOR)
+            if len(parts) == 2:
+                yield parts[0], parts[1]
+
+    def _step(self) -> None:
+        self.version = next_version(self.version, self._now_ms())
+
+
+def _key(topic: str, group: str) -> str:
+    return f"{topic}{SEPARATOR}{group}"
+
+
+def _read(content: Mapping[str, object], section: str) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for key, queues in section_of(dict(content), section).items():
+        if isinstance(queues, dict):
+            found[key] = {queue: int(offset) for queue, offset in queues.items() if isinstance(queue, int)}
+    return found

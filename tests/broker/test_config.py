@@ -1,0 +1,65 @@
+"""The broker's settings: what Java's keys mean here, and what does not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.java_keys import BROKER_KEYS
+from pyromq.config import load, settings_of
+from pyromq.errors import ConfigError
+from pyromq.store.config import FlushMode
+
+
+def loaded(tmp_path: Path, text: str) -> BrokerConfig:
+    file = tmp_path / "broker.conf"
+    file.write_text(text)
+    return load(BrokerConfig, BROKER_KEYS, daemon="broker", file=file).config
+
+
+def test_a_java_broker_conf_sets_broker_and_store(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        "brokerClusterName=C\nbrokerName=broker-b\nnamesrvAddr=10.0.0.1:9876;10.0.0.2:9876\nlistenPort=20911\n"
+        "flushDiskType=SYNC_FLUSH\nstorePathRootDir=/data/store\nbrokerRole=ASYNC_MASTER\nbrokerId=0\n",
+    )
+    assert config.namesrv_addr == ("10.0.0.1:9876", "10.0.0.2:9876")
+    assert (config.broker_cluster_name, config.broker_name, config.listen_port) == ("C", "broker-b", 20911)
+    assert config.flush_mode is FlushMode.SYNC
+    assert config.store_path_root_dir == Path("/data/store")
+    assert config.fast_port == 20909
+
+
+def test_no_setting_of_the_broker_also_stands_among_the_keys_that_are_none() -> None:
+    assert {one.java for one in settings_of(BrokerConfig).values()}.isdisjoint(BROKER_KEYS.names())
+
+
+def test_beyond_loopback_needs_a_word_of_consent() -> None:
+    with pytest.raises(ConfigError, match="bindAddress = 0.0.0.0: .* --insecure"):
+        BrokerConfig(bind_address="0.0.0.0")
+    assert BrokerConfig(bind_address="0.0.0.0", allow_unauthenticated=True, broker_ip1="10.1.1.1")
+
+
+def test_an_address_that_the_listener_does_not_serve_is_not_advertised() -> None:
+    with pytest.raises(ConfigError, match="brokerIP1 = 10.1.1.1: .*listens on 127.0.0.1 alone"):
+        BrokerConfig(broker_ip1="10.1.1.1")
+    with pytest.raises(ConfigError, match="set brokerIP1 to one of this machine's"):
+        _ = BrokerConfig(bind_address="0.0.0.0", allow_unauthenticated=True).advertised_host
+    assert BrokerConfig(bind_address="127.0.0.2").advertised_host == "127.0.0.2"
+
+
+def test_names_that_no_topic_could_have_are_refused() -> None:
+    with pytest.raises(ConfigError, match="brokerName = a b: a topic has this name, but"):
+        BrokerConfig(broker_name="a b")
+
+
+def test_the_store_s_own_checks_still_run() -> None:
+    with pytest.raises(ConfigError, match="multiple of 20"):
+        BrokerConfig(queue_file_bytes=30)
+
+
+def test_a_free_port_has_a_free_fast_port_beside_it() -> None:
+    assert BrokerConfig(listen_port=0).fast_port == 0
+    assert BrokerConfig(listen_port=0, fast_listen_port=1234).fast_port == 1234
