@@ -18,6 +18,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
 /**
  * A small application over the published client jar. One command per line of stdin (tab between words), one JSON
@@ -28,7 +29,7 @@ public class Client {
 
     public static void main(String[] args) throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        answer("ready", "client");
+        answer("ready", RemotingCommand.getSerializeTypeConfigInThisServer().name());
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             String[] words = line.split("\t", -1);
             try {

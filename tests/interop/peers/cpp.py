@@ -1,4 +1,4 @@
-"""The C++ client, as PyPI's rocketmq 0.4.4 bundles it. Kept in a folder of its own: only its own process has it on the path."""
+"""The C++ client, as PyPI's rocketmq 0.4.4 bundles it, in a folder that only its own process has on the path."""
 
 from __future__ import annotations
 

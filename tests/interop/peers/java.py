@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import cache
-from .process import Program, answer_of
+from .process import Program, ProgramFailed, answer_of
 
 SERVERS = ("5.5.0", "5.3.3")  # complete versions: name server, broker, tools, client
 CLIENTS = (*SERVERS, "4.9.8")
@@ -207,7 +207,7 @@ class Conversation:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        answer_of(program)  # it says that it is ready
+        self.ready: str = answer_of(program)
 
     def ask(self, *words: str, timeout_s: float = 60.0) -> Any:
         position = self.program.write_line("\t".join(words))
@@ -226,6 +226,8 @@ class Client(Conversation):
         env = {"ROCKETMQ_SERIALIZE_TYPE": "ROCKETMQ" if binary_headers else "JSON"}
         options = [*jvm, f"-Dtls.enable={str(tls).lower()}"]
         super().__init__(start(version, "Client", home=home, jvm=options, env=env, programs=True))
+        if self.ready != env["ROCKETMQ_SERIALIZE_TYPE"]:
+            raise ProgramFailed(f"the client speaks {self.ready} headers, asked was {env['ROCKETMQ_SERIALIZE_TYPE']}")
 
     def send(self, name_server: str, topic: str, count: int, prefix: str) -> list[dict[str, Any]]:
         sent: list[dict[str, Any]] = self.ask("send", name_server, topic, str(count), prefix)

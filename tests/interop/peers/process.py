@@ -88,6 +88,17 @@ class Program:
     def tail(self, count: int = 30) -> str:
         return "\n".join(self.lines[-count:])
 
+    def resident_bytes(self) -> int:
+        """What it holds in memory now."""
+        return self._status("VmRSS")
+
+    def peak_bytes(self) -> int:
+        """The most that it held since `forget_peak`."""
+        return self._status("VmHWM")
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
@@ -112,6 +123,10 @@ class Program:
     ) -> None:
         self.kill()
 
+    def _status(self, key: str) -> int:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.split(f"{key}:", 1)[1].split()[0]) * 1024  # in kB, whatever the machine
+
     def _close(self) -> None:
         self._reader.join()
         for stream in (self.process.stdin, self.process.stdout):
@@ -133,7 +148,7 @@ class Program:
 def answer_of(program: Program, *, after: int = 0, timeout_s: float = START_LIMIT_S) -> Any:
     """The value of the next marked line (`@@{"kind": value}`), which our small applications print as their answer."""
     answer = json.loads(program.wait_for(r"^@@(.*)$", after=after, timeout_s=timeout_s)[1])
-    (kind, value), = answer.items()
+    ((kind, value),) = answer.items()
     if kind == "error":
         raise ProgramFailed(f"{program.name} failed: {value}\n{program.tail()}")
     return value

@@ -1,0 +1,164 @@
+"""The life of Java brokers as our name server sees it: they register, keep alive, freeze, die, stop and come back.
+
+Every broker registers with Java's name server too, under the same settings, and after each step both must give the
+same routes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import wire
+from .conftest import is_known, registered
+from .peers import java, ours
+from .waiting import eventually
+
+pytestmark = pytest.mark.interop
+
+NAME_SERVER = {"scanNotActiveBrokerInterval": "200", "supportActingMaster": "true", "notifyMinBrokerIdChanged": "true"}
+# In this mode a broker sends a light heartbeat and says itself after how long a silence it counts as gone.
+SILENCE_S = 3.0
+HEARTBEATS = {
+    "enableSlaveActingMaster": "true",
+    "brokerHeartbeatInterval": "500",
+    "brokerNotActiveTimeoutMillis": str(int(SILENCE_S * 1000)),
+    "registerNameServerPeriod": "10000",
+}
+
+
+class World:
+    """The brokers that this file may harm, and the name servers that watch them."""
+
+    def __init__(self, own: ours.NameServer, other: java.NameServer) -> None:
+        self.own, self.other = own, other
+        self.brokers: dict[str, java.Broker] = {}
+
+    @property
+    def addresses(self) -> list[str]:
+        return [self.own.address, self.other.address]
+
+    def start_all(self, home: Callable[[str], Path]) -> None:
+        slave = {**HEARTBEATS, "brokerId": "1", "brokerRole": "SLAVE"}
+        wanted: list[tuple[str, str, str, dict[str, str]]] = [
+            ("killed-5.5.0", "5.5.0", "killed-5.5.0", {}),
+            ("killed-5.3.3", "5.3.3", "killed-5.3.3", {}),
+            ("stopped", "5.5.0", "stopped", {}),
+            ("master", "5.5.0", "pair", HEARTBEATS),
+            ("slave", "5.5.0", "pair", slave),
+        ]
+        with ThreadPoolExecutor(2) as pool:  # more at once only take the processors from each other
+            started = {
+                key: pool.submit(java.Broker, version, home(key), self.addresses, settings, name=name)
+                for key, version, name, settings in wanted
+            }
+        self.brokers = {key: future.result() for key, future in started.items()}
+
+    def gone(self, name: str, limit_s: float = 60.0) -> None:
+        """Both name servers have forgotten it."""
+        for address in self.addresses:
+            eventually(lambda address=address: not is_known(address, name), f"{address} forgot {name}", limit_s)
+
+    def routes(self, topic: str) -> list[Any]:
+        """The route of a topic from ours and from Java's, as values (None: no route)."""
+        return [route_of(address, topic) for address in self.addresses]
+
+    def close(self) -> None:
+        for broker in self.brokers.values():
+            broker.kill()
+        self.other.kill()
+        self.own.kill()
+
+
+def route_of(address: str, topic: str) -> Any:
+    answer = wire.ask(address, wire.GET_ROUTE, {"topic": topic})
+    return json.loads(answer.body) if answer.code == 0 else None
+
+
+def broker_addresses(route: Any) -> dict[str, str]:
+    addresses: dict[str, str] = route["brokerDatas"][0]["brokerAddrs"]
+    return addresses
+
+
+@pytest.fixture(scope="module")
+def world(java_peers: None, home: Callable[[str], Path]) -> Iterator[World]:
+    world = World(
+        ours.NameServer(home("ours-life"), NAME_SERVER),
+        java.NameServer("5.5.0", home("java-life"), NAME_SERVER),
+    )
+    try:
+        world.start_all(home)
+        for broker in world.brokers.values():
+            for address in world.addresses:
+                registered(address, broker)
+        yield world
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("version", ["5.5.0", "5.3.3"])
+def test_a_registered_broker_has_the_route_that_java_gives_it(world: World, version: str) -> None:
+    own, other = world.routes(f"killed-{version}")  # a broker's name is a topic of its own
+    assert own == other
+    assert broker_addresses(own) == {"0": world.brokers[f"killed-{version}"].address}
+
+
+def test_a_slave_stands_beside_its_master(world: World) -> None:
+    expected = {"0": world.brokers["master"].address, "1": world.brokers["slave"].address}
+    for address in world.addresses:
+        eventually(lambda address=address: broker_addresses(route_of(address, "pair")) == expected, "both are in")
+    members = [
+        wire.ask(a, wire.BROKER_MEMBERS, {"clusterName": "DefaultCluster", "brokerName": "pair"})
+        for a in world.addresses
+    ]
+    assert wire.json_with_bare_keys(members[0].body) == wire.json_with_bare_keys(members[1].body)
+
+
+@pytest.mark.parametrize("version", ["5.5.0", "5.3.3"])
+def test_a_broker_that_dies_is_forgotten_when_its_connection_ends(world: World, version: str) -> None:
+    """kill -9. The silence that counts is two minutes here, so it was the connection."""
+    name = f"killed-{version}"
+    world.brokers[name].kill()
+    world.gone(name)
+    assert world.routes(name) == [None, None]
+
+
+def test_a_broker_that_stops_unregisters(world: World) -> None:
+    """SIGTERM: it says good-bye first; its process takes long to end and keeps its connection until then."""
+    broker = world.brokers["stopped"]
+    broker.program.signal(signal.SIGTERM)
+    world.gone("stopped")
+    assert broker.program.process.poll() is None, "it had already ended: this shows nothing about unregistering"
+
+
+def test_heartbeats_keep_a_broker_alive_and_silence_ends_it(world: World) -> None:
+    master, slave = world.brokers["master"], world.brokers["slave"]
+    began = time.monotonic()
+    while time.monotonic() < began + 2.5 * SILENCE_S:
+        assert all(broker_addresses(route).get("0") == master.address for route in world.routes("pair"))
+
+    # Frozen, not dead: the connection stays open and only the scan can notice.
+    master.program.signal(signal.SIGSTOP)
+    for address in world.addresses:
+        eventually(
+            lambda address=address: broker_addresses(route_of(address, "pair")) == {"0": slave.address},
+            "the slave acts as master",
+        )
+    own, other = world.routes("pair")
+    assert own == other
+    assert own["queueDatas"][0]["perm"] & 2 == 0, "an acting master takes no writes"
+
+    master.program.signal(signal.SIGCONT)
+    expected = {"0": master.address, "1": slave.address}
+    for address in world.addresses:
+        eventually(lambda address=address: broker_addresses(route_of(address, "pair")) == expected, "it is back")
+    own, other = world.routes("pair")
+    assert own == other
+    assert own["queueDatas"][0]["perm"] & 2, "the master takes writes again"

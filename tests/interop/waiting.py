@@ -1,0 +1,21 @@
+"""Waiting for what other programs do without telling us: asked again until true, and bounded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(ask: Callable[[], T], what: str, limit_s: float = 60.0) -> T:
+    """The first true answer. Fails with `what` and the last answer if none comes."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        answer = ask()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {limit_s} s still not so: {what} (last answer {answer!r})")
+        time.sleep(0.05)

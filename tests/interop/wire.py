@@ -1,0 +1,119 @@
+"""A blocking remoting client in a few lines of struct and json, made without our own protocol code on purpose.
+
+It plays the well-behaved client beside a broken one, and asks name servers what mqadmin does not show.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import socket
+import struct
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+GET_KV_CONFIG = 101
+REGISTER_BROKER = 103
+GET_ROUTE = 105
+GET_CLUSTER_INFO = 106
+GET_ALL_TOPICS = 206
+GET_KV_LIST = 219
+TOPICS_OF_CLUSTER = 224
+SYSTEM_TOPICS = 304
+UNIT_TOPICS = (311, 312, 313)
+BROKER_MEMBERS = 901
+
+V5_5_0 = 513
+
+_opaques = itertools.count(1)
+
+
+@dataclass
+class Answer:
+    code: int
+    remark: str
+    fields: dict[str, str]
+    body: bytes
+
+
+def request_frame(
+    code: int, fields: dict[str, str] | None = None, body: bytes = b"", version: int = V5_5_0, language: str = "JAVA"
+) -> bytes:
+    header: dict[str, Any] = {"code": code, "flag": 0, "language": language, "opaque": next(_opaques)}
+    header |= {"extFields": fields or {}, "version": version, "serializeTypeCurrentRPC": "JSON"}
+    packed = json.dumps(header).encode()
+    return struct.pack(">ii", 4 + len(packed) + len(body), len(packed)) + packed + body
+
+
+def connect(address: str, source: str | None = None, timeout_s: float = 30.0) -> socket.socket:
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout_s, source_address=(source, 0) if source else None)
+
+
+class Client:
+    """One connection, one request at a time."""
+
+    def __init__(self, address: str, source: str | None = None) -> None:
+        self._socket = connect(address, source)
+        self._stream = self._socket.makefile("rb")
+
+    def call(self, code: int, fields: dict[str, str] | None = None, body: bytes = b"", version: int = V5_5_0) -> Answer:
+        self._socket.sendall(request_frame(code, fields, body, version))
+        return read_answer(self._stream)
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_answer(stream: Any) -> Answer:
+    head = stream.read(8)
+    if len(head) < 8:
+        raise ConnectionError("the server closed the connection instead of answering")
+    total, word = struct.unpack(">iI", head)
+    payload = stream.read(total - 4)
+    header = json.loads(payload[: word & 0xFFFFFF])
+    return Answer(header["code"], header.get("remark", ""), header.get("extFields", {}), payload[word & 0xFFFFFF :])
+
+
+def ask(address: str, code: int, fields: dict[str, str] | None = None, version: int = V5_5_0) -> Answer:
+    """One request on a connection of its own."""
+    with Client(address) as client:
+        return client.call(code, fields, version=version)
+
+
+def json_with_bare_keys(body: bytes) -> Any:
+    """A body in which fastjson wrote numbers as keys without quotes (`{0:"..."}`)."""
+    return json.loads(re.sub(rb"([{,])(\d+):", rb'\1"\2":', body))
+
+
+def register_broker(client: Client, name: str, topics: list[str], address: str = "127.0.0.1:10911") -> Answer:
+    """Register as a broker would; it stays known for as long as the connection is open."""
+    table = {
+        topic: {
+            "topicName": topic,
+            "readQueueNums": 4,
+            "writeQueueNums": 4,
+            "perm": 6,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": False,
+            "attributes": {},
+        }
+        for topic in topics
+    }
+    version = {"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}
+    body = {"filterServerList": [], "topicConfigSerializeWrapper": {"dataVersion": version, "topicConfigTable": table}}
+    fields = {"brokerName": name, "brokerAddr": address, "clusterName": "DefaultCluster", "brokerId": "0"}
+    fields |= {"haServerAddr": "127.0.0.1:10912", "compressed": "false", "bodyCrc32": "0"}
+    return client.call(REGISTER_BROKER, fields, json.dumps(body).encode())
