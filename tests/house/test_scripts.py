@@ -1,0 +1,77 @@
+"""What the Makefile calls where something is missing: root gets it installed, others are told what to type."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT
+
+SYSTEM_PATH = "/usr/bin:/bin"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder whose programs stand before the system's: an `id` of an ordinary user, an apt-get that takes notes."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    put(programs / "id", "echo 1000")
+    put(programs / "apt-get", f'echo "$@" >> {tmp_path}/installed')
+    return tmp_path
+
+
+def put(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def run(machine: Path, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = f"{machine / 'bin'}{os.pathsep}{SYSTEM_PATH}"
+    return subprocess.run(
+        [str(ROOT / "scripts" / script), *arguments],
+        env={"PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_is_there_is_left_alone(machine: Path) -> None:
+    done = run(machine, "debian", "sh=dash", "cat=coreutils")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (machine / "installed").exists()
+
+
+def test_an_ordinary_user_is_told_what_to_type(machine: Path) -> None:
+    done = run(machine, "debian", "sh=dash", "no-such-java=openjdk-17-jdk-headless", "no-such-mvn=maven")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "pyromq needs more on this machine; type: sudo apt-get install openjdk-17-jdk-headless maven\n"
+    )
+    assert not (machine / "installed").exists()
+
+
+def test_root_gets_it_installed(machine: Path) -> None:
+    put(machine / "bin" / "id", "echo 0")
+    done = run(machine, "debian", "no-such-java=openjdk-17-jdk-headless")
+    assert done.returncode == 0
+    assert (machine / "installed").read_text().splitlines()[-1].endswith("openjdk-17-jdk-headless")
+
+
+def test_a_python_without_venv_names_its_package(machine: Path) -> None:
+    put(machine / "bin" / "python3", 'case "$2" in *ensurepip*) exit 1;; *print*) echo 3.12;; esac')
+    done = run(machine, "venv", str(machine / "venv"))
+    assert done.returncode == 1
+    assert done.stderr.endswith("type: sudo apt-get install python3.12-venv\n")
+
+
+def test_a_python_that_is_too_old_is_not_taken(machine: Path) -> None:
+    put(machine / "bin" / "old", "exit 1")
+    done = run(machine, "venv", str(machine / "venv"), PYTHON="old")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "pyromq needs Python 3.11 or later, which old is not; name one by: make PYTHON=/path/to/python3\n"
+    )
