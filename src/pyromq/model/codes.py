@@ -1,4 +1,7 @@
-"""Request and response codes of RocketMQ 5.5.0, one readable table each."""
+"""Request and response codes of RocketMQ 5.5.0, one readable table each.
+
+What a code needs of the one who asks is in `access.py`, what it carries in `protocol/exchanges.py`.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,10 @@ class RequestCode(IntEnum):
     GET_ALL_DELAY_OFFSET = 45
     CHECK_CLIENT_CONFIG = 46
     GET_CLIENT_CONFIG = 47
+    UPDATE_AND_CREATE_ACL_CONFIG = 50  # 50 to 53: ACL 1.0, 4.9 only
+    DELETE_ACL_CONFIG = 51
+    GET_BROKER_CLUSTER_ACL_INFO = 52
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = 53
     GET_TIMER_CHECK_POINT = 60
     GET_TIMER_METRICS = 61
     PUT_KV_CONFIG = 100

@@ -7,6 +7,7 @@ from typing import Self
 
 import msgspec
 
+from ...errors import Malformed
 from .header import Header, Int32, Int64
 from .marks import RpcHeader, TopicHeader
 
@@ -53,7 +54,12 @@ class SendMessageV2(SendMessage, kw_only=True):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
-        return super().from_fields({SHORT_NAMES.get(name, name): value for name, value in fields.items()})
+        try:
+            return super().from_fields({SHORT_NAMES.get(name, name): value for name, value in fields.items()})
+        except Malformed as fault:
+            text = str(fault)
+            short = next((s for s, long in SHORT_NAMES.items() if f"`{long}`" in text or f"`$.{long}`" in text), None)
+            raise Malformed(f"{text}, sent as `{short}`" if short else text) from None
 
     def to_fields(self) -> dict[str, str]:
         return {LONG_NAMES.get(name, name): value for name, value in super().to_fields().items()}
