@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ..config import Finding, JavaKeys, examine_file, load
+from ..errors import ConfigError
 
 
 @click.group()
@@ -30,7 +31,11 @@ def check(file: Path, daemon: str, as_json: bool) -> None:
         _print_table(file, findings)
     if any(one.error for one in findings):
         sys.exit(1)
-    load(config_class, keys, daemon=daemon, file=file)  # what concerns several settings at once
+    try:
+        load(config_class, keys, daemon=daemon, file=file)  # what concerns several settings at once
+    except ConfigError as fault:
+        click.echo(f"{file}: {fault}", err=True)
+        sys.exit(1)
 
 
 def _tables(daemon: str) -> tuple[type, JavaKeys]:

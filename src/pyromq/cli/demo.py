@@ -7,6 +7,7 @@ later work adds steps to `STEPS`. Anything unexpected ends the demo with an erro
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import sys
@@ -77,6 +78,7 @@ async def start_name_server(stage: Stage) -> None:
             "--kv-config-path",
             str(stage.folder / "kvConfig.json"),
         ),
+        env=os.environ | {"PYROMQ_NAMESRV_SCAN_NOT_ACTIVE_BROKER_INTERVAL": "200"},
         stdout=asyncio.subprocess.PIPE,
     )
     stage.closing.push_async_callback(_stop, process, stage.clock)

@@ -1,0 +1,67 @@
+"""`pyromq config check`: each key, its effect, and an exit code for scripts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from pyromq.cli.main import cli
+
+BROKER_CONF = """\
+brokerClusterName = DefaultCluster
+brokerRole=SLAVE
+sendMessageThreadPoolNums=16
+flushDiskTyp=SYNC_FLUSH
+storeType=default
+"""
+
+
+def check(path: Path, *options: str) -> Result:
+    return CliRunner().invoke(cli, ["config", "check", str(path), *options], env={"COLUMNS": "200"})
+
+
+def test_each_key_of_a_broker_file_is_told_with_its_effect(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(BROKER_CONF)
+    result = check(file, "--daemon", "broker", "--json")
+    assert result.exit_code == 1
+    told = {entry["key"]: entry for entry in map(json.loads, result.output.splitlines())}
+    assert told["brokerClusterName"]["error"] is None
+    assert told["brokerRole"]["error"].startswith("brokerRole = SLAVE is refused: there is no replication yet")
+    assert told["sendMessageThreadPoolNums"]["effect"].startswith("has no effect: ")
+    assert told["flushDiskTyp"]["error"] == "unknown key 'flushDiskTyp': did you mean 'flushDiskType'?"
+    assert told["flushDiskTyp"]["where"] == f"{file} line 4"
+    assert told["storeType"]["error"] is None
+
+
+def test_the_table_shows_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(BROKER_CONF)
+    result = check(file, "--daemon", "broker")
+    assert result.exit_code == 1
+    assert "did you mean 'flushDiskType'?" in result.output
+    assert result.output.endswith("5 keys, 2 errors\n")
+
+
+def test_a_good_file_ends_with_0(tmp_path: Path) -> None:
+    file = tmp_path / "namesrv.conf"
+    file.write_text("listenPort=19876\nserverWorkerThreads=8\n")
+    result = check(file, "--daemon", "namesrv", "--json")
+    assert result.exit_code == 0
+    assert [json.loads(line)["effect"].split()[0] for line in result.output.splitlines()] == ["sets", "has"]
+
+
+def test_settings_that_contradict_each_other_are_told_too(tmp_path: Path) -> None:
+    file = tmp_path / "namesrv.conf"
+    file.write_text("bindAddress=0.0.0.0\n")
+    result = check(file, "--daemon", "namesrv")
+    assert result.exit_code == 1
+    assert f"{file}: bindAddress = 0.0.0.0 can be reached from other machines" in result.output
+
+
+def test_text_in_brackets_is_printed_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerName=[red]a[/red]\n")
+    assert "[red]a[/red]" in check(file, "--daemon", "broker").output

@@ -1,0 +1,109 @@
+"""The command as a user meets it: quick, one line for an error, log options wherever they stand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import pyromq
+from pyromq import logs
+from pyromq.cli.main import COMMANDS, cli
+from pyromq.cli.options import config_options
+from pyromq.config import load
+from tests.config.bakery import BAKERY_KEYS, BakeryConfig, Flush
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from pyromq.cli.main import main; sys.argv[0] = 'pyromq'; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_version_is_told_without_importing_servers() -> None:
+    code = (
+        "import sys; sys.argv = ['pyromq', '--version']\n"
+        "from pyromq.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted(set(sys.modules) & {'asyncio', 'rich', 'msgspec', 'ssl', 'uvloop'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"pyromq {pyromq.__version__}", "[]"]
+
+
+def test_help_lists_every_command_and_each_can_be_asked_for_help() -> None:
+    listed = CliRunner().invoke(cli, ["--help"])
+    assert listed.exit_code == 0
+    for name in COMMANDS:
+        assert name in listed.output
+        asked = CliRunner().invoke(cli, [name, "--help"])
+        assert asked.exit_code == 0, asked.output
+        assert "--log-format" in asked.output
+
+
+def test_an_error_of_ours_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    done = run("config", "check", "--daemon", "broker", str(tmp_path / "nowhere.conf"))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"pyromq: cannot read {tmp_path}/nowhere.conf: No such file or directory\n"
+
+
+def test_an_unknown_command_is_refused() -> None:
+    done = run("nosuch")
+    assert done.returncode == 2
+    assert "No such command 'nosuch'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([], [], ("info", "text")),
+        (["--log-format", "json"], [], ("info", "json")),
+        ([], ["--log-level", "debug"], ("debug", "text")),
+        (["--log-level", "error", "--log-format", "json"], ["--log-level", "debug"], ("debug", "json")),
+    ],
+)
+def test_log_options_stand_before_or_after_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: list[str], after: list[str], expected: tuple[str, str]
+) -> None:
+    configured: list[tuple[str, str]] = []
+    monkeypatch.setattr(logs, "configure", lambda level, log_format: configured.append((level, log_format)))
+    file = tmp_path / "broker.conf"
+    file.touch()
+    command = [*before, "config", *after, "check", "--daemon", "broker", str(file)]
+    assert CliRunner().invoke(cli, command).exit_code == 0
+    assert configured[-1] == expected
+
+
+def flags_of(*arguments: str) -> BakeryConfig:
+    result: list[BakeryConfig] = []
+
+    @click.command()
+    @config_options(BakeryConfig)
+    def bakery(config_file: Path | None, **flags: object) -> None:
+        result.append(load(BakeryConfig, BAKERY_KEYS, daemon="bakery", file=config_file, flags=flags).config)
+
+    CliRunner().invoke(bakery, list(arguments), catch_exceptions=False)
+    return result[0]
+
+
+def test_options_derive_from_the_settings(tmp_path: Path) -> None:
+    file = tmp_path / "bakery.conf"
+    file.write_text("listenPort=1\nloadRatio=0.1\nallowUnauthenticated=true\n")
+    assert flags_of("-c", str(file), "--listen-port", "2", "--flush", "SYNC_FLUSH", "--no-allow-unauthenticated") == (
+        BakeryConfig(listen_port=2, load_ratio=0.1, flush=Flush.SYNC)
+    )
+
+
+def test_a_setting_without_flag_has_none() -> None:
+    @click.command()
+    @config_options(BakeryConfig)
+    def bakery(**_: object) -> None: ...
+
+    spelled = {spelling for parameter in bakery.params for spelling in parameter.opts}
+    assert "--data-dir" in spelled
+    assert "--black-list" not in spelled

@@ -1,0 +1,85 @@
+"""Every key that Java shows is known here, and the promises that hang on some of them are kept or refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.java_keys import BROKER_KEYS
+from pyromq.config import Carried, JavaKeys, NoEffect, Refused, examine_properties, properties, settings_of
+from pyromq.namesrv.config import NAMESRV_KEYS, NamesrvConfig
+
+RECORDED = Path(__file__).parents[1] / "golden" / "mqadmin"
+
+
+def recorded(command: str) -> dict[str, str]:
+    text = (RECORDED / f"{command}.txt").read_text("utf-8")
+    return dict(re.findall(r"^(\w+) +=  (.*)$", text, re.MULTILINE))
+
+
+def test_every_key_of_the_java_broker_is_known_and_its_recorded_values_are_accepted() -> None:
+    java = recorded("getBrokerConfig")
+    assert len(java) == 491
+    findings = examine_properties(properties.render(java), "broker.conf", BrokerConfig, BROKER_KEYS)
+    assert [str(one) for one in findings if one.error] == []
+
+
+def test_every_key_of_the_java_name_server_is_known_and_its_recorded_values_are_accepted() -> None:
+    java = recorded("getNamesrvConfig")
+    assert len(java) == 40
+    findings = examine_properties(properties.render(java), "namesrv.conf", NamesrvConfig, NAMESRV_KEYS)
+    assert [str(one) for one in findings if one.error] == []
+
+
+@pytest.mark.parametrize(("config_class", "keys"), [(NamesrvConfig, NAMESRV_KEYS), (BrokerConfig, BROKER_KEYS)])
+def test_no_setting_also_stands_among_the_keys_without_one(config_class: type, keys: JavaKeys) -> None:
+    assert {one.java for one in settings_of(config_class).values()}.isdisjoint(keys.names())
+
+
+@pytest.mark.parametrize("config_class", [NamesrvConfig, BrokerConfig])
+def test_each_setting_has_a_key_of_its_own(config_class: type) -> None:
+    settings = settings_of(config_class)
+    assert len({one.java for one in settings.values()}) == len(settings)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("aclEnable", "true"),
+        ("authenticationEnabled", "true"),
+        ("authorizationEnabled", "true"),
+        ("brokerRole", "SYNC_MASTER"),
+        ("brokerRole", "SLAVE"),
+        ("brokerId", "1"),
+        ("totalReplicas", "3"),
+        ("inSyncReplicas", "2"),
+        ("enableSlaveActingMaster", "true"),
+        ("enableControllerMode", "true"),
+        ("enableDLegerCommitLog", "true"),
+        ("storeType", "defaultRocksDB"),
+        ("configManagerVersion", "v2"),
+        ("timerRocksDBEnable", "true"),
+        ("transRocksDBEnable", "true"),
+        ("indexRocksDBEnable", "true"),
+        ("readOnlyCommitLogStorePaths", "/other"),
+        ("messageStorePlugIn", "org.example.Plug"),
+        ("enableLmq", "true"),
+    ],
+)
+def test_a_broker_key_whose_promise_cannot_be_kept_is_refused_with_key_value_and_remedy(key: str, value: str) -> None:
+    (finding,) = examine_properties(f"{key}={value}", "broker.conf", BrokerConfig, BROKER_KEYS)
+    assert finding.error is not None
+    assert finding.error.startswith(f"{key} = {value} is refused: ")
+    assert f"set {key}=" in finding.error or "remove the line" in finding.error
+
+
+def test_a_key_stands_in_a_table_once() -> None:
+    with pytest.raises(ValueError, match="a stands in the table twice"):
+        JavaKeys(NoEffect("why", "a=1"), Refused("why", "what", "b=2 a=1"))
+
+
+def test_keys_to_come_are_not_shown_as_settings() -> None:
+    assert JavaKeys(Carried("a room", "x"), NoEffect("why", "y=1")).shown({}) == {"y": "1"}
