@@ -65,8 +65,10 @@ class Reply:
         )
 
 
-# None: the handler answers later by `peer.send` (long polls), or never.
-Handler = Callable[[Request], Reply | Awaitable[Reply | None] | None]
+# What a handler gives back: the reply at once (no task is needed then), later, or None: it answers by
+# `peer.send` when it can (long polls), or never.
+Answer = Reply | None | Awaitable[Reply | None]
+Handler = Callable[[Request], Answer]
 Authorise = Callable[[Request], None]
 
 
@@ -75,27 +77,44 @@ def allow_all(_: Request) -> None:
 
 
 class Dispatcher:
-    """The whole request surface of one server."""
+    """The whole request surface of one server. Itself a handler; `await_answer` takes what it gives back to its end."""
 
     def __init__(self, handlers: Mapping[int, Handler], authorise: Authorise = allow_all) -> None:
         self._handlers = dict(handlers)
         self._authorise = authorise
 
-    async def __call__(self, request: Request) -> Reply | None:
+    def __call__(self, request: Request) -> Answer:
         try:
             handler = self._handlers.get(request.command.code)
             if handler is None:
                 return unsupported(request)
             self._authorise(request)
             answer = handler(request)
-            return answer if answer is None or isinstance(answer, Reply) else await answer
-        except RequestRefused as refusal:
-            return Reply(refusal.code, remark=str(refusal))
-        except ProtocolError:
-            raise  # transport closes the connection
-        except Exception:
-            log.exception("request failed", code=request.command.code, peer=request.peer.address)
-            return Reply(ResponseCode.SYSTEM_ERROR, remark="internal error, see the server's log")
+        except Exception as fault:
+            return failed(request, fault)
+        return answer if answer is None or isinstance(answer, Reply) else _later(request, answer)
+
+
+async def await_answer(answer: Answer) -> Reply | None:
+    """The reply, now or when it is there."""
+    return answer if answer is None or isinstance(answer, Reply) else await answer
+
+
+async def _later(request: Request, answer: Awaitable[Reply | None]) -> Reply | None:
+    try:
+        return await answer
+    except Exception as fault:
+        return failed(request, fault)
+
+
+def failed(request: Request, fault: Exception) -> Reply:
+    """An exception as a reply. A ProtocolError goes on: transport closes the connection."""
+    if isinstance(fault, RequestRefused):
+        return Reply(fault.code, remark=str(fault))
+    if isinstance(fault, ProtocolError):
+        raise fault
+    log.exception("request failed", code=request.command.code, peer=request.peer.address)
+    return Reply(ResponseCode.SYSTEM_ERROR, remark="internal error, see the server's log")
 
 
 def unsupported(request: Request) -> Reply:

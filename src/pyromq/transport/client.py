@@ -1,0 +1,216 @@
+"""Our own requests to other programs: one connection per address, used again and made again.
+
+    client = Client(clock=clock, rng=rng)
+    response = await client.call("127.0.0.1:9876", command, timeout_s=3)
+
+A call makes at most one attempt to connect and never repeats itself: whether a request may be sent twice is for the
+caller to know. After failed attempts the next one is put off (longer each time, with chance in it), and calls meanwhile
+fail at once, so that callers turn to another address instead of queueing for a dead one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from .. import logs
+from ..ambient import Clock
+from ..errors import CallTimedOut, ConfigError, ConnectionLost
+from ..model.codes import ResponseCode
+from ..protocol.command import ONEWAY_FLAG, Command
+from .address import host_of, parse_address
+from .connection import Connection
+from .dispatch import Dispatcher, Handler
+from .limits import Limits
+from .peer import Peer
+from .service import Service
+from .tls import Certificates, ClientTls, TlsSession
+
+log = logs.get("pyromq.transport")
+
+# Make a stream to the address and join it to the protocol. OSError: it could not be made.
+Connect = Callable[[str, asyncio.BaseProtocol], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconnect:
+    """How long to leave an address alone after a failed attempt: doubled each time, half of it by chance."""
+
+    first_s: float = 0.1
+    most_s: float = 10.0
+    attempt_s: float = 3.0  # one attempt, TLS handshake included (connectTimeoutMillis)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first_s <= self.most_s or self.attempt_s <= 0:
+            raise ConfigError(f"{self}: 0 < first_s <= most_s and attempt_s > 0 are needed")
+
+    def delay_s(self, failures: int, rng: random.Random) -> float:
+        full = min(self.most_s, self.first_s * 2.0 ** min(failures - 1, 30))
+        return full * (0.5 + 0.5 * rng.random())
+
+
+class _Route:
+    """What is known of one address."""
+
+    __slots__ = ("attempt", "connection", "failures", "last_fault", "not_before")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.attempt: asyncio.Task[Connection] | None = None
+        self.failures = 0
+        self.not_before = float("-inf")
+        self.last_fault = ""
+
+
+class Client:
+    """Event loop only. Requests that servers send us go to `dispatch`."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        dispatch: Handler | None = None,
+        limits: Limits | None = None,
+        tls: ClientTls | None = None,
+        reconnect: Reconnect | None = None,
+        connect: Connect | None = None,
+        on_close: Callable[[Peer], None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._limits = limits or Limits()
+        self._certificates = None if tls is None else Certificates(tls)
+        self._reconnect = reconnect or Reconnect()
+        self._connect = connect or connect_socket
+        self._on_close = on_close
+        self._routes: dict[str, _Route] = {}
+        self._connections: dict[Connection, str] = {}
+        self._retired: set[Connection] = set()  # told to go away: for pending calls only
+        self._is_closed = False
+        self._service = Service(
+            dispatch or Dispatcher({}),
+            clock=clock,
+            limits=self._limits,
+            opened=lambda _: True,
+            closed=self._forget,
+        )
+
+    async def call(self, address: str, request: Command, timeout_s: float) -> Command:
+        """The response, whatever its code. CallTimedOut or ConnectionLost if none comes."""
+        began = self._clock.monotonic()
+        try:
+            async with self._clock.timeout(timeout_s):
+                peer = await self._connected(address)
+        except TimeoutError:
+            raise CallTimedOut(f"{address} was not reached within {timeout_s:g} s") from None
+        response = await peer.call(request, timeout_s - (self._clock.monotonic() - began))
+        if response.code == ResponseCode.GO_AWAY:
+            self._retired.add(peer)
+        if peer in self._retired and not peer.pending_calls:
+            peer.close("the server is going away")
+        return response
+
+    async def send(self, address: str, request: Command) -> None:
+        """One way: nobody answers. ConnectionLost if the address cannot be reached."""
+        request.flag |= ONEWAY_FLAG
+        (await self._connected(address)).send(request)
+
+    async def connect(self, address: str) -> Peer:
+        """The connection to the address, made if there is none."""
+        return await self._connected(address)
+
+    async def close(self) -> None:
+        """Calls that wait fail with ConnectionLost."""
+        self._is_closed = True
+        attempts = [route.attempt for route in self._routes.values() if route.attempt is not None]
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
+        for connection in tuple(self._connections):
+            connection.close("the client is closed")
+        await self._service.cancel()
+        for connection in tuple(self._connections):
+            await connection.gone()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- connections -------------------------------------------------------------------------------------------------
+
+    async def _connected(self, address: str) -> Connection:
+        if self._is_closed:
+            raise ConnectionLost("this client is closed")
+        route = self._routes.get(address)
+        if route is None:
+            parse_address(address)  # refuses what is no address before anything is kept
+            route = self._routes[address] = _Route()
+        connection = route.connection
+        if connection is not None and connection.is_open and connection not in self._retired:
+            return connection
+        if route.attempt is None:
+            wait_s = route.not_before - self._clock.monotonic()
+            if wait_s > 0:
+                raise ConnectionLost(f"{address} not reached ({route.last_fault}); next attempt in {wait_s:.1f} s")
+            route.attempt = asyncio.get_running_loop().create_task(self._open(address, route))
+            route.attempt.add_done_callback(_retrieve)
+        # Shielded: the attempt is shared, one caller that gives up does not end it for the others.
+        return await asyncio.shield(route.attempt)
+
+    async def _open(self, address: str, route: _Route) -> Connection:
+        connection = Connection(self._service, tls=self._tls_session(address))
+        try:
+            async with self._clock.timeout(self._reconnect.attempt_s):
+                await self._connect(address, connection)
+                await connection.ready()
+        except (OSError, TimeoutError, ConnectionLost) as fault:
+            connection.abort("not connected")
+            route.failures += 1
+            route.last_fault = str(fault) or f"no answer within {self._reconnect.attempt_s:g} s"
+            route.not_before = self._clock.monotonic() + self._reconnect.delay_s(route.failures, self._rng)
+            raise ConnectionLost(f"cannot connect to {address}: {route.last_fault}") from None
+        except asyncio.CancelledError:
+            connection.abort("the client is closed")
+            raise ConnectionLost("this client is closed") from None  # for those who wait; nobody cancelled them
+        finally:
+            route.attempt = None
+        route.failures = 0
+        route.connection = connection
+        self._connections[connection] = address
+        return connection
+
+    def _tls_session(self, address: str) -> TlsSession | None:
+        if self._certificates is None:
+            return None
+        return TlsSession(self._certificates.context(), server_side=False, host=host_of(address).strip("[]"))
+
+    def _forget(self, connection: Connection) -> None:
+        address = self._connections.pop(connection, None)
+        if address is None:
+            return  # it was never ready
+        self._retired.discard(connection)
+        route = self._routes.get(address)
+        if route is not None and route.connection is connection:
+            del self._routes[address]
+        if self._on_close is not None:
+            self._on_close(connection)
+
+
+def _retrieve(attempt: asyncio.Task[Connection]) -> None:
+    """Those who wait look for themselves; the last of them may have given up."""
+    if not attempt.cancelled():
+        attempt.exception()
+
+
+async def connect_socket(address: str, protocol: asyncio.BaseProtocol) -> None:
+    host, port = parse_address(address)
+    await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)

@@ -1,0 +1,91 @@
+"""Who is served next: a turn takes a bounded share of each class, and within a class the connections in turn.
+
+Pure: no loop, no clock. `service.py` puts requests in and runs one turn per pass of the event loop.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from .request_class import RequestClass
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class _Lane(Generic[K, T]):
+    """The waiting requests of one class. A key is in `active` (served from the front) or in `held`, never in both."""
+
+    __slots__ = ("active", "count", "held", "share")
+
+    def __init__(self, share: int) -> None:
+        self.share = share
+        self.count = 0
+        self.active: OrderedDict[K, deque[T]] = OrderedDict()
+        self.held: dict[K, deque[T]] = {}
+
+
+class FairQueue(Generic[K, T]):
+    """Requests by class and connection. Requests of one connection and class are served in the order they came."""
+
+    def __init__(self, shares: Mapping[RequestClass, int]) -> None:
+        self._lanes: list[_Lane[K, T]] = [_Lane(shares[kind]) for kind in RequestClass]
+        self._held: set[K] = set()
+
+    def put(self, kind: RequestClass, key: K, item: T) -> None:
+        lane = self._lanes[kind]
+        lane.count += 1
+        queues = lane.held if key in self._held else lane.active
+        queue = queues.get(key)
+        if queue is None:
+            queues[key] = deque((item,))
+        else:
+            queue.append(item)
+
+    def turn(self) -> Iterator[tuple[K, T]]:
+        """One turn: at most the share of each class. `put`, `hold` and `discard` may come while it runs."""
+        for lane in self._lanes:
+            left, active = lane.share, lane.active
+            while left and active:
+                key, queue = active.popitem(last=False)
+                item = queue.popleft()
+                if queue:
+                    active[key] = queue  # behind the others
+                lane.count -= 1
+                left -= 1
+                yield key, item
+
+    def hold(self, key: K) -> None:
+        """Serve nothing of this connection until `resume`: its answers could not leave."""
+        self._held.add(key)
+        for lane in self._lanes:
+            queue = lane.active.pop(key, None)
+            if queue is not None:
+                lane.held[key] = queue
+
+    def resume(self, key: K) -> None:
+        self._held.discard(key)
+        for lane in self._lanes:
+            queue = lane.held.pop(key, None)
+            if queue is not None:
+                lane.active[key] = queue
+
+    def discard(self, key: K) -> list[T]:
+        """Take out what a connection that is gone had waiting."""
+        self.resume(key)
+        dropped: list[T] = []
+        for lane in self._lanes:
+            queue = lane.active.pop(key, ())
+            lane.count -= len(queue)
+            dropped.extend(queue)
+        return dropped
+
+    def waiting(self, kind: RequestClass) -> int:
+        return self._lanes[kind].count
+
+    @property
+    def has_work(self) -> bool:
+        """Something can be served now; what is held does not count."""
+        return any(lane.active for lane in self._lanes)

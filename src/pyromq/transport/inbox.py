@@ -1,0 +1,48 @@
+"""Bytes of one connection in, commands out; keeps the unfinished end. Transport's side of `kernel/seam.py`."""
+
+from __future__ import annotations
+
+from ..kernel.seam import NOTHING, Fed, Feed, FeedConnection
+from ..protocol.command import Command
+from ..protocol.frame import FrameLimits, decode_frames
+
+_LENGTH_WORDS = 8
+
+
+class Inbox:
+    """After a ProtocolError the stream is out of step and the inbox must be dropped."""
+
+    __slots__ = ("_limits", "_needed", "_tail")
+
+    def __init__(self, limits: FrameLimits) -> None:
+        self._limits = limits
+        self._tail = bytearray()
+        self._needed = _LENGTH_WORDS  # nothing is looked at before this many bytes are there
+
+    @property
+    def held(self) -> int:
+        """Bytes of the frame that is not complete yet."""
+        return len(self._tail)
+
+    def receive(self, feed: Feed, connection: FeedConnection, received: memoryview) -> tuple[Fed, list[Command]]:
+        if not self._tail:
+            fed, commands, used = self._split(feed, connection, received)
+            if used < len(received):
+                self._tail += received[used:]
+            return fed, commands
+        self._tail += received
+        if len(self._tail) < self._needed:
+            return NOTHING, []  # a large frame in small pieces is not scanned again with each piece
+        view = memoryview(self._tail)
+        fed, commands, used = self._split(feed, connection, view)
+        self._tail = bytearray(view[used:])  # a new one: views that the feed handed back still point into the old
+        return fed, commands
+
+    def _split(self, feed: Feed, connection: FeedConnection, view: memoryview) -> tuple[Fed, list[Command], int]:
+        fed = feed(connection, view)
+        if not fed.used:
+            commands, used, self._needed = decode_frames(view, self._limits)
+            return fed, commands, used
+        commands = [command for frame in fed.frames for command in decode_frames(memoryview(frame), self._limits)[0]]
+        behind, used, self._needed = decode_frames(view[fed.used :], self._limits)
+        return fed, commands + behind, fed.used + used

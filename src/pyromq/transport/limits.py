@@ -1,0 +1,76 @@
+"""What peers may cost us: one frozen value per server or client. The log line of a violation names its field here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from ..errors import ConfigError
+from ..protocol.frame import DEFAULT_LIMITS, FrameLimits
+from .request_class import SHARES, RequestClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Seconds, bytes and counts. A violation closes the connection where not stated otherwise."""
+
+    frame: FrameLimits = DEFAULT_LIMITS
+    property_bytes: int = 32_767  # message properties of a send; refused with MESSAGE_ILLEGAL, as Java's short field
+
+    # Connections of one server. None: as many as descriptors are left after the reserve.
+    connections: int | None = None
+    reserved_descriptors: int = 256  # for files, outgoing connections, the log
+    connections_per_address: int | None = None  # None: off
+
+    # Slow and half-open peers.
+    idle_s: float = 120.0  # neither read nor written (serverChannelMaxIdleTimeSeconds)
+    opening_s: float = 30.0  # from accept to the first whole frame, TLS handshake included
+    frame_s: float = 60.0  # from the first byte of a frame to its last
+    blocked_s: float = 60.0  # how long the write buffer may stand above write_high_bytes
+    linger_s: float = 5.0  # after a close: for what is still to be written
+
+    # Memory. Above write_high_bytes reading from the peer and serving its requests pause.
+    write_high_bytes: int = 1 << 20
+    write_max_bytes: int = 64 << 20
+    unfinished_requests: int = 1024  # of one connection; reading pauses
+    unfinished_bytes: int = 32 << 20  # bodies of those; reading pauses
+    held_bytes: int = 1 << 30  # all connections: unfinished frames and requests, blocked write buffers
+
+    # Service. Requests over queued_requests in a class are refused with SYSTEM_BUSY.
+    queued_requests: int = 10_000
+    shares: Mapping[RequestClass, int] = field(default_factory=lambda: SHARES)
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if isinstance(value, (int, float)) and value <= 0 and spec.name != "reserved_descriptors":
+                raise ConfigError(f"{spec.name}={value} must be greater than 0")
+        if min(self.shares.get(kind, 0) for kind in RequestClass) < 1:
+            raise ConfigError(f"shares={dict(self.shares)} must give each class of requests 1 or more")
+        if self.write_max_bytes < self.write_high_bytes:
+            raise ConfigError(
+                f"write_max_bytes={self.write_max_bytes} must not be less than write_high_bytes={self.write_high_bytes}"
+            )
+
+
+def connection_limit(limits: Limits) -> int:
+    """How many connections a server takes: the setting, and never more than the descriptors that are left for it."""
+    descriptors = _descriptors()
+    if descriptors is None:
+        return limits.connections or 1 << 16
+    left = descriptors - limits.reserved_descriptors
+    if left < 1:
+        raise ConfigError(
+            f"reserved_descriptors={limits.reserved_descriptors} leaves no connections of the {descriptors} files that "
+            f"this process may open: lower it, or raise the limit (ulimit -n)"
+        )
+    return left if limits.connections is None else min(left, limits.connections)
+
+
+def _descriptors() -> int | None:
+    try:
+        import resource
+    except ImportError:  # Windows, where only the SDK runs
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft

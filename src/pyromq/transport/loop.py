@@ -1,0 +1,36 @@
+"""Which event loop: uvloop where it is installed, plain asyncio elsewhere; `PYROMQ_LOOP=asyncio|uvloop` forces one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ..errors import ConfigError
+
+T = TypeVar("T")
+
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+
+def loop_factory(wanted: str | None = None) -> LoopFactory:
+    """`wanted` is the environment's word unless given."""
+    wanted = wanted or os.environ.get("PYROMQ_LOOP") or "auto"
+    if wanted not in ("auto", "asyncio", "uvloop"):
+        raise ConfigError(f"PYROMQ_LOOP={wanted} is no event loop: asyncio or uvloop (unset takes the faster one)")
+    if wanted == "asyncio":
+        return asyncio.new_event_loop
+    try:
+        import uvloop
+    except ImportError:
+        if wanted == "uvloop":
+            raise ConfigError("PYROMQ_LOOP=uvloop, but it is not installed: pip install 'pyromq[fast]'") from None
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a daemon or tool to its end on the chosen loop."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(main)

@@ -1,0 +1,230 @@
+"""Serves the requests of all connections of one server or client: queue, turn, dispatch, answer, flush.
+
+A turn of the loop takes a bounded share of each class of requests (`fair_queue.py`). A handler that answers at once
+costs no task. Nothing here knows sockets; `server.py` and `client.py` each own one and bring the connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from .. import logs
+from ..ambient import Clock
+from ..errors import ProtocolError
+from ..kernel.seam import Feed, Waiting, feed_nothing
+from ..model.client_info import Version
+from ..model.codes import ResponseCode
+from ..protocol.command import Command
+from .connection import Connection
+from .dispatch import Answer, Handler, Reply, Request, await_answer, failed
+from .fair_queue import FairQueue
+from .limits import Limits
+from .parked import ParkedReplies
+from .request_class import PROPERTIES_FIELD, RequestClass, class_of
+
+log = logs.get("pyromq.transport")
+
+_RECEIVE_BYTES = 256 << 10
+
+
+class Service:
+    """Implements `connection.Owner`. Event loop only."""
+
+    def __init__(
+        self,
+        dispatch: Handler,
+        *,
+        clock: Clock,
+        limits: Limits,
+        feed: Feed = feed_nothing,
+        opened: Callable[[Connection], bool],
+        closed: Callable[[Connection], None],
+    ) -> None:
+        self.clock = clock
+        self.limits = limits
+        self.warn = logs.Limited(log, clock)
+        self.feed = feed
+        self.buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self.opened = opened
+        self._closed = closed
+        self._dispatch = dispatch
+        self._queue: FairQueue[Connection, Command] = FairQueue(limits.shares)
+        self._parked = ParkedReplies()
+        self._held = 0
+        self._unflushed: list[Connection] = []
+        self._turn_is_due = False
+        self._flush_is_due = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unfinished = 0
+        self._stopping = False
+        self._quiet: asyncio.Future[None] | None = None
+
+    # --- what connections ask ----------------------------------------------------------------------------------------
+
+    def closed(self, connection: Connection) -> None:
+        for request in self._queue.discard(connection):
+            self._finish(connection, request)
+        self._closed(connection)
+
+    def submit(self, connection: Connection, requests: Sequence[Command]) -> None:
+        self._unfinished += len(requests)
+        for request in requests:
+            kind = class_of(request.code)
+            refusal = self._refusal(kind, request)
+            if refusal is None:
+                self._queue.put(kind, connection, request)
+            else:
+                self._answer(connection, request, refusal)
+        self._turn_soon()
+
+    def park(self, connection: Connection, waiting: Sequence[Waiting]) -> None:
+        self._parked.park(connection, waiting)
+
+    def flush_soon(self, connection: Connection) -> None:
+        self._unflushed.append(connection)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def hold(self, connection: Connection) -> None:
+        self._queue.hold(connection)
+
+    def resume(self, connection: Connection) -> None:
+        self._queue.resume(connection)
+        self._turn_soon()
+
+    def account(self, change: int) -> bool:
+        self._held += change
+        return self._held <= self.limits.held_bytes
+
+    # --- refusals before anything is queued --------------------------------------------------------------------------
+
+    def _refusal(self, kind: RequestClass, request: Command) -> Reply | None:
+        if self._stopping:
+            return _stopping(request)
+        if self._queue.waiting(kind) >= self.limits.queued_requests:
+            return self._overload(kind)
+        field = PROPERTIES_FIELD.get(request.code)
+        if field is not None and len(request.fields.get(field, "")) > self.limits.property_bytes:
+            return Reply(
+                ResponseCode.MESSAGE_ILLEGAL,
+                remark=f"message properties of {len(request.fields[field])} characters, "
+                f"the limit (property_bytes) is {self.limits.property_bytes}: move data to the body",
+            )
+        return None
+
+    def _overload(self, kind: RequestClass) -> Reply:
+        name, limit = kind.name.lower(), self.limits.queued_requests
+        self.warn.warning("overload, requests refused", request_class=name, limit="queued_requests", value=limit)
+        return Reply(
+            ResponseCode.SYSTEM_BUSY,
+            remark=f"[OVERLOAD] {limit} {name} requests wait, which is the limit (queued_requests): try again later",
+        )
+
+    # --- service -----------------------------------------------------------------------------------------------------
+
+    def _turn_soon(self) -> None:
+        if not self._turn_is_due and self._queue.has_work:
+            self._turn_is_due = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        for connection, request in self._queue.turn():
+            self._serve(connection, request)
+        self._flush()
+        self._turn_soon()
+
+    def _serve(self, connection: Connection, command: Command) -> None:
+        request = Request(command, connection)
+        try:
+            answer = self._dispatch(request)
+        except Exception as fault:
+            self._failed(request, connection, fault)
+            return
+        if answer is None or isinstance(answer, Reply):
+            self._answer(connection, command, answer)
+            return
+        task = asyncio.get_running_loop().create_task(self._serve_later(connection, request, answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve_later(self, connection: Connection, request: Request, answer: Answer) -> None:
+        try:
+            reply = await await_answer(answer)
+        except Exception as fault:
+            self._failed(request, connection, fault)
+        except asyncio.CancelledError:
+            self._finish(connection, request.command)
+            raise
+        else:
+            self._answer(connection, request.command, reply)
+
+    def _failed(self, request: Request, connection: Connection, fault: Exception) -> None:
+        """What a handler without a dispatcher around it raised, or a ProtocolError that came through one."""
+        try:
+            self._answer(connection, request.command, failed(request, fault))
+        except ProtocolError:
+            connection.violation("bad bytes from a peer", fault=str(fault), code=request.command.code)
+            self._finish(connection, request.command)
+
+    def _answer(self, connection: Connection, command: Command, reply: Reply | None) -> None:
+        """A one-way request is never answered, whatever happened."""
+        if reply is not None and not command.is_oneway:
+            try:
+                connection.send(reply.to_command(command))
+            except Exception:
+                log.exception("answer cannot be encoded", code=command.code, peer=connection.address)
+                connection.send(Reply(ResponseCode.SYSTEM_ERROR, remark=_UNENCODABLE).to_command(command))
+        self._finish(connection, command)
+
+    def _finish(self, connection: Connection, command: Command) -> None:
+        connection.finished(command)
+        self._unfinished -= 1
+        self._look_if_quiet()
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        unflushed, self._unflushed = self._unflushed, []
+        for connection in unflushed:
+            connection.flush()
+
+    # --- parked replies and the end ----------------------------------------------------------------------------------
+
+    def release(self, readable: int) -> None:
+        """The log is readable up to here: send the replies that waited for it."""
+        self._parked.release(readable)
+        self._look_if_quiet()
+
+    def refuse_new(self) -> None:
+        """From now on requests are refused and the kernel is left alone."""
+        self._stopping = True
+        self.feed = feed_nothing
+
+    async def until_quiet(self) -> None:
+        """All requests that were taken are finished and no reply is parked."""
+        if self._unfinished or self._parked:
+            self._quiet = asyncio.get_running_loop().create_future()
+            await self._quiet
+        self._flush()
+
+    async def cancel(self) -> None:
+        """Give up what is still in progress."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _look_if_quiet(self) -> None:
+        if self._quiet is not None and not self._quiet.done() and not self._unfinished and not self._parked:
+            self._quiet.set_result(None)
+
+
+_UNENCODABLE = "internal error: the answer cannot be encoded, see the server's log"
+
+
+def _stopping(request: Command) -> Reply:
+    """Newer clients reconnect elsewhere on GO_AWAY, all of them try another broker on SERVICE_NOT_AVAILABLE."""
+    knows_go_away = request.version > Version.V5_3_1
+    code = ResponseCode.GO_AWAY if knows_go_away else ResponseCode.SERVICE_NOT_AVAILABLE
+    return Reply(code, remark="this server is stopping: use another one, or try again later")

@@ -1,0 +1,151 @@
+"""Settings that every daemon with a listener has: limits of `limits.py` and TLS of `tls.py`, under RocketMQ's keys.
+
+A daemon's own configuration inherits these, so that they are declared, read and documented once. Java reads the TLS
+keys from a file of their own; here they stand among the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from ..config import setting
+from ..errors import ConfigError
+from ..protocol.frame import FrameLimits
+from .limits import Limits
+from .tls import ClientCertificates, ClientTls, ServerTls, TlsMode, Verify
+
+
+class ClientAuth(Enum):
+    """Whether a connecting program has to show a certificate."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    REQUIRE = "require"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportSettings:
+    """What a daemon allows its peers, and how it speaks to them."""
+
+    server_channel_max_idle_time_seconds: int = setting(
+        120, low=1, flag=False, help="a connection that neither read nor wrote for so long is closed"
+    )
+    frame_max_length: int = setting(
+        16 << 20,
+        java="com.rocketmq.remoting.frameMaxLength",
+        low=1024,
+        high=(1 << 31) - 1,
+        flag=False,
+        help="bytes of the largest frame",
+    )
+    header_max_length: int = setting(1 << 20, low=1024, high=0xFFFFFF, flag=False, help="bytes of its header")
+    header_max_fields: int = setting(1024, low=16, flag=False, help="number of fields in a header")
+    max_connections: int = setting(
+        0, low=0, flag=False, help="connections in total; 0: as many as there are files left for it"
+    )
+    max_connections_per_address: int = setting(0, low=0, flag=False, help="connections of one host; 0: no limit")
+    reserved_descriptors: int = setting(256, low=0, flag=False, help="files that connections leave for everything else")
+    connection_opening_seconds: int = setting(
+        30, low=1, flag=False, help="from accepting a connection to its first whole frame"
+    )
+    frame_seconds: int = setting(60, low=1, flag=False, help="from the first byte of a frame to its last")
+    blocked_seconds: int = setting(60, low=1, flag=False, help="how long a peer may leave its answers unread")
+    write_buffer_high_water_mark: int = setting(
+        0, low=0, flag=False, help="unread bytes above which a peer is not served on; 0 takes 1 MiB"
+    )
+    write_buffer_max_bytes: int = setting(
+        64 << 20, low=1, flag=False, help="unread bytes above which a peer's connection is closed"
+    )
+    unfinished_requests: int = setting(
+        1024, low=1, flag=False, help="requests of one connection in work; reading pauses"
+    )
+    unfinished_bytes: int = setting(32 << 20, low=1, flag=False, help="bytes of these")
+    held_bytes: int = setting(1 << 30, low=1, flag=False, help="bytes held for all peers together")
+    queued_requests: int = setting(
+        10_000, low=1, flag=False, help="waiting requests of one class; further ones get SYSTEM_BUSY"
+    )
+    tls_server_mode: TlsMode = setting(
+        TlsMode.PERMISSIVE, java="tls.server.mode", flag=False, help="TLS needs certificate and key, or there is none"
+    )
+    tls_server_cert_path: Path | None = setting(None, java="tls.server.certPath", flag=False, help="our certificate")
+    tls_server_key_path: Path | None = setting(None, java="tls.server.keyPath", flag=False, help="and its key")
+    tls_server_key_password: str | None = setting(
+        None, java="tls.server.keyPassword", flag=False, help="password of the key"
+    )
+    tls_server_trust_cert_path: Path | None = setting(
+        None, java="tls.server.trustCertPath", flag=False, help="who signs the certificates of peers"
+    )
+    tls_server_need_client_auth: ClientAuth = setting(
+        ClientAuth.NONE, java="tls.server.need.client.auth", flag=False, help="whether peers must show a certificate"
+    )
+    tls_enable: bool = setting(False, java="tls.enable", flag=False, help="TLS for connections that we make")
+    tls_client_auth_server: bool = setting(
+        False, java="tls.client.authServer", flag=False, help="check that our CA signed the other's certificate"
+    )
+    tls_client_trust_cert_path: Path | None = setting(
+        None, java="tls.client.trustCertPath", flag=False, help="that CA; none: the system's"
+    )
+    tls_client_cert_path: Path | None = setting(
+        None, java="tls.client.certPath", flag=False, help="the certificate that we show"
+    )
+    tls_client_key_path: Path | None = setting(None, java="tls.client.keyPath", flag=False, help="and its key")
+    tls_client_key_password: str | None = setting(
+        None, java="tls.client.keyPassword", flag=False, help="password of the key"
+    )
+
+    def limits(self) -> Limits:
+        return Limits(
+            frame=FrameLimits(
+                frame_bytes=self.frame_max_length,
+                header_bytes=self.header_max_length,
+                header_fields=self.header_max_fields,
+            ),
+            connections=self.max_connections or None,
+            connections_per_address=self.max_connections_per_address or None,
+            reserved_descriptors=self.reserved_descriptors,
+            idle_s=self.server_channel_max_idle_time_seconds,
+            opening_s=self.connection_opening_seconds,
+            frame_s=self.frame_seconds,
+            blocked_s=self.blocked_seconds,
+            write_high_bytes=self.write_buffer_high_water_mark or Limits().write_high_bytes,
+            write_max_bytes=self.write_buffer_max_bytes,
+            unfinished_requests=self.unfinished_requests,
+            unfinished_bytes=self.unfinished_bytes,
+            held_bytes=self.held_bytes,
+            queued_requests=self.queued_requests,
+        )
+
+    def server_tls(self) -> ServerTls | None:
+        """None where no certificate was given. ConfigError where TLS is enforced all the same, or one file is missing."""
+        if self.tls_server_cert_path is None or self.tls_server_key_path is None:
+            if self.tls_server_mode is TlsMode.ENFORCING or self.tls_server_cert_path or self.tls_server_key_path:
+                raise ConfigError(
+                    f"tls.server.mode = {self.tls_server_mode.value} with tls.server.certPath = "
+                    f"{self.tls_server_cert_path} and tls.server.keyPath = {self.tls_server_key_path}: "
+                    "TLS needs both files"
+                )
+            return None
+        return ServerTls(
+            mode=self.tls_server_mode,
+            certificate=self.tls_server_cert_path,
+            key=self.tls_server_key_path,
+            key_password=self.tls_server_key_password,
+            ca=self.tls_server_trust_cert_path,
+            client_certificates=ClientCertificates[self.tls_server_need_client_auth.name],
+        )
+
+    def client_tls(self) -> ClientTls | None:
+        if not self.tls_enable:
+            return None
+        return ClientTls(
+            verify=Verify.CA if self.tls_client_auth_server else Verify.NONE,
+            ca=self.tls_client_trust_cert_path,
+            certificate=self.tls_client_cert_path,
+            key=self.tls_client_key_path,
+            key_password=self.tls_client_key_password,
+        )
+
+
+SECRETS = ("tls.server.keyPassword", "tls.client.keyPassword")  # never shown to who asks for the settings

@@ -1,0 +1,245 @@
+"""TLS as RocketMQ has it, as a layer of bytes: ciphertext in, plain bytes out, and back. Owns no socket.
+
+A server decides by the first byte of a connection (0x16 begins a TLS handshake, and no frame that we would accept).
+Certificates are looked at again with each new handshake, so replaced files serve the next connection without a restart;
+files that cannot be loaded leave the old ones in use, with a log line.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from .. import logs
+from ..errors import ConfigError, ProtocolError
+
+log = logs.get("pyromq.transport")
+
+HANDSHAKE_BYTE = 0x16
+_READ_BYTES = 64 << 10
+
+
+class TlsMode(Enum):
+    """`tls.server.mode`. Permissive takes plain and TLS connections on one port."""
+
+    DISABLED = "disabled"
+    PERMISSIVE = "permissive"
+    ENFORCING = "enforcing"
+
+
+class ClientCertificates(Enum):
+    """`tls.server.need.client.auth`."""
+
+    NONE = ssl.CERT_NONE
+    OPTIONAL = ssl.CERT_OPTIONAL
+    REQUIRE = ssl.CERT_REQUIRED
+
+
+class Verify(Enum):
+    """What a client checks of the server's certificate. Java's clients check nothing unless told to."""
+
+    NONE = "none"
+    CA = "ca"  # signed by our CA, whatever its name
+    FULL = "full"  # and made out to the host that we connect to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTls:
+    """Settings of a listener."""
+
+    mode: TlsMode = TlsMode.PERMISSIVE
+    certificate: Path
+    key: Path
+    key_password: str | None = field(default=None, repr=False)
+    ca: Path | None = None  # who signs client certificates
+    client_certificates: ClientCertificates = ClientCertificates.NONE
+
+    def __post_init__(self) -> None:
+        if self.client_certificates is not ClientCertificates.NONE and self.ca is None:
+            raise ConfigError(
+                f"client certificates are to be checked ({self.client_certificates.name.lower()}), "
+                "but no CA file says by whom they must be signed: name one"
+            )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.certificate, self.key, self.ca) if path is not None)
+
+    def new_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        _harden(context)
+        context.load_cert_chain(self.certificate, self.key, self.key_password or "")
+        if self.ca is not None:
+            context.load_verify_locations(self.ca)
+        context.verify_mode = ssl.VerifyMode(self.client_certificates.value)
+        return context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTls:
+    """Settings of a client."""
+
+    verify: Verify = Verify.FULL
+    ca: Path | None = None  # None: the system's own
+    certificate: Path | None = None
+    key: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigError("a client certificate needs its key and the other way round: name both files or none")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.certificate, self.key, self.ca) if path is not None)
+
+    def new_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _harden(context)
+        context.check_hostname = self.verify is Verify.FULL
+        context.verify_mode = ssl.CERT_NONE if self.verify is Verify.NONE else ssl.CERT_REQUIRED
+        if self.ca is not None:
+            context.load_verify_locations(self.ca)
+        elif self.verify is not Verify.NONE:
+            context.load_default_certs()
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.key, self.key_password or "")
+        return context
+
+
+def _harden(context: ssl.SSLContext) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+
+
+class Certificates:
+    """The context of the files as they are now. ConfigError at first, a log line and the old context later."""
+
+    def __init__(self, settings: ServerTls | ClientTls) -> None:
+        self._settings = settings
+        self._seen = self._stamp()
+        try:
+            self._context = settings.new_context()
+        except (OSError, ValueError) as fault:  # SSLError is an OSError
+            raise ConfigError(_unusable(settings.files, fault)) from None
+
+    def context(self) -> ssl.SSLContext:
+        stamp = self._stamp()
+        if stamp != self._seen:
+            self._seen = stamp  # a broken state of the files is tried, and complained of, once
+            try:
+                self._context = self._settings.new_context()
+                log.info("certificates reloaded", files=_names(self._settings.files))
+            except (OSError, ValueError) as fault:
+                log.error(
+                    "certificates not reloaded, the old ones stay in use", fault=_unusable(self._settings.files, fault)
+                )
+        return self._context
+
+    def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_stamp(path) for path in self._settings.files)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _names(files: Sequence[Path]) -> str:
+    return ", ".join(map(str, files))
+
+
+def _unusable(files: Sequence[Path], fault: Exception) -> str:
+    return (
+        f"TLS files cannot be used ({fault}): check that {_names(files)} are readable PEM, "
+        "that key and certificate belong together, and the password"
+    )
+
+
+class TlsSession:
+    """One connection's TLS. A fault of the peer is a ProtocolError."""
+
+    __slots__ = ("_incoming", "_object", "_outgoing", "is_ready")
+
+    def __init__(self, context: ssl.SSLContext, *, server_side: bool, host: str | None = None) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side, server_hostname=host)
+        self.is_ready = False
+        if not server_side:
+            self._handshake()
+
+    def receive(self, data: bytes | memoryview) -> bytes:
+        """Plain bytes. What is to be sent in answer is in `take_outgoing`, even after a ProtocolError (the alert)."""
+        self._incoming.write(data)
+        if not self.is_ready and not self._handshake():
+            return b""
+        plain: list[bytes] = []
+        try:
+            while piece := self._object.read(_READ_BYTES):
+                plain.append(piece)
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            pass  # no more for now; or the peer's closing alert, behind which the end of the stream follows
+        except ssl.SSLError as fault:
+            raise ProtocolError(f"TLS: {fault}") from None
+        return b"".join(plain)
+
+    def encrypt(self, parts: Sequence[bytes | memoryview]) -> bytes:
+        """For a session that is ready."""
+        for part in parts:
+            view = memoryview(part)
+            while view:
+                view = view[self._object.write(view) :]
+        return self._outgoing.read()
+
+    def take_outgoing(self) -> bytes:
+        return self._outgoing.read()
+
+    def close(self) -> bytes:
+        """The closing alert. The peer's own is not waited for: frames say where they end."""
+        with suppress(ssl.SSLError, ValueError):
+            self._object.unwrap()
+        return self._outgoing.read()
+
+    def _handshake(self) -> bool:
+        try:
+            self._object.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except (ssl.SSLError, ssl.CertificateError) as fault:
+            raise ProtocolError(f"TLS handshake: {fault}") from None
+        self.is_ready = True
+        return True
+
+
+# First byte of a connection to its TLS session, or None for plain. ProtocolError: not taken here.
+Opening = Callable[[int], TlsSession | None]
+
+
+def plain_only(first: int) -> TlsSession | None:
+    if first == HANDSHAKE_BYTE:
+        raise ProtocolError("the peer speaks TLS, which is disabled here: use a plain connection, or configure TLS")
+    return None
+
+
+def opening(settings: ServerTls | None) -> Opening:
+    """How a listener with these settings takes its connections."""
+    if settings is None or settings.mode is TlsMode.DISABLED:
+        return plain_only
+    certificates, enforcing = Certificates(settings), settings.mode is TlsMode.ENFORCING
+
+    def choose(first: int) -> TlsSession | None:
+        if first == HANDSHAKE_BYTE:
+            return TlsSession(certificates.context(), server_side=True)
+        if enforcing:
+            raise ProtocolError("the peer speaks plain, but TLS is enforced here: use TLS")
+        return None
+
+    return choose

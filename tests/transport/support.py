@@ -1,0 +1,98 @@
+"""Peers and handlers for the tests of this folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from pyromq.model.codes import RequestCode
+from pyromq.protocol.command import ONEWAY_FLAG, Command
+from pyromq.protocol.frame import FrameDecoder, encode_frame
+from pyromq.transport.client import Client
+from pyromq.transport.dispatch import Reply, Request
+from pyromq.transport.memory import MemoryStream, pair
+from pyromq.transport.server import Server
+
+ADDRESS = "server:1"
+ECHO = int(RequestCode.GET_MAX_OFFSET)
+
+MakeServer = Callable[..., Server]
+MakeClient = Callable[..., Client]
+
+
+def echo(request: Request) -> Reply:
+    return Reply(fields=dict(request.command.fields), body=request.command.body)
+
+
+def command(code: int = ECHO, *, opaque: int = 0, oneway: bool = False, body: bytes = b"", **fields: str) -> Command:
+    return Command(code=code, opaque=opaque, flag=ONEWAY_FLAG if oneway else 0, fields=fields, body=body)
+
+
+def frames(*commands: Command) -> bytes:
+    return b"".join(encode_frame(each) for each in commands)
+
+
+class RawPeer(asyncio.Protocol):
+    """The other end, by bytes: what a program that we did not write sees."""
+
+    def __init__(self) -> None:
+        self.received: list[Command] = []
+        self.raw = bytearray()
+        self.is_lost = False
+        self.stream: asyncio.Transport | None = None
+        self._decoder = FrameDecoder()
+        self._changed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.stream = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.raw += data
+        self.received += self._decoder.feed(data)
+        self._changed.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        self._changed.set()
+
+    def write(self, data: bytes) -> None:
+        assert self.stream is not None
+        self.stream.write(data)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def answers(self, count: int) -> list[Command]:
+        await self.until(lambda: len(self.received) >= count)
+        return self.received
+
+    async def lost(self) -> None:
+        await self.until(lambda: self.is_lost)
+
+    @property
+    def opaques(self) -> list[int]:
+        return [each.opaque for each in self.received]
+
+
+def raw_peer(server: Server, address: str = "peer:1000", **options: Any) -> RawPeer:
+    """Joined to the server by an in-memory stream."""
+    near, far = pair(address, ADDRESS, **options)
+    server.attach(far)
+    return join(near)
+
+
+def join(near: MemoryStream) -> RawPeer:
+    peer = RawPeer()
+    near.set_protocol(peer)
+    peer.connection_made(near)
+    return peer
+
+
+async def socket_peer(address: str) -> RawPeer:
+    host, _, port = address.rpartition(":")
+    _, peer = await asyncio.get_running_loop().create_connection(RawPeer, host, int(port))
+    return peer
