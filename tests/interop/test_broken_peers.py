@@ -227,19 +227,21 @@ def test_a_peer_that_never_reads_large_answers(subject: Subject) -> None:
 
 def test_ten_thousand_connections(subject: Subject) -> None:
     count = 10_000
+    question = wire.request_frame(wire.GET_ROUTE, {"topic": TOPICS[3]})
     with many_descriptors(count + 500), contextlib.ExitStack() as stack:
         before = subject.program.resident_bytes()
         peers = []
         for number in range(count):
             # Several source addresses, so that the ports of one do not run out.
-            source = f"127.0.0.{2 + number % 8}"
-            peers.append(stack.enter_context(wire.connect(subject.address, source)))
+            peer = stack.enter_context(wire.connect(subject.address, f"127.0.0.{2 + number % 8}"))
+            peer.sendall(question)
+            peers.append(peer)
             if number % 1_000 == 0:
                 subject.good.is_still_served(1)
+        for peer in peers:
+            with peer.makefile("rb") as stream:
+                assert wire.read_answer(stream).code == 0
         subject.good.is_still_served()
-        for peer in (peers[0], peers[count // 2], peers[-1]):
-            peer.sendall(wire.request_frame(wire.GET_ROUTE, {"topic": TOPICS[3]}))
-            assert wire.read_answer(peer.makefile("rb")).code == 0
         per_connection = (subject.program.resident_bytes() - before) / count
         assert per_connection < 24 * 1024, f"{per_connection:.0f} bytes for each idle connection"
     subject.good.is_still_served()
@@ -278,3 +280,32 @@ def test_floods_of_well_formed_nonsense(subject: Subject, flood: Callable[[], by
         for _ in range(10):
             send_as_far_as_taken(peer, wave)
         subject.good.is_still_served()
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a name server that gives its peers a second for everything."""
+    keys = ("connectionOpeningSeconds", "frameSeconds", "blockedSeconds", "serverChannelMaxIdleTimeSeconds")
+    server = ours.NameServer(tmp_path_factory.mktemp("impatient"), dict.fromkeys(keys, "1"))
+    yield server.address
+    server.kill()
+
+
+def test_a_peer_that_says_nothing_is_closed(impatient: str) -> None:
+    with wire.connect(impatient) as peer:
+        assert closed_by_server(peer)
+
+
+def test_a_peer_that_stops_in_the_middle_of_a_frame_is_closed(impatient: str) -> None:
+    with wire.connect(impatient) as peer:
+        peer.sendall(wire.request_frame(wire.GET_ALL_TOPICS))
+        assert wire.read_answer(peer.makefile("rb")).code == 0
+        peer.sendall(wire.request_frame(wire.GET_ALL_TOPICS)[:-1])
+        assert closed_by_server(peer)
+
+
+def test_a_peer_that_falls_silent_between_frames_is_closed(impatient: str) -> None:
+    with wire.connect(impatient) as peer:
+        peer.sendall(wire.request_frame(wire.GET_ALL_TOPICS))
+        assert wire.read_answer(peer.makefile("rb")).code == 0
+        assert closed_by_server(peer)

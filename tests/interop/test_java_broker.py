@@ -70,6 +70,13 @@ class World:
         """The route of a topic from ours and from Java's, as values (None: no route)."""
         return [route_of(address, topic) for address in self.addresses]
 
+    def restart_own(self, after_kill: Callable[[], None]) -> None:
+        """Ours dies without warning and comes back on the same port with the same files."""
+        self.own.kill()
+        after_kill()
+        port = int(self.own.address.rsplit(":", 1)[1])
+        self.own = ours.NameServer(self.own.home, NAME_SERVER, port=port)
+
     def close(self) -> None:
         for broker in self.brokers.values():
             broker.kill()
@@ -162,3 +169,17 @@ def test_heartbeats_keep_a_broker_alive_and_silence_ends_it(world: World) -> Non
     own, other = world.routes("pair")
     assert own == other
     assert own["queueDatas"][0]["perm"] & 2, "the master takes writes again"
+
+
+def test_brokers_come_back_to_a_name_server_that_was_killed(world: World) -> None:
+    route = route_of(world.own.address, "pair")
+    kept = {"namespace": "INTEROP", "key": "kept", "value": "through kill -9"}
+    assert wire.ask(world.own.address, wire.PUT_KV_CONFIG, kept).code == 0
+
+    def meanwhile() -> None:
+        assert route_of(world.other.address, "pair") == route
+
+    world.restart_own(meanwhile)
+
+    eventually(lambda: route_of(world.own.address, "pair") == route, "master and slave registered again")
+    assert wire.ask(world.own.address, wire.GET_KV_CONFIG, kept).fields == {"value": "through kill -9"}

@@ -216,3 +216,48 @@ def test_a_producer_avoids_a_broker_without_write_permission(
         assert queues == [f"broker-a:{number}" for number in range(3)]
     finally:
         both.run("addWritePerm", "-b", "broker-b")
+
+
+# --- the name server's own configuration ------------------------------------------------------------------------------
+
+
+def settings_of(printed: str) -> dict[str, str]:
+    """`key = value` lines of getNamesrvConfig."""
+    return {key.strip(): value.strip() for key, _, value in (line.partition(" =  ") for line in printed.splitlines())}
+
+
+def test_name_server_configuration_is_shown(both: Both) -> None:
+    printed = both.run("getNamesrvConfig")
+    own, other = (settings_of(text) for text in printed)
+    assert printed[0].splitlines()[0] == printed[1].splitlines()[0]
+    assert set(other) <= set(own), "every key of Java's is there"
+    for key in ("kvConfigPath", "configStorePath", "rocketmqHome", "listenPort"):
+        own.pop(key), other.pop(key)  # each has its own
+    assert {key: own[key] for key in other} == other
+
+
+def test_name_server_configuration_is_changed(both: Both) -> None:
+    for value in ("true", "false"):
+        own, other = both.run("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", value)
+        assert own == other
+        assert own.splitlines()[0] == "update name server config success![NAMESRV]"
+        assert [settings_of(text)["orderMessageEnable"] for text in both.run("getNamesrvConfig")] == [value, value]
+
+
+@pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath", "configBlackList", "rocketmqHome"])
+def test_keys_of_the_black_list_are_refused_as_by_java(both: Both, key: str) -> None:
+    own, other = both.run("updateNamesrvConfig", "-k", key, "-v", "/tmp/elsewhere")
+    assert own == other
+    assert "CODE: 16  DESC: Can not update config in black list." in own
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("listenPort", "1"), ("serverWorkerThreads", "4"), ("noSuchKey", "x"), ("scanNotActiveBrokerInterval", "soon")],
+)
+def test_what_cannot_take_effect_is_refused_where_java_says_success(both: Both, key: str, value: str) -> None:
+    """A deliberate difference: Java answers success and changes nothing, or something that nobody reads."""
+    own, other = both.run("updateNamesrvConfig", "-k", key, "-v", value)
+    assert other.splitlines()[0] == "update name server config success![NAMESRV]"
+    assert "update name server config success" not in own
+    assert key in own, "the refusal names the key"

@@ -9,11 +9,13 @@ import itertools
 import json
 import re
 import socket
+import ssl
 import struct
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+PUT_KV_CONFIG = 100
 GET_KV_CONFIG = 101
 REGISTER_BROKER = 103
 GET_ROUTE = 105
@@ -47,16 +49,21 @@ def request_frame(
     return struct.pack(">ii", 4 + len(packed) + len(body), len(packed)) + packed + body
 
 
-def connect(address: str, source: str | None = None, timeout_s: float = 30.0) -> socket.socket:
+def connect(address: str, source: str | None = None, timeout_s: float = 30.0, tls: bool = False) -> socket.socket:
     host, port = address.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout_s, source_address=(source, 0) if source else None)
+    plain = socket.create_connection((host, int(port)), timeout_s, source_address=(source, 0) if source else None)
+    if not tls:
+        return plain
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as Java's clients do unless told otherwise
+    return context.wrap_socket(plain)
 
 
 class Client:
     """One connection, one request at a time."""
 
-    def __init__(self, address: str, source: str | None = None) -> None:
-        self._socket = connect(address, source)
+    def __init__(self, address: str, *, tls: bool = False) -> None:
+        self._socket = connect(address, tls=tls)
         self._stream = self._socket.makefile("rb")
 
     def call(self, code: int, fields: dict[str, str] | None = None, body: bytes = b"", version: int = V5_5_0) -> Answer:

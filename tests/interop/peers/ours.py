@@ -17,6 +17,7 @@ class NameServer:
         home: Path,
         settings: Mapping[str, str] | None = None,
         *,
+        port: int = 0,
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -30,7 +31,7 @@ class NameServer:
         self.conf.parent.mkdir(parents=True, exist_ok=True)
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in merged.items()))
         module = ["-m", "pyromq.cli.main", "namesrv"]
-        command = [sys.executable, *module, "--listen", "127.0.0.1:0", "-c", self.conf, *arguments]
+        command = [sys.executable, *module, "--listen", f"127.0.0.1:{port}", "-c", self.conf, *arguments]
         self.program = Program(command, name="pyromq namesrv", env={"HOME": str(home), **(env or {})}, cwd=home)
         ready = self.program.wait_for(r"\b(127\.0\.0\.1:[1-9]\d*)\b")
         self.address = ready[1]

@@ -1,0 +1,62 @@
+"""Java clients with tls.enable=true against our name server, and plain ones beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from . import wire
+from .peers import cache, java, ours
+from .peers.process import ProgramFailed
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(scope="module")
+def certificate(home: Callable[[str], Path]) -> dict[str, str]:
+    """The settings that name a self-signed certificate and its key."""
+    folder = home("certificate")
+    settings = {"tls.server.certPath": str(folder / "cert.pem"), "tls.server.keyPath": str(folder / "key.pem")}
+    command = [cache.tool("openssl", "openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-out", settings["tls.server.certPath"], "-keyout", settings["tls.server.keyPath"]]
+    subprocess.run(command, check=True, capture_output=True)
+    return settings
+
+
+@pytest.fixture(scope="module", params=["permissive", "enforcing"])
+def tls_name_server(
+    request: pytest.FixtureRequest, certificate: dict[str, str], home: Callable[[str], Path]
+) -> Iterator[tuple[str, str]]:
+    """Mode and address of a name server of ours with one topic that a broker keeps registered."""
+    server = ours.NameServer(home("tls"), {**certificate, "tls.server.mode": request.param})
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.kill)
+        broker = stack.enter_context(wire.Client(server.address, tls=True))
+        assert wire.register_broker(broker, "broker-t", ["SecretTopic", "Other"]).code == 0
+        yield request.param, server.address
+
+
+@pytest.mark.parametrize("version", ["5.5.0", "4.9.8"])
+def test_a_java_client_with_tls_fetches_its_route(
+    java_client: Callable[..., java.Client], tls_name_server: tuple[str, str], version: str
+) -> None:
+    _, address = tls_name_server
+    queues = java_client(version, tls=True).queues(address, "SecretTopic")
+    assert queues == [f"broker-t:{number}" for number in range(4)]
+
+
+def test_a_plain_java_client_is_served_unless_tls_is_enforced(
+    java_client: Callable[..., java.Client], tls_name_server: tuple[str, str]
+) -> None:
+    mode, address = tls_name_server
+    client = java_client("5.5.0")
+    if mode == "permissive":
+        assert client.queues(address, "SecretTopic") == [f"broker-t:{number}" for number in range(4)]
+    else:
+        with pytest.raises(ProgramFailed, match=r"Can not find Message Queue|RemotingConnectException|closed"):
+            client.queues(address, "SecretTopic")
