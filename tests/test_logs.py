@@ -78,7 +78,7 @@ def test_a_json_line_is_an_object() -> None:
 
 def test_a_traceback_is_a_field_in_json_and_follows_in_text() -> None:
     for log_format in ("json", "text"):
-        stream = text_of(log_format=log_format)  # type: ignore[arg-type]
+        stream = text_of(log_format=log_format)
         try:
             raise ValueError("inside")
         except ValueError:

@@ -138,11 +138,12 @@ STEPS: list[Callable[[Stage], Awaitable[None]]] = [start_name_server, register_b
 @click.command()
 def demo() -> None:
     """Show on this machine what works today, and clean up."""
-    loop.run(_run(Console()))
+    loop.run(run_steps())
 
 
-async def _run(console: Console) -> None:
-    clock = SystemClock()
+async def run_steps() -> None:
+    """Every step in order. Whatever happens, what was started is stopped and the folder removed."""
+    clock, console = SystemClock(), Console()
     with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as folder:
         async with AsyncExitStack() as closing:
             client = await closing.enter_async_context(Client(clock=clock, rng=system_random()))

@@ -1,0 +1,67 @@
+"""`make demo` as a stranger meets it: it shows the routes, ends with 0 and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyromq.cli import demo as demo_module
+from pyromq.cli.demo import Stage
+from pyromq.errors import PyroError
+
+
+def run_demo(temporary: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TMPDIR": str(temporary), "COLUMNS": "120", "HOME": str(temporary / "home")}
+    return subprocess.run(
+        [sys.executable, "-m", "pyromq", "demo"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_demo_shows_routes_and_cleans_up(tmp_path: Path) -> None:
+    done = run_demo(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    for topic, broker, queues in [
+        ("orders", "broker-a", "8"),
+        ("orders", "broker-b", "8"),
+        ("payments", "broker-b", "4"),
+    ]:
+        assert re.search(
+            rf"{topic}\W+DemoCluster\W+{broker}\W+127\.0\.0\.1:\d+\W+{queues}\W+{queues}\W+read, write", done.stdout
+        )
+    assert "broker-a unregistered" in done.stdout
+    assert "expired; no broker is left" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+    process_id = int(re.findall(r"process (\d+)", done.stdout)[0])
+    assert (
+        not Path(f"/proc/{process_id}/cmdline").exists()
+        or b"namesrv" not in Path(f"/proc/{process_id}/cmdline").read_bytes()
+    )
+
+
+async def test_a_step_that_fails_stops_the_name_server_and_fails_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    async def fail(stage: Stage) -> None:
+        started.append(stage.namesrv)
+        raise PyroError("this step failed")
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(demo_module, "STEPS", [demo_module.start_name_server, fail])
+    with pytest.raises(PyroError, match="this step failed"):
+        await demo_module.run_steps()
+    assert len(started) == 1
+    assert os.listdir(tmp_path) == []
