@@ -84,3 +84,7 @@ def main() -> None:
     except PyroError as error:
         click.echo(f"pyromq: {error}", err=True)
         sys.exit(2)
+
+
+if __name__ == "__main__":  # `python -m pyromq.cli.main`, for where the package is not installed as a script
+    main()
