@@ -1,7 +1,8 @@
 """One subprocess whose output is read line by line, so that readiness is a line and not a guess.
 
 A thread reads stdout and stderr together; `wait_for` returns at the line that matches, or fails at once with the last
-lines when the program ends. Nothing is left running: `kill` ends the whole process group.
+lines when the program ends. Nothing is left running: `kill` ends the whole process group, and a small guard process
+does so when we ourselves end without having come to it.
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ class Program:
             encoding="utf-8",
             errors="replace",
             start_new_session=True,  # its own group, so that nothing it started outlives it
+        )
+        # Its pipe ends with us, however we end.
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", f"read _; kill -KILL -{self.process.pid}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, name=f"{name} output", daemon=True)
         self._reader.start()
@@ -128,8 +137,10 @@ class Program:
         return int(status.split(f"{key}:", 1)[1].split()[0]) * 1024  # in kB, whatever the machine
 
     def _close(self) -> None:
+        self._guard.kill()  # before its pipe closes: the process id may soon be somebody else's
+        self._guard.wait()
         self._reader.join()
-        for stream in (self.process.stdin, self.process.stdout):
+        for stream in (self.process.stdin, self.process.stdout, self._guard.stdin):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
