@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import ONEWAY_FLAG, Command
@@ -45,8 +45,7 @@ class RawPeer(asyncio.Protocol):
         self._changed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.stream = transport
+        self.stream = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self.raw += data

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from enum import IntFlag
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from .. import logs
 from ..ambient import Clock, Timer
@@ -108,22 +108,22 @@ class Connection(asyncio.BufferedProtocol):
     # --- asyncio's side ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._stream = transport
-        self.address = socket_address(transport.get_extra_info("peername"))
+        stream = cast(asyncio.Transport, transport)  # by interface: uvloop's are of another family
+        self._stream = stream
+        self.address = socket_address(stream.get_extra_info("peername"))
         self._is_open = True
         if not self._owner.opened(self):
             self.abort("refused")
             return
         limits = self._owner.limits
-        transport.set_write_buffer_limits(high=limits.write_high_bytes)
+        stream.set_write_buffer_limits(high=limits.write_high_bytes)
         self._watchdog = Watchdog(self._owner.clock, limits.idle_s, self._late)
         if self._opening is not None or self._tls is not None:
             self._watchdog.expect("opening_s", limits.opening_s)
         if self._tls is not None:
             self._secured = asyncio.get_running_loop().create_future()
             self._secured.add_done_callback(_retrieve)
-            transport.write(self._tls.take_outgoing())
+            stream.write(self._tls.take_outgoing())
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._owner.buffer
