@@ -255,7 +255,7 @@ class RealDisk:
         with self.explained("open", name):
             descriptor = os.open(path, os.O_RDONLY | _CLOEXEC)
         try:
-            # struct flock of 64-bit Linux: type, whence, start, length, process id. The answer has F_UNLCK if it is free.
+            # struct flock of 64-bit Linux: type, whence, start, length, process id. F_UNLCK in the answer: it is free.
             question = struct.pack("hhxxxxqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
             answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
         finally:

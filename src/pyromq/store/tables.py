@@ -132,8 +132,8 @@ class Table:
         self._disk.rename(second, self._name + ".bak")
 
 
-def read_table(disk: Disk, name: str) -> tuple[dict[str, Any], bool]:
-    """The content, and whether it came from the table itself (or there is nothing) rather than from its `.bak`."""
+def read_table(disk: Disk, name: str, quiet: bool = False) -> tuple[dict[str, Any], bool]:
+    """The content, and whether it came from the table itself rather than from its `.bak`. Raises TableDamaged."""
     faults = []
     for candidate in (name, name + ".bak"):
         if not disk.exists(candidate):
@@ -143,7 +143,7 @@ def read_table(disk: Disk, name: str) -> tuple[dict[str, Any], bool]:
         except (ProtocolError, DiskError, ValueError) as fault:
             faults.append(f"{candidate}: {fault}")
             continue
-        if candidate != name:
+        if candidate != name and not quiet:
             reason = faults[0] if faults else f"{name} is missing"
             log.error("TABLE DAMAGED, ITS .bak IS USED: the last changes may be missing", table=name, reason=reason)
         return content, candidate == name

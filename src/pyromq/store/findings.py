@@ -1,0 +1,89 @@
+"""What `store verify` has to say: findings with a place and a remedy, and the report that gathers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+_KEPT = 1000  # findings kept in full; further ones are counted
+
+
+class Level(IntEnum):
+    """How bad it is. The worst one is the exit code, a note counts as clean."""
+
+    NOTE = 0
+    REPAIRABLE = 1  # opening the store puts it right
+    DAMAGE = 2  # something is lost, or needs a person
+
+
+REBUILD = "run `pyromq store rebuild` on it"
+OPEN = "open the store: recovery puts it right"
+
+
+def remedy_of_missing(level: Level) -> str:
+    """For something derived that is missing: recovery writes it again, or a person has it rebuilt."""
+    return OPEN if level == Level.REPAIRABLE else REBUILD
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault: where it is, what it is, what to do."""
+
+    level: Level
+    file: str
+    offset: int | None
+    what: str
+    remedy: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "level": self.level.name.lower(),
+            "file": self.file,
+            "offset": self.offset,
+            "what": self.what,
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of a verify run."""
+
+    findings: list[Finding] = field(default_factory=list)
+    counts: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(Level, 0))
+    log_start: int = 0
+    log_end: int = 0
+    records: int = 0
+    queues: int = 0
+    queue_entries: int = 0
+    index_files: int = 0
+    index_entries: int = 0
+    tables: int = 0
+
+    def add(self, level: Level, file: str, offset: int | None, what: str, remedy: str) -> None:
+        self.take(Finding(level, file, offset, what, remedy))
+
+    def take(self, finding: Finding) -> None:
+        self.counts[finding.level] += 1
+        if len(self.findings) < _KEPT:
+            self.findings.append(finding)
+
+    @property
+    def exit_code(self) -> int:
+        return max((level for level, count in self.counts.items() if count), default=Level.NOTE).value
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "exitCode": self.exit_code,
+            "logStart": self.log_start,
+            "logEnd": self.log_end,
+            "records": self.records,
+            "queues": self.queues,
+            "queueEntries": self.queue_entries,
+            "indexFiles": self.index_files,
+            "indexEntries": self.index_entries,
+            "tables": self.tables,
+            "counts": {level.name.lower(): count for level, count in self.counts.items()},
+            "findings": [finding.as_dict() for finding in self.findings],
+        }

@@ -1,0 +1,164 @@
+"""`store verify`: walk everything in a store and say what is wrong, where, and what to do. Changes nothing.
+
+It is the oracle of the crash tests, so it takes nothing on trust that recovery computed: queues, index and marks are
+compared with the records of the log, one by one. Passes: 1 files and marks, 2 the log with its queues and index,
+3 what queues and index hold beyond it, 4 the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..kernel.records import Placed
+from .checkpoint import CHECKPOINT_FILE, read_checkpoint, read_synced, was_stopped_cleanly
+from .config import StoreConfig
+from .disk import Disk
+from .file_sequence import FileSequence
+from .findings import OPEN, Level, Report
+from .layout import COMMIT_LOG
+from .lock import LOCK_FILE, refuse_unknown_kinds
+from .log_walk import Gap, LogWalk, Tail
+from .open_files import OpenFiles
+from .read_only import ReadOnlyDisk
+from .tables import TableDamaged, read_table, table_names
+from .verify_index import IndexChecks
+from .verify_queues import QueueChecks
+
+Progress = Callable[[int, int], None]  # position reached, position of the end
+
+_PROGRESS_BYTES = 8 << 20
+
+
+def verify_store(disk: Disk, config: StoreConfig, progress: Progress = lambda position, end: None) -> Report:
+    """Blocking; memory does not grow with the store. Raises UnknownStoreKind for a store that we do not read."""
+    return _Verification(ReadOnlyDisk(disk), config, progress).run()
+
+
+class _Verification:
+    def __init__(self, disk: Disk, config: StoreConfig, progress: Progress) -> None:
+        refuse_unknown_kinds(disk)
+        self._disk = disk
+        self._config = config
+        self._progress = progress
+        self._report = Report()
+        self._gaps: list[Gap] = []
+        self._files = OpenFiles(disk, 16)
+        self._log = FileSequence(disk, self._files, COMMIT_LOG, config.commit_log_file_bytes)
+        self._checkpoint = read_checkpoint(disk)
+        self._synced = read_synced(disk)
+        self._clean = was_stopped_cleanly(disk)
+
+    def run(self) -> Report:
+        self._check_files()
+        self._queues = QueueChecks(self._disk, self._config, self._report)
+        self._index = IndexChecks(self._disk, self._config, self._report)
+        self._walk()
+        self._check_marks()
+        known_topics = self._check_tables()
+        self._queues.finish(self._report.log_start, self._report.log_end, self._gaps, known_topics)
+        self._index.finish(self._report.log_end)
+        self._files.close()
+        return self._report
+
+    # Pass 1
+
+    def _check_files(self) -> None:
+        for irregular in self._log.load():
+            if irregular.base < 0:
+                self._report.add(Level.NOTE, irregular.name, None, irregular.what, "look at it; it is not used")
+            elif "missing" in irregular.what:
+                what = "files before it are missing, with all records that were in them"
+                self._report.add(Level.DAMAGE, irregular.name, None, what, "put them back from a backup or a slave")
+            else:
+                self._report.add(Level.REPAIRABLE, irregular.name, None, irregular.what, OPEN)
+        if not self._clean and not self._disk.is_locked(LOCK_FILE):
+            self._report.add(Level.REPAIRABLE, "abort", None, "the broker was not stopped cleanly", OPEN)
+
+    def _check_marks(self) -> None:
+        end = self._report.log_end
+        if self._checkpoint.queues_position > end:
+            what = f"it speaks of position {self._checkpoint.queues_position}, the log ends at {end}"
+            self._report.add(Level.REPAIRABLE, CHECKPOINT_FILE, 40, what, OPEN)
+        if self._synced is not None and self._synced > end:
+            what = f"the log was synced up to {self._synced}, but its records end at {end}: records were lost"
+            self._report.add(Level.DAMAGE, COMMIT_LOG, end, what, "put the store back from a backup or a slave")
+
+    # Pass 2
+
+    def _walk(self) -> None:
+        walk = LogWalk(self._log, self._config.delay_levels)
+        self._report.log_start = self._report.log_end = self._log.start
+        gap: Gap | None = None
+        last_time, reported = 0, 0
+        for step in walk:
+            if isinstance(step, Tail):
+                self._end_of_log(step)
+                return
+            if isinstance(step, Gap):
+                gap = step
+                continue
+            if gap is not None and not self._is_damage(gap, step):
+                return
+            self._report.records += 1
+            self._report.log_end = step.end
+            if step.store_time < last_time and step.position % self._log.file_bytes:
+                what = f"store time goes back from {last_time} to {step.store_time}"
+                self._note(step.position, what, "nothing: the clock stepped back; searches by time may be off here")
+            last_time = step.store_time
+            level = self._level_of_missing(step.position)
+            if step.in_queue:
+                self._queues.check(step, level, gap is not None or bool(self._gaps))
+            self._index.check(step, level)
+            gap = None
+            if step.position - reported >= _PROGRESS_BYTES:
+                reported = step.position
+                self._progress(step.position, self._log.limit)
+
+    def _is_damage(self, gap: Gap, following: Placed) -> bool:
+        """True: records behind the bad bytes count. False: the log ends there, and opening cuts off the rest."""
+        below_synced = self._synced is not None and gap.position < self._synced
+        if below_synced or (self._synced is None and self._queues.confirms(following)):
+            self._gaps.append(gap)
+            what = f"{gap.end - gap.position} bytes are no record: {gap.reason}"
+            remedy = "they are lost, pulls skip them; a backup or a slave may still have them"
+            self._report.add(Level.DAMAGE, *self._place(gap.position), what, remedy)
+            return True
+        what = f"the log ends with bytes that are no record ({gap.reason}) and leftovers behind them"
+        self._report.add(Level.REPAIRABLE, *self._place(gap.position), what, OPEN)
+        return False
+
+    def _end_of_log(self, tail: Tail) -> None:
+        # Behind a blank record the end is the start of the next file, whose room is all zeroes.
+        self._report.log_end = max(self._report.log_end, tail.position)
+        if tail.leftovers:
+            what = f"the log ends with bytes that are no whole record: {tail.reason}"
+            self._report.add(Level.REPAIRABLE, *self._place(tail.position), what, OPEN)
+
+    def _level_of_missing(self, position: int) -> Level:
+        """What recovery dispatches again anyway is no loss."""
+        return Level.REPAIRABLE if not self._clean and position >= self._checkpoint.queues_position else Level.DAMAGE
+
+    def _place(self, position: int) -> tuple[str, int]:
+        return self._log.name(self._log.base_of(position)), position % self._log.file_bytes
+
+    def _note(self, position: int, what: str, remedy: str) -> None:
+        self._report.add(Level.NOTE, *self._place(position), what, remedy)
+
+    # Pass 4
+
+    def _check_tables(self) -> list[str] | None:
+        """The topics' names, or None if the table of topics is not there."""
+        topics: list[str] | None = None
+        for name in table_names(self._disk):
+            self._report.tables += 1
+            try:
+                content, is_current = read_table(self._disk, name, quiet=True)
+            except TableDamaged as damage:
+                self._report.add(Level.DAMAGE, name, None, str(damage), "put a good copy back")
+                continue
+            if not is_current:
+                what = "it cannot be read, its .bak can; the last changes may be missing"
+                self._report.add(Level.REPAIRABLE, name, None, what, "open the store: the .bak is used")
+            if name == "config/topics.json":
+                topics = list(content.get("topicConfigTable") or {})
+        return topics
