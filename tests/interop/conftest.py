@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def _fetched(fetch: Callable[[], object]) -> None:
 def java_peers() -> None:
     """All Java versions are on this machine, or the test says what is missing."""
     for version in java.CLIENTS:
-        _fetched(lambda version=version: java.classes(version))
+        _fetched(partial(java.classes, version))
 
 
 @pytest.fixture(scope="session")
@@ -128,7 +129,7 @@ def new_topic(
         printed = admin.run("updateTopic", "-n", name_server.address, "-c", CLUSTER, "-t", topic, *size)
         assert printed.count("success") == len(brokers), printed
         for address in (name_server.address, java_name_server.address):
-            eventually(lambda address=address: has_topic_on_all(address, topic), f"{topic} is known to {address}")
+            eventually(partial(has_topic_on_all, address, topic), f"{topic} is known to {address}")
         return topic
 
     return create

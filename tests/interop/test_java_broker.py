@@ -63,8 +63,9 @@ class World:
 
     def gone(self, name: str, limit_s: float = 60.0) -> None:
         """Both name servers have forgotten it."""
-        for address in self.addresses:
-            eventually(lambda address=address: not is_known(address, name), f"{address} forgot {name}", limit_s)
+        eventually(
+            lambda: not any(is_known(address, name) for address in self.addresses), f"{name} is forgotten", limit_s
+        )
 
     def routes(self, topic: str) -> list[Any]:
         """The route of a topic from ours and from Java's, as values (None: no route)."""
@@ -76,6 +77,17 @@ class World:
         after_kill()
         port = int(self.own.address.rsplit(":", 1)[1])
         self.own = ours.NameServer(self.own.home, NAME_SERVER, port=port)
+
+    def pair_becomes(self, expected: dict[str, str], what: str) -> Any:
+        """Wait until both give these addresses for the pair; returns the route, which is the same from both."""
+
+        def both_have_it() -> bool:
+            return all(broker_addresses(route) == expected for route in self.routes("pair"))
+
+        eventually(both_have_it, what)
+        own, other = self.routes("pair")
+        assert own == other
+        return own
 
     def close(self) -> None:
         for broker in self.brokers.values():
@@ -90,7 +102,7 @@ def route_of(address: str, topic: str) -> Any:
 
 
 def broker_addresses(route: Any) -> dict[str, str]:
-    addresses: dict[str, str] = route["brokerDatas"][0]["brokerAddrs"]
+    addresses: dict[str, str] = route["brokerDatas"][0]["brokerAddrs"] if route else {}
     return addresses
 
 
@@ -118,9 +130,7 @@ def test_a_registered_broker_has_the_route_that_java_gives_it(world: World, vers
 
 
 def test_a_slave_stands_beside_its_master(world: World) -> None:
-    expected = {"0": world.brokers["master"].address, "1": world.brokers["slave"].address}
-    for address in world.addresses:
-        eventually(lambda address=address: broker_addresses(route_of(address, "pair")) == expected, "both are in")
+    world.pair_becomes({"0": world.brokers["master"].address, "1": world.brokers["slave"].address}, "both are in")
     members = [
         wire.ask(a, wire.BROKER_MEMBERS, {"clusterName": "DefaultCluster", "brokerName": "pair"})
         for a in world.addresses
@@ -153,22 +163,12 @@ def test_heartbeats_keep_a_broker_alive_and_silence_ends_it(world: World) -> Non
 
     # Frozen, not dead: the connection stays open and only the scan can notice.
     master.program.signal(signal.SIGSTOP)
-    for address in world.addresses:
-        eventually(
-            lambda address=address: broker_addresses(route_of(address, "pair")) == {"0": slave.address},
-            "the slave acts as master",
-        )
-    own, other = world.routes("pair")
-    assert own == other
-    assert own["queueDatas"][0]["perm"] & 2 == 0, "an acting master takes no writes"
+    route = world.pair_becomes({"0": slave.address}, "the slave acts as master")
+    assert route["queueDatas"][0]["perm"] & 2 == 0, "an acting master takes no writes"
 
     master.program.signal(signal.SIGCONT)
-    expected = {"0": master.address, "1": slave.address}
-    for address in world.addresses:
-        eventually(lambda address=address: broker_addresses(route_of(address, "pair")) == expected, "it is back")
-    own, other = world.routes("pair")
-    assert own == other
-    assert own["queueDatas"][0]["perm"] & 2, "the master takes writes again"
+    route = world.pair_becomes({"0": master.address, "1": slave.address}, "the master is back")
+    assert route["queueDatas"][0]["perm"] & 2, "the master takes writes again"
 
 
 def test_brokers_come_back_to_a_name_server_that_was_killed(world: World) -> None:

@@ -34,7 +34,7 @@ class Both:
 
     def run(self, *words: str) -> tuple[str, str]:
         """What was printed on ours and on Java's, with the address taken out."""
-        own, other = self._pool.map(lambda server: self._run_one(*server, words), self._servers)
+        own, other = self._pool.map(lambda server: self._run_one(server[0], server[1], words), self._servers)
         return own, other
 
     def ask(self, code: int, fields: dict[str, str]) -> list[wire.Answer]:

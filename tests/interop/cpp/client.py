@@ -7,6 +7,7 @@ Arguments: name server, topic, body.
 import json
 import os
 import sys
+from typing import Any
 
 from rocketmq.client import Message, Producer
 
@@ -20,6 +21,7 @@ def main() -> None:
     message.set_tags("TagA")
     message.set_keys(body)
     message.set_body(body)
+    answer: dict[str, Any]
     try:
         result = producer.send_sync(message)
         answer = {"sent": {"status": result.status.name, "offset": result.offset}}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from . import cache, cpp, java, node
 
 STEPS: dict[str, Callable[[], Path]] = {
-    **{f"RocketMQ {version} (Maven)": lambda version=version: java.classes(version) for version in java.CLIENTS},
+    **{f"RocketMQ {version} (Maven)": partial(java.classes, version) for version in java.CLIENTS},
     "ali-ons 3.12.0 (npm)": node.modules,
     "C++ client in rocketmq 0.4.4 (PyPI)": cpp.packages,
 }

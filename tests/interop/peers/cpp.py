@@ -33,7 +33,8 @@ def packages() -> Path:
 def send(name_server: str, topic: str, body: str, *, home: Path) -> dict[str, Any]:
     """Send one message; the answer is `{"status": ..., "offset": ...}`."""
     home.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, FOLDER / "client.py", name_server, topic, body]
+    command: list[str | Path] = [sys.executable, FOLDER / "client.py", name_server, topic, body]
     env = {"HOME": str(home), "PYTHONPATH": str(packages())}
     with Program(command, name="C++ client", env=env, cwd=home) as program:
-        return answer_of(program)
+        sent: dict[str, Any] = answer_of(program)
+        return sent

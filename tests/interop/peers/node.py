@@ -30,7 +30,8 @@ def modules() -> Path:
 def send(name_server: str, topic: str, body: str, *, home: Path) -> dict[str, Any]:
     """Send one message; the answer is `{"status": ..., "broker": ...}`."""
     home.mkdir(parents=True, exist_ok=True)
-    command = [cache.tool("node", "nodejs"), FOLDER / "client.js", name_server, topic, body]
+    command: list[str | Path] = [cache.tool("node", "nodejs"), FOLDER / "client.js", name_server, topic, body]
     env = {"HOME": str(home), "NODE_PATH": str(modules())}
     with Program(command, name="ali-ons", env=env, cwd=home) as program:
-        return answer_of(program)
+        sent: dict[str, Any] = answer_of(program)
+        return sent

@@ -31,7 +31,15 @@ class NameServer:
         self.conf.parent.mkdir(parents=True, exist_ok=True)
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in merged.items()))
         module = ["-m", "pyromq.cli.main", "namesrv"]
-        command = [sys.executable, *module, "--listen", f"127.0.0.1:{port}", "-c", self.conf, *arguments]
+        command: list[str | Path] = [
+            sys.executable,
+            *module,
+            "--listen",
+            f"127.0.0.1:{port}",
+            "-c",
+            self.conf,
+            *arguments,
+        ]
         self.program = Program(command, name="pyromq namesrv", env={"HOME": str(home), **(env or {})}, cwd=home)
         ready = self.program.wait_for(r"\b(127\.0\.0\.1:[1-9]\d*)\b")
         self.address = ready[1]
