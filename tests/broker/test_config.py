@@ -37,13 +37,13 @@ def test_no_setting_of_the_broker_also_stands_among_the_keys_that_are_none() -> 
 
 
 def test_beyond_loopback_needs_a_word_of_consent() -> None:
-    with pytest.raises(ConfigError, match="bindAddress = 0.0.0.0: .* --insecure"):
+    with pytest.raises(ConfigError, match=r"bindAddress = 0.0.0.0: .* --insecure"):
         BrokerConfig(bind_address="0.0.0.0")
     assert BrokerConfig(bind_address="0.0.0.0", allow_unauthenticated=True, broker_ip1="10.1.1.1")
 
 
 def test_an_address_that_the_listener_does_not_serve_is_not_advertised() -> None:
-    with pytest.raises(ConfigError, match="brokerIP1 = 10.1.1.1: .*listens on 127.0.0.1 alone"):
+    with pytest.raises(ConfigError, match=r"brokerIP1 = 10.1.1.1: .*listens on 127.0.0.1 alone"):
         BrokerConfig(broker_ip1="10.1.1.1")
     with pytest.raises(ConfigError, match="set brokerIP1 to one of this machine's"):
         _ = BrokerConfig(bind_address="0.0.0.0", allow_unauthenticated=True).advertised_host

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pyromq.broker.long_poll import ANY_QUEUE, HeldPull, LongPoll
 
 
-def held(queue_id: int = 0, offset: int = 5, deadline: float = 15.0, topic: str = "T", owner: str = "c") -> HeldPull[str]:
+def held(
+    queue_id: int = 0, offset: int = 5, deadline: float = 15.0, topic: str = "T", owner: str = "c"
+) -> HeldPull[str]:
     return HeldPull(topic, queue_id, offset, deadline, owner, f"{topic}/{queue_id}/{offset}/{deadline}")
 
 

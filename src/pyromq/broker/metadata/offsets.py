@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from ...store.tables import Table, section_of
-from .topics import read_version
-from .versions import next_version
+from ...store.tables import Table
+from .table_content import entry, next_version, read_version, section
 
 OFFSETS = "offsetTable"
 PULL_OFFSETS = "pullOffsetTable"
 GROUP_TOPICS = "groupTopicMap"
 SEPARATOR = "@"
+_BY_QUEUE = dict[str, dict[int, int]]
 
 
 class Offsets:
@@ -28,9 +28,9 @@ class Offsets:
         self._now_ms = now_ms
         self._version_step = version_step
         content = table.load()
-        self.version = read_version(content)
-        self._offsets = _read(content, OFFSETS)
-        self._pulled = _read(content, PULL_OFFSETS)
+        self.version = read_version(content, table.name)
+        self._offsets = entry(_BY_QUEUE, section(content, OFFSETS), f"{OFFSETS} in {table.name}")
+        self._pulled = entry(_BY_QUEUE, section(content, PULL_OFFSETS), f"{PULL_OFFSETS} in {table.name}")
         self._resets: dict[str, dict[int, int]] = {}
         self._changed: set[str] = set()
         self._pulled_changed: set[str] = set()
@@ -133,15 +133,15 @@ class Offsets:
         """Hand what changed to the table. False: nothing did."""
         if not self._changed and not self._pulled_changed:
             return False
-        for section, values, changed in (
+        for name, values, changed in (
             (OFFSETS, self._offsets, self._changed),
             (PULL_OFFSETS, self._pulled, self._pulled_changed),
         ):
             for key in changed:
                 if key in values:
-                    self._table.put(section, key, dict(values[key]))
+                    self._table.put(name, key, dict(values[key]))
                 else:
-                    self._table.drop(section, key)
+                    self._table.drop(name, key)
             changed.clear()
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         self._table.replace(GROUP_TOPICS, self.group_topics())
@@ -166,11 +166,3 @@ class Offsets:
 
 def _key(topic: str, group: str) -> str:
     return f"{topic}{SEPARATOR}{group}"
-
-
-def _read(content: Mapping[str, object], section: str) -> dict[str, dict[int, int]]:
-    found: dict[str, dict[int, int]] = {}
-    for key, queues in section_of(dict(content), section).items():
-        if isinstance(queues, dict):
-            found[key] = {queue: int(offset) for queue, offset in queues.items() if isinstance(queue, int)}
-    return found

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from ...errors import Malformed
 from ...model import names
 from ...model.topic import Perm
 from ...protocol.bodies.topics import TopicConfig
-from ...protocol.bodies.version import DataVersion
-from ...store.tables import Table, section_of
-from .versions import next_version
+from ...store.tables import Table
+from .table_content import entry, next_version, read_version, section, with_name
 
 SECTION = "topicConfigTable"
 
@@ -32,14 +30,16 @@ class Topics:
         self._now_ms = now_ms
         self._watchers: list[TopicWatcher] = []
         content = table.load()
-        self.version = read_version(content)
+        self.version = read_version(content, table.name)
         self._topics: dict[str, TopicConfig] = {}
         self._system = frozenset(topic.topic_name for topic in system)
         for topic in system:
             self._topics[topic.topic_name] = topic
-        for name, value in section_of(content, SECTION).items():
-            self._topics[name] = _from_table(name, value)
-        missing = [topic for topic in system if topic.topic_name not in section_of(content, SECTION)]
+        for name, value in section(content, SECTION).items():
+            self._topics[name] = entry(
+                TopicConfig, with_name(value, "topicName", name), f"topic {name} in {table.name}"
+            )
+        missing = [topic for topic in system if topic.topic_name not in section(content, SECTION)]
         if missing:
             for topic in missing:
                 self._keep(topic)
@@ -128,20 +128,3 @@ class Topics:
     def _step(self) -> None:
         self.version = next_version(self.version, self._now_ms())
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
-
-
-def read_version(content: Mapping[str, object]) -> DataVersion:
-    """The version in a table's content; zeros where it has none."""
-    try:
-        return msgspec.convert(content.get("dataVersion") or {}, DataVersion, strict=False)
-    except msgspec.ValidationError as fault:
-        raise Malformed(f"dataVersion of the table: {fault}") from None
-
-
-def _from_table(name: str, value: object) -> TopicConfig:
-    try:
-        topic = msgspec.convert(value, TopicConfig, strict=False)
-    except msgspec.ValidationError as fault:
-        raise Malformed(f"topic {name} in config/topics.json: {fault}") from None
-    topic.topic_name = topic.topic_name or name
-    return topic

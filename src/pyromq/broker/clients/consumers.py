@@ -1,0 +1,217 @@
+"""Who consumes: groups, their members, and what they subscribe to. Pure: what is to be told to whom is returned.
+
+Heartbeats and closed connections come in through `handlers.py`; pulls ask for subscriptions. A client that is gone
+leaves nothing behind: what a group subscribes to is what its members said last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
+from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
+from ...transport.peer import Peer
+
+ALL_TAGS = "*"
+
+
+@dataclass(slots=True)
+class Member:
+    """One client in one group. `subscriptions` is what this client itself said."""
+
+    peer: Peer
+    client_id: str
+    version: int
+    seen: float
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two members of a group that want different things: each then misses messages that the other was given."""
+
+    group: str
+    topic: str
+    client: str
+    wants: str
+    other_client: str
+    other_wants: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}, topic {self.topic}: {self.client} subscribes to {self.wants}, "
+            f"{self.other_client} to {self.other_wants}; all members of a group must subscribe alike"
+        )
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The members of a group and what they agree on; where they differ, the newest subscription counts, as in Java."""
+
+    name: str
+    consume_type: ConsumeType = ConsumeType.PASSIVELY
+    message_model: MessageModel = MessageModel.CLUSTERING
+    from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+    members: dict[Peer, Member] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    conflict: Conflict | None = None
+    fingerprint: int = 0
+
+    @property
+    def client_ids(self) -> list[str]:
+        return [member.client_id for member in self.members.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Tell these that the members of their group have changed (request 40)."""
+
+    group: str
+    peers: tuple[Peer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a heartbeat changed."""
+
+    changed: bool = False
+    notice: Notice | None = None
+    conflict: Conflict | None = None  # only if it is a new one
+    wants_subscriptions: bool = False  # the short heartbeat will not do: we do not know what the client subscribes to
+
+
+class Consumers:
+    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors the members."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._groups_of: dict[Peer, set[str]] = {}
+
+    def find(self, group: str) -> ConsumerGroup | None:
+        return self._groups.get(group)
+
+    def all(self) -> Iterator[ConsumerGroup]:
+        return iter(list(self._groups.values()))
+
+    def groups_on(self, topic: str) -> list[str]:
+        """Groups with a member that subscribes to the topic."""
+        return sorted(group.name for group in self._groups.values() if topic in group.subscriptions)
+
+    def find_client(self, group: str, client_id: str) -> Member | None:
+        members = self._groups[group].members.values() if group in self._groups else ()
+        return next((member for member in members if member.client_id == client_id), None)
+
+    def conflicts(self) -> list[Conflict]:
+        return [group.conflict for group in self._groups.values() if group.conflict is not None]
+
+    # --- coming and going -----------------------------------------------------------------------------------------
+
+    def would_conflict(self, peer: Peer, client_id: str, data: ConsumerData) -> Conflict | None:
+        """What registering this would do, for brokers that refuse it."""
+        group = self._groups.get(data.group_name)
+        if group is None:
+            return None
+        said = {one.topic: one for one in data.subscription_data_set}
+        others = (member for member in group.members.values() if member.peer is not peer)
+        return _conflict(group.name, Member(peer, client_id, 0, 0, said), others)
+
+    def register(
+        self, peer: Peer, client_id: str, data: ConsumerData, now: float, *, fingerprint: int = 0, short: bool = False
+    ) -> Registered:
+        """A heartbeat of one client for one group; a short one says nothing of subscriptions."""
+        group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
+        group.consume_type, group.message_model = data.consume_type, data.message_model
+        group.from_where = data.consume_from_where
+        member = group.members.get(peer)
+        joined = member is None
+        if member is None or member.client_id != client_id:
+            member = group.members[peer] = Member(peer, client_id, peer.version, now)
+            self._groups_of.setdefault(peer, set()).add(group.name)
+        member.seen = now
+        wants = fingerprint != 0 and group.fingerprint not in (0, fingerprint)
+        group.fingerprint = fingerprint
+        before = group.conflict
+        changed = False
+        if short:
+            wants = wants or not member.subscriptions
+        else:
+            changed = self._subscribe(group, member, data.subscription_data_set)
+        notice = self._notice(group) if joined or changed else None
+        conflict = group.conflict if group.conflict != before else None
+        return Registered(joined or changed, notice, conflict, wants)
+
+    def _subscribe(self, group: ConsumerGroup, member: Member, wanted: Iterable[SubscriptionData]) -> bool:
+        said = {one.topic: one for one in wanted}
+        if said == member.subscriptions and all(topic in group.subscriptions for topic in said):
+            return False  # the usual heartbeat: nothing new
+        member.subscriptions = said
+        changed = said.keys() != group.subscriptions.keys()
+        for topic, one in said.items():
+            old = group.subscriptions.get(topic)
+            if old is None or one.sub_version > old.sub_version:
+                group.subscriptions[topic] = one
+        for topic in [topic for topic in group.subscriptions if topic not in said]:
+            del group.subscriptions[topic]
+        others = (other for other in group.members.values() if other is not member)
+        group.conflict = _conflict(group.name, member, others)
+        return changed
+
+    def unregister(self, peer: Peer, group_name: str) -> Notice | None:
+        """The client says that it leaves."""
+        group = self._groups.get(group_name)
+        if group is None or group.members.pop(peer, None) is None:
+            return None
+        groups = self._groups_of.get(peer, set())
+        groups.discard(group_name)
+        if not groups:
+            self._groups_of.pop(peer, None)
+        if not group.members:
+            del self._groups[group_name]
+            return None
+        members = list(group.members.values())
+        group.conflict = _conflict(group.name, members[0], members[1:])
+        return self._notice(group)
+
+    def lose(self, peer: Peer) -> list[Notice]:
+        """The connection is gone, and the client with it."""
+        notices = [self.unregister(peer, group) for group in sorted(self._groups_of.get(peer, ()))]
+        return [notice for notice in notices if notice is not None]
+
+    def silent_since(self, moment: float) -> list[Peer]:
+        """Connections over which no heartbeat came since then: to be closed, which makes `lose` happen."""
+        return [
+            peer
+            for peer, groups in self._groups_of.items()
+            if all(self._groups[group].members[peer].seen < moment for group in groups)
+        ]
+
+    def _notice(self, group: ConsumerGroup) -> Notice | None:
+        """Broadcasting members do not share queues, so nothing changes for them."""
+        if group.message_model is MessageModel.BROADCASTING or not group.members:
+            return None
+        return Notice(group.name, tuple(group.members))
+
+
+def _conflict(group: str, member: Member, others: Iterable[Member]) -> Conflict | None:
+    """The first difference between what a member wants and what another one does. Who said nothing has no wish."""
+    if not member.subscriptions:
+        return None
+    for other in others:
+        if not other.subscriptions or other.client_id == member.client_id:
+            continue
+        for topic in sorted(member.subscriptions.keys() | other.subscriptions.keys()):
+            mine, theirs = wish(member.subscriptions.get(topic)), wish(other.subscriptions.get(topic))
+            if mine != theirs:
+                return Conflict(group, topic, member.client_id, mine, other.client_id, theirs)
+    return None
+
+
+def wish(subscription: SubscriptionData | None) -> str:
+    """What is subscribed to, in one spelling: `TagB || TagA` and `TagA||TagB` are the same."""
+    if subscription is None:
+        return "nothing"
+    if (subscription.expression_type or "TAG") != "TAG":
+        return f"{subscription.expression_type} {subscription.sub_string.strip()}"
+    tags = {tag.strip() for tag in subscription.sub_string.split("||")} - {""}
+    return ALL_TAGS if not tags or ALL_TAGS in tags else " || ".join(sorted(tags))

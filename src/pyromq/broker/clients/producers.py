@@ -1,0 +1,78 @@
+"""Who produces: the members of producer groups. Pure. Transaction checks and replies find their clients here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ...transport.peer import Peer
+
+
+@dataclass(slots=True)
+class Producer:
+    """One client in one group."""
+
+    peer: Peer
+    client_id: str
+    seen: float
+    seen_ms: int  # the same by the wall clock, for those who ask
+
+
+class Producers:
+    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors them."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Peer, Producer]] = {}
+        self._groups_of: dict[Peer, set[str]] = {}
+        self._turn = 0
+
+    def register(self, peer: Peer, client_id: str, group: str, now: float, now_ms: int) -> bool:
+        """A heartbeat. True: the client is new in this group."""
+        members = self._groups.setdefault(group, {})
+        is_new = peer not in members
+        members[peer] = Producer(peer, client_id, now, now_ms)
+        self._groups_of.setdefault(peer, set()).add(group)
+        return is_new
+
+    def unregister(self, peer: Peer, group: str) -> None:
+        members = self._groups.get(group, {})
+        if members.pop(peer, None) is None:
+            return
+        if not members:
+            del self._groups[group]
+        groups = self._groups_of[peer]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of[peer]
+
+    def lose(self, peer: Peer) -> None:
+        for group in list(self._groups_of.get(peer, ())):
+            self.unregister(peer, group)
+
+    def silent_since(self, moment: float) -> list[Peer]:
+        return [
+            peer
+            for peer, groups in self._groups_of.items()
+            if all(self._groups[group][peer].seen < moment for group in groups)
+        ]
+
+    def members(self, group: str) -> Mapping[Peer, Producer]:
+        return self._groups.get(group, {})
+
+    def all(self) -> Mapping[str, Mapping[Peer, Producer]]:
+        return self._groups
+
+    def in_turn(self, group: str) -> Iterator[Producer]:
+        """The members, beginning with another one each time: who is asked for a transaction's outcome."""
+        members = list(self._groups.get(group, {}).values())
+        self._turn += 1
+        for place in range(len(members)):
+            yield members[(self._turn + place) % len(members)]
+
+    def find_client(self, client_id: str) -> Peer | None:
+        """By its id, in whatever group: where a reply is to go."""
+        for members in self._groups.values():
+            for producer in members.values():
+                if producer.client_id == client_id:
+                    return producer.peer
+        return None

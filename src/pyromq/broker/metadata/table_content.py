@@ -1,0 +1,45 @@
+"""From the content of a JSON table to typed values, and how its DataVersion moves on. Shared by the owners of tables.
+
+What cannot be read raises TableDamaged: starting without it would forget what the table holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...protocol.bodies.version import DataVersion
+from ...store.tables import TableDamaged
+
+T = TypeVar("T")
+
+
+def section(content: Mapping[str, Any], name: str) -> dict[Any, Any]:
+    """A section that is an object; empty if it is missing."""
+    found = content.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def entry(kind: type[T], value: object, what: str) -> T:
+    """One typed value; `what` says in words where it stands."""
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as fault:
+        raise TableDamaged(f"{what}: {fault}; mend it by hand, or put a good copy of the file back") from None
+
+
+def with_name(value: object, member: str, name: str) -> object:
+    """An entry that leaves its own name to the key that it stands under."""
+    return {member: name} | value if isinstance(value, dict) else value
+
+
+def read_version(content: Mapping[str, Any], file: str) -> DataVersion:
+    """Zeros where the table has none."""
+    return entry(DataVersion, content.get("dataVersion") or {}, f"dataVersion in {file}")
+
+
+def next_version(version: DataVersion, now_ms: int) -> DataVersion:
+    """Name servers and slaves compare versions to see whether they are up to date."""
+    return DataVersion(counter=version.counter + 1, state_version=version.state_version, timestamp=now_ms)

@@ -1,0 +1,152 @@
+"""Members of consumer groups: who is told of a change, whose subscription counts, and who contradicts whom."""
+
+from __future__ import annotations
+
+from pyromq.broker.clients.consumers import Conflict, Consumers, wish
+from pyromq.model.group import MessageModel
+from pyromq.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
+from tests.broker.peers import FakePeer
+
+
+def data(
+    group: str = "G", version: int = 1, model: MessageModel = MessageModel.CLUSTERING, **topics: str
+) -> ConsumerData:
+    wanted = [SubscriptionData(topic=topic, sub_string=tags, sub_version=version) for topic, tags in topics.items()]
+    return ConsumerData(group_name=group, message_model=model, subscription_data_set=wanted)
+
+
+def test_a_new_member_is_told_to_all_and_a_further_heartbeat_to_nobody() -> None:
+    consumers = Consumers()
+    first, second = FakePeer("a:1"), FakePeer("b:1")
+    joined = consumers.register(first, "c1", data(T="*"), now=0)
+    assert joined.notice is not None
+    assert joined.notice.peers == (first,)
+    joined = consumers.register(second, "c2", data(T="*"), now=0)
+    assert joined.notice is not None
+    assert joined.notice.peers == (first, second)
+    again = consumers.register(first, "c1", data(T="*"), now=30)
+    assert (again.changed, again.notice) == (False, None)
+    group = consumers.find("G")
+    assert group is not None
+    assert group.client_ids == ["c1", "c2"]
+
+
+def test_broadcasting_members_are_not_told() -> None:
+    consumers = Consumers()
+    registered = consumers.register(FakePeer(), "c1", data(model=MessageModel.BROADCASTING, T="*"), now=0)
+    assert registered.changed
+    assert registered.notice is None
+
+
+def test_the_newest_subscription_counts_and_topics_nobody_names_go() -> None:
+    consumers = Consumers()
+    peer = FakePeer()
+    consumers.register(peer, "c1", data(version=1, T="TagA", U="*"), now=0)
+    changed = consumers.register(peer, "c1", data(version=2, T="TagB"), now=1)
+    assert changed.changed
+    group = consumers.find("G")
+    assert group is not None
+    assert {topic: one.sub_string for topic, one in group.subscriptions.items()} == {"T": "TagB"}
+    older = consumers.register(peer, "c1", data(version=1, T="TagA"), now=2)
+    assert not older.changed
+    assert group.subscriptions["T"].sub_string == "TagB"
+
+
+def test_a_member_that_leaves_is_told_to_those_that_stay() -> None:
+    consumers = Consumers()
+    first, second = FakePeer("a:1"), FakePeer("b:1")
+    consumers.register(first, "c1", data(T="*"), now=0)
+    consumers.register(second, "c2", data(T="*"), now=0)
+    notice = consumers.unregister(first, "G")
+    assert notice is not None
+    assert (notice.group, notice.peers) == ("G", (second,))
+    assert consumers.unregister(first, "G") is None
+    assert consumers.unregister(second, "G") is None
+    assert consumers.find("G") is None
+
+
+def test_a_lost_connection_leaves_every_group_that_it_was_in() -> None:
+    consumers = Consumers()
+    lost, stays = FakePeer("a:1"), FakePeer("b:1")
+    for group in ("G", "H", "alone"):
+        consumers.register(lost, "c1", data(group, T="*"), now=0)
+    for group in ("G", "H"):
+        consumers.register(stays, "c2", data(group, T="*"), now=0)
+    assert [(notice.group, notice.peers) for notice in consumers.lose(lost)] == [("G", (stays,)), ("H", (stays,))]
+    assert consumers.lose(lost) == []
+    assert consumers.find("alone") is None
+    assert consumers.groups_on("T") == ["G", "H"]
+
+
+def test_silence_is_counted_from_the_last_heartbeat_of_any_group() -> None:
+    consumers = Consumers()
+    quiet, lively = FakePeer("a:1"), FakePeer("b:1")
+    consumers.register(quiet, "c1", data("G", T="*"), now=0)
+    consumers.register(lively, "c2", data("G", T="*"), now=0)
+    consumers.register(lively, "c2", data("H", T="*"), now=100)
+    assert consumers.silent_since(50) == [quiet]
+    assert consumers.silent_since(101) == [quiet, lively]
+
+
+def test_the_short_heartbeat_keeps_a_member_and_asks_for_more_when_something_is_missing() -> None:
+    consumers = Consumers()
+    peer = FakePeer()
+    unknown = consumers.register(peer, "c1", data(), now=0, fingerprint=7, short=True)
+    assert unknown.wants_subscriptions  # a broker that was restarted knows nothing
+    consumers.register(peer, "c1", data(T="*"), now=1, fingerprint=7)
+    known = consumers.register(peer, "c1", data(), now=2, fingerprint=7, short=True)
+    assert not known.wants_subscriptions
+    assert not known.changed
+    other = consumers.register(peer, "c1", data(), now=3, fingerprint=8, short=True)
+    assert other.wants_subscriptions
+    group = consumers.find("G")
+    assert group is not None
+    assert list(group.subscriptions) == ["T"]
+
+
+def test_members_that_want_different_tags_are_named_both() -> None:
+    consumers = Consumers()
+    consumers.register(FakePeer("a:1"), "c1", data(T="tag1||tag2"), now=0)
+    registered = consumers.register(FakePeer("b:1"), "c2", data(T="tag3"), now=0)
+    assert registered.conflict == Conflict("G", "T", "c2", "tag3", "c1", "tag1 || tag2")
+    assert "c2 subscribes to tag3, c1 to tag1 || tag2" in str(registered.conflict)
+    assert consumers.conflicts() == [registered.conflict]
+
+
+def test_members_that_want_different_topics_contradict_each_other_too() -> None:
+    consumers = Consumers()
+    consumers.register(FakePeer("a:1"), "c1", data(T="*"), now=0)
+    registered = consumers.register(FakePeer("b:1"), "c2", data(U="*"), now=0)
+    assert registered.conflict == Conflict("G", "T", "c2", "nothing", "c1", "*")
+
+
+def test_a_conflict_is_reported_once_and_ends_with_its_cause() -> None:
+    consumers = Consumers()
+    first, second = FakePeer("a:1"), FakePeer("b:1")
+    consumers.register(first, "c1", data(T="tag1"), now=0)
+    assert consumers.register(second, "c2", data(T="tag2"), now=0).conflict is not None
+    assert consumers.register(second, "c2", data(T="tag2"), now=30).conflict is None
+    assert consumers.conflicts() != []
+    consumers.register(second, "c2", data(version=2, T="tag1"), now=60)
+    assert consumers.conflicts() == []
+    consumers.register(second, "c2", data(version=3, T="tag2"), now=60)
+    consumers.lose(second)
+    assert consumers.conflicts() == []
+
+
+def test_the_same_wish_in_another_spelling_is_no_conflict() -> None:
+    consumers = Consumers()
+    consumers.register(FakePeer("a:1"), "c1", data(T="tag1 || tag2"), now=0)
+    assert consumers.register(FakePeer("b:1"), "c2", data(T="tag2||tag1"), now=0).conflict is None
+    assert wish(SubscriptionData(topic="T", sub_string="")) == "*"
+    assert wish(SubscriptionData(topic="T", sub_string="a > 1", expression_type="SQL92")) == "SQL92 a > 1"
+
+
+def test_a_conflict_is_foreseen_without_registering() -> None:
+    consumers = Consumers()
+    consumers.register(FakePeer("a:1"), "c1", data(T="tag1"), now=0)
+    newcomer = FakePeer("b:1")
+    assert consumers.would_conflict(newcomer, "c2", data(T="tag2")) is not None
+    assert consumers.would_conflict(newcomer, "c2", data(T="tag1")) is None
+    assert consumers.would_conflict(newcomer, "c2", data("H", T="tag2")) is None
+    assert consumers.find_client("G", "c2") is None

@@ -1,0 +1,122 @@
+"""Committed offsets: Java's file, resets that win over commits, whole pairs cloned and dropped."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from pyromq.broker.metadata.offsets import Offsets
+from pyromq.store.disk import read_whole
+from pyromq.store.table_text import parse_table
+from pyromq.store.tables import Table
+from pyromq.testing.simulated_disk import SimulatedDisk
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "store-clean.tar.gz"
+NAME = "config/consumerOffset.json"
+
+
+def offsets_on(disk: SimulatedDisk, step: int = 500) -> tuple[Offsets, Table]:
+    table = Table(disk, NAME)
+    return Offsets(table, lambda: 1_700_000_000_000, step), table
+
+
+def golden_disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    with tarfile.open(GOLDEN) as archive:
+        member = archive.extractfile(f"store/{NAME}")
+        assert member is not None
+        content = parse_table(member.read(), "consumerOffset.json")
+    table = Table(disk, NAME)
+    for section, value in content.items():
+        table.replace(section, value)
+    table.save()
+    return disk
+
+
+def test_java_s_offsets_are_found_again() -> None:
+    offsets, _ = offsets_on(golden_disk())
+    assert offsets.find("GoldenRoll", "GID_pull", 0) == 1234
+    assert offsets.queues("GoldenFill", "GID_pull") == {0: 10, 1: 11}
+    assert offsets.find("GoldenRoll", "GID_pull", 9) is None
+    assert offsets.find("GoldenRoll", "Nobody", 0) is None
+    assert offsets.topics_of("GID_pull") == ["GoldenFill", "GoldenRoll"]
+    assert "GID_pull" in offsets.groups_of("GoldenRoll")
+
+
+def test_commits_survive_a_restart_once_they_were_stored(disk: SimulatedDisk) -> None:
+    offsets, table = offsets_on(disk)
+    assert not offsets.store_changed()
+    offsets.commit("T", "G", 0, 7)
+    offsets.commit("T", "G", 1, 8)
+    offsets.note_pulled("T", "G", 0, 9)
+    assert offsets.store_changed()
+    table.save()
+    again, _ = offsets_on(disk)
+    assert (again.queues("T", "G"), again.pulled("T", "G", 0)) == ({0: 7, 1: 8}, 9)
+    assert b'"groupTopicMap":{\n\t\t"G":[\n\t\t\t"T"\n\t\t]\n\t}' in read_whole(disk, NAME)
+
+
+def test_offsets_may_go_back(disk: SimulatedDisk) -> None:
+    offsets, _ = offsets_on(disk)
+    offsets.commit("T", "G", 0, 7)
+    offsets.commit("T", "G", 0, 3)
+    assert offsets.find("T", "G", 0) == 3
+
+
+def test_only_changed_entries_are_stored_and_only_once(disk: SimulatedDisk) -> None:
+    offsets, table = offsets_on(disk)
+    offsets.commit("T", "G", 0, 7)
+    offsets.store_changed()
+    before = table.changes
+    offsets.commit("T", "G", 0, 7)
+    assert not offsets.store_changed()
+    assert table.changes == before
+
+
+def test_a_reset_is_pending_until_it_is_taken(disk: SimulatedDisk) -> None:
+    offsets, _ = offsets_on(disk)
+    offsets.commit("T", "G", 0, 100)
+    offsets.reset("T", "G", 0, 5)
+    assert offsets.has_reset("T", "G", 0)
+    assert offsets.find("T", "G", 0) == 5
+    assert offsets.take_reset("T", "G", 0) == 5
+    assert offsets.take_reset("T", "G", 0) is None
+    assert not offsets.has_reset("T", "G", 0)
+    assert offsets.find("T", "G", 0) == 5
+
+
+def test_the_version_moves_once_in_so_many_commits(disk: SimulatedDisk) -> None:
+    offsets, _ = offsets_on(disk, step=3)
+    before = offsets.version.counter
+    for offset in range(1, 8):
+        offsets.commit("T", "G", 0, offset)
+    assert offsets.version.counter == before + 2
+
+
+def test_clone_copies_and_does_not_share(disk: SimulatedDisk) -> None:
+    offsets, _ = offsets_on(disk)
+    offsets.commit("T", "G", 0, 7)
+    assert offsets.clone("G", "H", "T")
+    assert not offsets.clone("G", "H", "Other")
+    offsets.commit("T", "H", 0, 9)
+    assert offsets.find("T", "G", 0) == 7
+
+
+def test_dropped_groups_and_topics_leave_the_file_too(disk: SimulatedDisk) -> None:
+    offsets, table = offsets_on(disk)
+    for topic, group in (("T", "G"), ("T", "H"), ("U", "G"), ("U", "H")):
+        offsets.commit(topic, group, 0, 1)
+    offsets.store_changed()
+    offsets.drop_group("G")
+    offsets.drop_topic("U")
+    assert offsets.store_changed()
+    table.save()
+    again, _ = offsets_on(disk)
+    assert again.all() == {"T@H": {0: 1}}
+
+
+def test_a_broadcast_entry_belongs_to_no_group() -> None:
+    offsets, _ = offsets_on(golden_disk())
+    assert "GoldenPlain@GID_broadcast@broadcast" in offsets.all()
+    assert offsets.topics_of("GID_broadcast") == []
+    assert offsets.find("GoldenPlain@GID_broadcast", "broadcast", 0) == 10
