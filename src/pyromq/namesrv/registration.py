@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..protocol.bodies.topics import TopicConfig, TopicQueueMappingInfo
@@ -19,7 +19,7 @@ class Registration:
     broker_name: str
     broker_id: int
     address: str
-    channel: Hashable  # the connection it came over; when that goes, so does the broker
+    channel: object  # the connection it came over, known by identity; when that goes, so does the broker
     ha_address: str = ""
     zone: str | None = None
     timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -62,7 +62,7 @@ class Departed:
     broker_name: str
     broker_id: int
     address: str
-    channel: Hashable
+    channel: object
     silent_ms: int = 0  # since it was last heard of; only where that is the reason
 
 

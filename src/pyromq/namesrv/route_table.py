@@ -18,7 +18,7 @@ Costs: a route is one lookup; a registration is linear in its own topics; a depa
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -43,7 +43,7 @@ class _Replica:
     broker_id: int
     address: str
     ha_address: str
-    channel: Hashable
+    channel: object
     timeout_ms: int
     seen_ms: int
     version: DataVersion
@@ -95,7 +95,7 @@ class RouteTable:
         self._brokers: dict[str, _Broker] = {}
         self._clusters: dict[str, set[str]] = {}
         self._replicas: dict[Address, _Replica] = {}
-        self._channels: dict[Hashable, set[Address]] = {}
+        self._channels: dict[object, set[Address]] = {}
 
     # --- brokers come -------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class RouteTable:
                 found.append(replica)
         return self._remove(found)
 
-    def channel_lost(self, channel: Hashable) -> Departures:
+    def channel_lost(self, channel: object) -> Departures:
         """Every broker that last registered over this connection leaves."""
         return self._remove([self._replicas[key] for key in self._channels.get(channel, ())])
 
@@ -378,6 +378,10 @@ class RouteTable:
     def topics_by_flag(self, wanted: int, unwanted: int = 0) -> list[str]:
         """Topics whose system flag, as the first of their brokers gave it, has one bit and not the other."""
         return [topic.name for topic in self._topics.values() if _has_flags(topic, wanted, unwanted)]
+
+    def has_channel(self, channel: object) -> bool:
+        """Whether a broker that is there registered over this connection."""
+        return channel in self._channels
 
     def broker_names(self) -> Iterator[str]:
         return iter(self._brokers)

@@ -1,0 +1,78 @@
+"""Says what happened in the route table: one log line each, and to the replicas of a broker whose smallest id changed.
+
+Handlers and the expiry loop hand it what the table gave back. It never changes the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from .. import logs
+from ..config import Live
+from ..errors import CallFailed, ConfigError
+from ..model.codes import RequestCode
+from ..protocol.command import Command
+from ..protocol.headers.namesrv import NotifyMinBrokerIdChange
+from ..transport.client import Client
+from .config import NamesrvConfig
+from .registration import Departures, MinBrokerChange, Registered, Registration
+
+log = logs.get("pyromq.namesrv")
+
+
+class Announcer:
+    """Event loop only."""
+
+    def __init__(self, client: Client, live: Live[NamesrvConfig]) -> None:
+        self._client = client
+        self._live = live
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def registered(self, new: Registration, result: Registered) -> None:
+        facts = {"broker": new.broker_name, "id": new.broker_id, "address": new.address, "cluster": new.cluster}
+        if result.ignored is not None:
+            log.warning("registration ignored", **facts, reason=result.ignored)
+        elif result.is_new:
+            log.info("broker registered", **facts, topics=len(new.topics))
+        for one in result.displaced:
+            log.warning(
+                "broker displaced", broker=one.broker_name, id=one.broker_id, address=one.address, by=new.address
+            )
+        self._tell_all(result.changes)
+
+    def departed(self, departures: Departures, why: str) -> None:
+        for one in departures.departed:
+            facts = {"broker": one.broker_name, "id": one.broker_id, "address": one.address, "cluster": one.cluster}
+            if one.silent_ms:
+                facts["silent_ms"] = one.silent_ms
+            log.warning(why, **facts)
+        self._tell_all(departures.changes)
+
+    async def close(self) -> None:
+        """Those who were not told yet will hear it from their next registration."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _tell_all(self, changes: Iterable[MinBrokerChange]) -> None:
+        if not self._live.config.notify_min_broker_id_changed:
+            return
+        for change in changes:
+            for address in change.notify:
+                task = asyncio.get_running_loop().create_task(self._tell(address, change))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, address: str, change: MinBrokerChange) -> None:
+        fields = NotifyMinBrokerIdChange(
+            min_broker_id=change.min_id,
+            broker_name=change.broker_name,
+            min_broker_addr=change.min_address,
+            offline_broker_addr=change.offline_address,
+            ha_broker_addr=change.ha_address,
+        ).to_fields()
+        try:
+            await self._client.send(address, Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, fields=fields))
+        except (CallFailed, ConfigError) as fault:  # a broker may have registered what is no address
+            log.warning("broker not told of its smallest id", broker=change.broker_name, address=address, reason=fault)

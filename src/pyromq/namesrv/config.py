@@ -1,0 +1,150 @@
+"""The name server's settings, and what becomes of Java's other `namesrv.conf` keys.
+
+`live` settings may be changed over the wire (request 318); everything else needs a restart. Must never hold a setting
+that nothing reads.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..config import JavaKeys, NoEffect, Refused, check_ranges, setting
+from ..errors import ConfigError
+from ..transport.settings import TransportSettings
+
+# As in Java: these are refused with NO_PERMISSION whatever configBlackList says.
+ALWAYS_BLACK = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
+
+
+def _default_kv_path() -> Path:
+    return Path.home() / "namesrv" / "kvConfig.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesrvConfig(TransportSettings):
+    """Java's names and defaults, except that the address is loopback."""
+
+    bind_address: str = setting("127.0.0.1", help="address to listen on; Java's default is 0.0.0.0", flag=False)
+    listen_port: int = setting(9876, low=0, high=65535, help="port; 0 takes a free one", flag=False)
+    allow_unauthenticated: bool = setting(
+        False, help="listen on other than loopback although nobody is asked who they are", flag=False
+    )
+    kv_config_path: Path = setting(factory=_default_kv_path, help="where KV configuration is kept")
+    config_black_list: tuple[str, ...] = setting(
+        ("configBlackList", "configStorePath", "kvConfigPath"), flag=False, help="never changed over the wire"
+    )
+    scan_not_active_broker_interval: int = setting(
+        5000, low=10, live=True, help="milliseconds between two looks for silent brokers"
+    )
+    order_message_enable: bool = setting(
+        False, live=True, flag=False, help="routes carry the order configuration of ordered topics"
+    )
+    return_order_topic_config_to_broker: bool = setting(
+        True, live=True, flag=False, help="registrations are answered with all order configurations"
+    )
+    support_acting_master: bool = setting(
+        False, live=True, flag=False, help="the smallest slave stands in routes for a master that is lost"
+    )
+    notify_min_broker_id_changed: bool = setting(
+        False, live=True, flag=False, help="tell the replicas of a broker when their smallest id changes"
+    )
+    delete_topic_with_broker_registration: bool = setting(
+        False, live=True, flag=False, help="topics that a broker no longer registers are dropped"
+    )
+    enable_all_topic_list: bool = setting(True, live=True, flag=False, help="answer request 206")
+    enable_topic_list: bool = setting(True, live=True, flag=False, help="answer the other lists of topics")
+    need_wait_for_service: bool = setting(
+        False, live=True, flag=False, help="answer no route before brokers had time to register"
+    )
+    wait_seconds_for_service: int = setting(45, low=0, live=True, flag=False, help="that time")
+    shutdown_wait_time_seconds: int = setting(
+        30, low=0, flag=False, help="how long a stop waits for requests in work and for peers that read slowly"
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if not self.allow_unauthenticated and not is_loopback(self.bind_address):
+            raise ConfigError(
+                f"bindAddress = {self.bind_address} can be reached from other machines, and there are no users and "
+                "permissions yet: listen on 127.0.0.1 (--listen 127.0.0.1:PORT), or, in a trusted network, "
+                "say --insecure (allowUnauthenticated=true)"
+            )
+
+    @property
+    def overlay_path(self) -> Path:
+        """Changes made over the wire. Not Java's configStorePath: that is the user's own file."""
+        return self.kv_config_path.with_name("namesrv-overlay.properties")
+
+    @property
+    def black_list(self) -> set[str]:
+        return {*ALWAYS_BLACK, *self.config_black_list}
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+# Java reads these from the same file, but does not list them when it is asked for its settings.
+CLIENT_KEYS = NoEffect(
+    "the connections that we make need no such tuning",
+    """
+    clientWorkerThreads= clientCallbackExecutorThreads= clientOnewaySemaphoreValue= clientAsyncSemaphoreValue=
+    connectTimeoutMillis= channelNotActiveInterval= clientChannelMaxIdleTimeSeconds= clientSocketSndBufSize=
+    clientSocketRcvBufSize= clientPooledByteBufAllocatorEnable= clientCloseSocketIfTimeout= disableCallbackExecutor=
+    disableNettyWorkerGroup= maxReconnectIntervalTimeSeconds= enableReconnectForGoAway= enableTransparentRetry=
+    """,
+)
+TLS_KEYS = NoEffect("client certificates that are asked for are always checked", "tls.server.authClient=")
+CONTROLLER_KEYS = NoEffect(
+    "they are the controller's, which does not run here",
+    """
+    controllerType= controllerDLegerGroup= controllerDLegerPeers= controllerDLegerSelfId= controllerStorePath=
+    controllerThreadPoolNums= controllerRequestThreadPoolQueueCapacity= mappedFileSize=
+    enableElectUncleanMaster= isProcessReadEvent= notifyBrokerRoleChanged= scanInactiveMasterInterval=
+    """,
+)
+
+NAMESRV_KEYS = JavaKeys(
+    NoEffect(
+        "there are no thread pools here",
+        """
+        clientRequestThreadPoolNums=8 clientRequestThreadPoolQueueCapacity=50000 defaultThreadPoolNums=16
+        defaultThreadPoolQueueCapacity=10000 serverWorkerThreads=8 serverSelectorThreads=3
+        serverCallbackExecutorThreads=0 serverOnewaySemaphoreValue=256 serverAsyncSemaphoreValue=64
+        serverNettyWorkerGroupEnable=true serverPooledByteBufAllocatorEnable=true useEpollNativeSelector=false
+        """,
+    ),
+    NoEffect("brokers are unregistered at once, not by way of a queue", "unRegisterBrokerQueueCapacity=3000"),
+    NoEffect("the operating system sizes these better", "serverSocketSndBufSize=0 serverSocketRcvBufSize=0"),
+    NoEffect("the backlog is 1024", "serverSocketBacklog=1024"),
+    NoEffect("reading goes on at a quarter of the high mark", "writeBufferLowWaterMark=0"),
+    NoEffect("requests in work are always finished", "enableShutdownGracefully=false"),
+    NoEffect("only clusterTest would read it", "productEnvName=center"),
+    NoEffect("nothing is read from an installation folder", "rocketmqHome="),
+    NoEffect(
+        "this file is never rewritten; changes made over the wire are kept beside kvConfigPath", "configStorePath="
+    ),
+    Refused(
+        "there is no controller in this name server", "run a controller of its own", "enableControllerInNamesrv=false"
+    ),
+    Refused(
+        "routes that are missing here are not fetched from another environment",
+        "give clients that environment's name servers",
+        "clusterTest=false",
+    ),
+    Refused("the TLS keys stand among the others here", "move that file's keys into this one", "tls.config.file="),
+    Refused("no certificate is made up for tests", "set tls.server.certPath and keyPath", "tls.test.mode.enable=false"),
+    Refused("TLS towards brokers has a key of its own", "set tls.enable=true", "useTLS=false"),
+    CLIENT_KEYS,
+    TLS_KEYS,
+    CONTROLLER_KEYS,
+)
+
+HIDDEN_KEYS = frozenset(JavaKeys(CLIENT_KEYS, TLS_KEYS, CONTROLLER_KEYS).names())

@@ -1,0 +1,122 @@
+"""Requests of brokers, and questions about them."""
+
+from __future__ import annotations
+
+from ...ambient import Clock
+from ...config import Live
+from ...errors import RequestRefused
+from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.registration import body_crc, decode_registration
+from ...protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
+from ...protocol.bodies.version import DataVersion
+from ...protocol.headers import namesrv as headers
+from ...protocol.json import Dialect
+from ...transport.dispatch import Reply, Request
+from ..announcer import Announcer
+from ..config import NamesrvConfig
+from ..expiry import monotonic_ms
+from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from ..registration import DEFAULT_TIMEOUT_MS, Registration
+from ..route_table import RouteTable
+
+
+class BrokerHandlers:
+    """Event loop only."""
+
+    def __init__(
+        self, table: RouteTable, kv: KvConfig, live: Live[NamesrvConfig], announcer: Announcer, clock: Clock
+    ) -> None:
+        self._table = table
+        self._kv = kv
+        self._live = live
+        self._announcer = announcer
+        self._clock = clock
+
+    def register(self, request: Request) -> Reply:
+        """103."""
+        new = _registration(request)
+        config = self._live.config
+        result = self._table.register(
+            new, monotonic_ms(self._clock), prune_topics=config.delete_topic_with_broker_registration
+        )
+        self._announcer.registered(new, result)
+        orders = self._kv.namespace(ORDER_TOPIC_CONFIG) if config.return_order_topic_config_to_broker else None
+        return Reply(
+            remark=result.ignored and f"ignored: {result.ignored}",
+            header=headers.RegisterBrokerAnswer(ha_server_addr=result.ha_address, master_addr=result.master_address),
+            body=b"" if orders is None else encode_body(KVTable(table=dict(orders))),
+        )
+
+    def unregister(self, request: Request) -> Reply:
+        """104."""
+        header = request.header(headers.UnregisterBroker)
+        departures = self._table.unregister([(header.broker_name, header.broker_addr)])
+        self._announcer.departed(departures, "broker unregistered")
+        return Reply()
+
+    def heartbeat(self, request: Request) -> Reply:
+        """904. Answered with success for an unknown broker too, as in Java: it will register soon."""
+        header = request.header(headers.BrokerHeartbeat)
+        self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
+        return Reply()
+
+    def query_data_version(self, request: Request) -> Reply:
+        """322. Asked by a broker that would rather not register when nothing changed; keeps it alive."""
+        header = request.header(headers.QueryDataVersion)
+        asked = decode_body(DataVersion, request.body) if request.body else None
+        known = self._table.version(header.cluster_name, header.broker_addr)
+        self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
+        return Reply(
+            header=headers.QueryDataVersionAnswer(changed=known is None or known != asked),
+            body=b"" if known is None else encode_body(known),
+        )
+
+    def members(self, request: Request) -> Reply:
+        """901. Unknown broker: success, and nobody in it."""
+        header = request.header(headers.GetBrokerMemberGroup)
+        group = BrokerMemberGroup(
+            cluster=header.cluster_name,
+            broker_name=header.broker_name,
+            broker_addrs=self._table.members(header.broker_name),
+        )
+        return Reply(body=encode_body(GetBrokerMemberGroupResponseBody(broker_member_group=group), Dialect.JAVA))
+
+    def cluster_info(self, request: Request) -> Reply:
+        """106. In Java's dialect whatever the client's version, as Java does."""
+        return Reply(body=encode_body(self._table.cluster_info(), Dialect.JAVA))
+
+    def wipe_write(self, request: Request) -> Reply:
+        """205."""
+        header = request.header(headers.WipeWritePerm)
+        count = self._table.wipe_write(header.broker_name)
+        return Reply(header=headers.WipeWritePermAnswer(wipe_topic_count=count))
+
+    def add_write(self, request: Request) -> Reply:
+        """327."""
+        header = request.header(headers.AddWritePerm)
+        count = self._table.add_write(header.broker_name)
+        return Reply(header=headers.AddWritePermAnswer(add_topic_count=count))
+
+
+def _registration(request: Request) -> Registration:
+    header, body = request.header(headers.RegisterBroker), request.body
+    if header.body_crc32 and body_crc(body) != header.body_crc32:
+        raise RequestRefused("crc32 not match")
+    content = decode_registration(body, request.command.version, header.compressed)
+    wrapper = content.topic_config_serialize_wrapper
+    timeout_ms = header.heartbeat_timeout_millis or 0
+    return Registration(
+        cluster=header.cluster_name,
+        broker_name=header.broker_name,
+        broker_id=header.broker_id,
+        address=header.broker_addr,
+        channel=request.peer,
+        ha_address=header.ha_server_addr,
+        zone=header.zone_name,
+        timeout_ms=timeout_ms if timeout_ms > 0 else DEFAULT_TIMEOUT_MS,
+        acting_master=header.enable_acting_master,
+        version=wrapper.data_version,
+        topics=wrapper.topic_config_table,
+        mappings=wrapper.topic_queue_mapping_info_map,
+        filter_servers=content.filter_server_list,
+    )

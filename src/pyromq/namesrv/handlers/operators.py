@@ -1,0 +1,108 @@
+"""What operators keep in the name server: KV configuration, and its own settings."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ... import logs
+from ...config import Live, properties, settings_of
+from ...errors import ConfigError, RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.route import KVTable
+from ...protocol.headers import namesrv as headers
+from ...transport.dispatch import Reply, Request
+from ...transport.settings import SECRETS
+from ..config import HIDDEN_KEYS, NamesrvConfig
+from ..kv_config import KvConfig, RunBlocking
+
+log = logs.get("pyromq.namesrv")
+
+
+class KvHandlers:
+    """Event loop only."""
+
+    def __init__(self, kv: KvConfig) -> None:
+        self._kv = kv
+
+    async def put(self, request: Request) -> Reply:
+        """100. Answered when it is on disk."""
+        header = request.header(headers.PutKvConfig)
+        await self._kv.put(header.namespace, header.key, header.value)
+        log.info("KV configuration put", namespace=header.namespace, key=header.key, by=request.peer.address)
+        return Reply()
+
+    def get(self, request: Request) -> Reply:
+        """101."""
+        header = request.header(headers.GetKvConfig)
+        value = self._kv.get(header.namespace, header.key)
+        if value is None:
+            raise RequestRefused(
+                f"No config item, Namespace: {header.namespace} Key: {header.key}", ResponseCode.QUERY_NOT_FOUND
+            )
+        return Reply(header=headers.GetKvConfigAnswer(value=value))
+
+    async def delete(self, request: Request) -> Reply:
+        """102. Success also if there is no such key."""
+        header = request.header(headers.DeleteKvConfig)
+        await self._kv.delete(header.namespace, header.key)
+        log.info("KV configuration deleted", namespace=header.namespace, key=header.key, by=request.peer.address)
+        return Reply()
+
+    def namespace(self, request: Request) -> Reply:
+        """219."""
+        namespace = request.header(headers.GetKvList).namespace
+        entries = self._kv.namespace(namespace)
+        if entries is None:
+            raise RequestRefused(f"No config item, Namespace: {namespace}", ResponseCode.QUERY_NOT_FOUND)
+        return Reply(body=encode_body(KVTable(table=dict(entries))))
+
+
+class SettingsHandlers:
+    """Event loop only; the overlay file is written in a helper thread, one change after the other."""
+
+    def __init__(self, live: Live[NamesrvConfig], run_blocking: RunBlocking) -> None:
+        self._live = live
+        self._run_blocking = run_blocking
+        self._one_at_a_time = asyncio.Lock()
+
+    def show(self, request: Request) -> Reply:
+        """319. Alphabetical; what has no value is left out, and so are passwords."""
+        shown = self._live.shown() | {"configStorePath": str(self._live.config.overlay_path)}
+        pairs = {key: shown[key] for key in sorted(shown) if key not in SECRETS}
+        hidden = {key for key in HIDDEN_KEYS if not pairs.get(key)}
+        return Reply(body=properties.render({k: v for k, v in pairs.items() if v and k not in hidden}).encode())
+
+    async def change(self, request: Request) -> Reply:
+        """318. All of it or nothing; in effect and in the overlay file when it is answered."""
+        text = request.body.decode("utf-8", "replace")
+        async with self._one_at_a_time:
+            self._check_allowed(text)
+            changed: dict[str, str] = {}
+            try:
+                await self._run_blocking(lambda: changed.update(self._live.change(text)))
+            except ConfigError as fault:
+                raise RequestRefused(str(fault), ResponseCode.INVALID_PARAMETER) from None
+            except OSError as fault:
+                path = self._live.config.overlay_path
+                raise RequestRefused(f"not changed: cannot write {path}: {fault.strerror or fault}") from None
+        log.warning("settings changed", by=request.peer.address, **changed)
+        return Reply()
+
+    def _check_allowed(self, text: str) -> None:
+        try:
+            keys = [entry.key for entry in properties.parse(text, "request")]
+        except ConfigError as fault:
+            raise RequestRefused(str(fault), ResponseCode.INVALID_PARAMETER) from None
+        if not keys:
+            raise RequestRefused("the body has no key=value line", ResponseCode.INVALID_PARAMETER)
+        if not self._live.config.black_list.isdisjoint(keys):
+            raise RequestRefused("Can not update config in black list.", ResponseCode.NO_PERMISSION)
+        fixed = {one.java for one in settings_of(NamesrvConfig).values() if not one.live}
+        for key in keys:
+            if key in fixed:
+                raise RequestRefused(
+                    f"{key} needs a restart: set it in the configuration file and start again; these can be changed "
+                    f"while running: {', '.join(self._live.may_change())}",
+                    ResponseCode.NO_PERMISSION,
+                )

@@ -1,0 +1,110 @@
+"""Routes, lists of topics, and what operators do with single topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ...ambient import Clock
+from ...config import Live
+from ...errors import RequestRefused
+from ...model.client_info import Version
+from ...model.codes import ResponseCode
+from ...model.topic import TopicFlag
+from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.route import TopicRouteData
+from ...protocol.bodies.topics import TopicList
+from ...protocol.headers import namesrv as headers
+from ...protocol.json import Dialect
+from ...transport.dispatch import Reply, Request
+from ..config import NamesrvConfig
+from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from ..route_table import RouteTable
+from ..route_views import in_zone, with_acting_masters
+
+FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+
+
+class TopicHandlers:
+    """Event loop only. Made when the name server starts: the wait for service counts from then."""
+
+    def __init__(self, table: RouteTable, kv: KvConfig, live: Live[NamesrvConfig], clock: Clock) -> None:
+        self._table = table
+        self._kv = kv
+        self._live = live
+        self._clock = clock
+        self._started = clock.monotonic()
+
+    def route(self, request: Request) -> Reply:
+        """105."""
+        config = self._live.config
+        if config.need_wait_for_service and self._clock.monotonic() - self._started < config.wait_seconds_for_service:
+            raise RequestRefused("name server not ready")
+        header = request.header(headers.GetRouteInfo)
+        route = self._table.route(header.topic)
+        if route is None:
+            raise RequestRefused(
+                f"No topic route info in name server for the topic: {header.topic}\n{FAQ}",
+                ResponseCode.TOPIC_NOT_EXIST,
+            )
+        if config.support_acting_master:
+            route = with_acting_masters(header.topic, route)
+        if config.order_message_enable:
+            route = replace(route, order_topic_conf=self._kv.get(ORDER_TOPIC_CONFIG, header.topic))
+        if header.zone_mode and header.zone_name and header.zone_name.strip():
+            route = in_zone(route, header.zone_name)
+        standard = request.command.version >= Version.V4_9_4 or header.accept_standard_json_only
+        return Reply(body=encode_body(route, Dialect.STANDARD if standard else Dialect.JAVA))
+
+    def register_topic(self, request: Request) -> Reply:
+        """217. Only the queues are used."""
+        header = request.header(headers.RegisterTopic)
+        self._table.register_topic(header.topic, decode_body(TopicRouteData, request.body).queue_datas)
+        return Reply()
+
+    def delete_topic(self, request: Request) -> Reply:
+        """216. Success also if there is no such topic."""
+        header = request.header(headers.DeleteTopicInNamesrv)
+        self._table.delete_topic(header.topic, header.cluster_name or None)
+        return Reply()
+
+    def all_topics(self, request: Request) -> Reply:
+        """206."""
+        if not self._live.config.enable_all_topic_list:
+            raise RequestRefused("disable")
+        return _list(self._table.topics())
+
+    def topics_of_cluster(self, request: Request) -> Reply:
+        """224."""
+        self._check_lists_are_enabled()
+        return _list(self._table.topics_of_cluster(request.header(headers.GetTopicsByCluster).cluster))
+
+    def unit_topics(self, request: Request) -> Reply:
+        """311."""
+        self._check_lists_are_enabled()
+        return _list(self._table.topics_by_flag(TopicFlag.UNIT))
+
+    def unit_sub_topics(self, request: Request) -> Reply:
+        """312."""
+        self._check_lists_are_enabled()
+        return _list(self._table.topics_by_flag(TopicFlag.UNIT_SUB))
+
+    def unit_sub_ununit_topics(self, request: Request) -> Reply:
+        """313."""
+        self._check_lists_are_enabled()
+        return _list(self._table.topics_by_flag(TopicFlag.UNIT_SUB, unwanted=TopicFlag.UNIT))
+
+    def system_topics(self, request: Request) -> Reply:
+        """304. Every cluster and every broker has a topic of its name; with an address to ask for the others."""
+        info = self._table.cluster_info()
+        addresses = (address for broker in info.broker_addr_table.values() for address in broker.broker_addrs.values())
+        return _list({*info.broker_addr_table, *info.cluster_addr_table}, next(addresses, None))
+
+    def _check_lists_are_enabled(self) -> None:
+        if not self._live.config.enable_topic_list:
+            raise RequestRefused("disable")
+
+
+def _list(names: Iterable[str], broker_address: str | None = None) -> Reply:
+    return Reply(body=encode_body(TopicList(topic_list=sorted(names), broker_addr=broker_address)))

@@ -1,0 +1,126 @@
+"""The name server's composition root: makes the parts, starts them in order, stops them in reverse. Nothing else.
+
+The command line calls `run`. Tests and the pytest plugin make a `NameServer` and hand it streams or let it listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from .. import logs
+from ..ambient import Clock
+from ..config import Live, Loaded
+from ..errors import ConfigError
+from ..transport.client import Client, Connect
+from ..transport.dispatch import Dispatcher
+from ..transport.peer import Peer
+from ..transport.server import Server
+from .announcer import Announcer
+from .config import NAMESRV_KEYS, NamesrvConfig
+from .expiry import expiry_loop
+from .handlers.brokers import BrokerHandlers
+from .handlers.operators import KvHandlers, SettingsHandlers
+from .handlers.topics import TopicHandlers
+from .kv_config import KvConfig, RunBlocking
+from .route_table import RouteTable
+from .surface import surface
+
+log = logs.get("pyromq.namesrv")
+
+
+class NameServer:
+    """Event loop only. Opening it reads the KV file; ConfigError says why it cannot start."""
+
+    def __init__(
+        self,
+        loaded: Loaded[NamesrvConfig],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        run_blocking: RunBlocking = asyncio.to_thread,
+        connect: Connect | None = None,
+    ) -> None:
+        config = loaded.config
+        self._config = config
+        self._clock = clock
+        self.live = Live(loaded, NAMESRV_KEYS, config.overlay_path)
+        self.table = RouteTable()
+        self._kv = KvConfig.open(config.kv_config_path, run_blocking)
+        self._client = Client(clock=clock, rng=rng, tls=config.client_tls(), connect=connect)
+        self._announcer = Announcer(self._client, self.live)
+        handlers = surface(
+            BrokerHandlers(self.table, self._kv, self.live, self._announcer, clock),
+            TopicHandlers(self.table, self._kv, self.live, clock),
+            KvHandlers(self._kv),
+            SettingsHandlers(self.live, run_blocking),
+        )
+        self.server = Server(
+            Dispatcher(handlers),
+            clock=clock,
+            limits=config.limits(),
+            tls=config.server_tls(),
+            on_close=self._connection_lost,
+            name="namesrv",
+        )
+        self._is_stopping = False
+        self.expiry: asyncio.Task[None] | None = None  # ends only by `stop`, or with a fault of ours
+
+    def start_loops(self) -> None:
+        loop = expiry_loop(self.table, self.live, self._announcer, self._clock)
+        self.expiry = asyncio.get_running_loop().create_task(loop)
+
+    async def listen(self) -> str:
+        """The address, with the port that was taken where the setting says 0."""
+        host, port = self._config.bind_address.strip("[]"), self._config.listen_port
+        try:
+            return await self.server.start(host, port)
+        except ConfigError as fault:
+            raise ConfigError(f"{fault} (--listen {host}:PORT, or listenPort in the configuration file)") from None
+
+    async def stop(self) -> None:
+        """Requests in work are finished first; what the table knows is gone with it, brokers register again."""
+        self._is_stopping = True
+        await self.server.stop(self._config.shutdown_wait_time_seconds)
+        if self.expiry is not None:
+            self.expiry.cancel()
+            await asyncio.wait((self.expiry,))
+        await self._announcer.close()
+        await self._client.close()
+        await self._kv.close()
+
+    def _connection_lost(self, peer: Peer) -> None:
+        if not self._is_stopping:  # then it was us, and nobody has left
+            self._announcer.departed(self.table.channel_lost(peer), "broker connection lost")
+
+
+async def run(
+    loaded: Loaded[NamesrvConfig],
+    *,
+    clock: Clock,
+    rng: random.Random,
+    ready: Callable[[str], None],
+    stop_wanted: asyncio.Event,
+) -> None:
+    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken."""
+    for notice in loaded.notices:
+        log.warning("configuration", notice=notice)
+    namesrv = NameServer(loaded, clock=clock, rng=rng)
+    try:
+        ready(await namesrv.listen())
+        namesrv.start_loops()
+        await _until(stop_wanted, namesrv)
+    finally:
+        await namesrv.stop()
+        log.info("name server stopped")
+
+
+async def _until(stop_wanted: asyncio.Event, namesrv: NameServer) -> None:
+    """A loop that dies takes the daemon with it: a name server that never expires brokers is worse than none."""
+    assert namesrv.expiry is not None
+    wanted = asyncio.get_running_loop().create_task(stop_wanted.wait())
+    done, _ = await asyncio.wait((wanted, namesrv.expiry), return_when=asyncio.FIRST_COMPLETED)
+    wanted.cancel()
+    if namesrv.expiry in done:
+        namesrv.expiry.result()
