@@ -31,11 +31,15 @@ class ProtocolError(PyroError):
 
 
 class RequestRefused(PyroError):
-    """A well-formed request we will not serve: reply with `code`, keep the connection."""
+    """A well-formed request we will not serve: reply with `code`, keep the connection.
 
-    def __init__(self, remark: str, code: int = SYSTEM_ERROR) -> None:
+    `fields` go along where clients read them from refusals too.
+    """
+
+    def __init__(self, remark: str, code: int = SYSTEM_ERROR, fields: dict[str, str] | None = None) -> None:
         super().__init__(remark)
         self.code = code
+        self.fields = fields or {}
 
 
 class Malformed(RequestRefused):

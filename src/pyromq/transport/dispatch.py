@@ -110,7 +110,7 @@ async def _later(request: Request, answer: Awaitable[Reply | None]) -> Reply | N
 def failed(request: Request, fault: Exception) -> Reply:
     """An exception as a reply. A ProtocolError goes on: transport closes the connection."""
     if isinstance(fault, RequestRefused):
-        return Reply(fault.code, remark=str(fault))
+        return Reply(fault.code, remark=str(fault), fields=fault.fields)
     if isinstance(fault, ProtocolError):
         raise fault
     log.exception("request failed", code=request.command.code, peer=request.peer.address)

@@ -1,0 +1,194 @@
+"""What clients say of themselves: heartbeats, farewells, membership, queue locks (requests 34, 35, 38, 41, 42, 46).
+
+A few lines each over `consumers`, `producers` and `order_locks`; this is where notices become frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ... import logs
+from ...ambient import Clock
+from ...config import Live
+from ...errors import RequestRefused
+from ...model import names
+from ...model.codes import RequestCode
+from ...model.group import ConsumeType
+from ...model.topic import Perm, TopicFlag
+from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.heartbeat import (
+    CheckClientRequestBody,
+    ConsumerData,
+    GetConsumerListByGroupResponseBody,
+    HeartbeatData,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+)
+from ...protocol.command import ONEWAY_FLAG, Command
+from ...protocol.headers.clients import (
+    GetConsumerListByGroup,
+    HeartbeatAnswer,
+    NotifyConsumerIdsChanged,
+    UnregisterClient,
+)
+from ...transport.dispatch import Reply, Request
+from ...transport.peer import Peer
+from ..config import BrokerConfig
+from ..metadata.groups import Groups
+from ..metadata.topics import Topics
+from ..order_locks import OrderLocks
+from .consumers import Consumers, Notice
+from .producers import Producers
+
+log = logs.get("pyromq.broker")
+
+TAG = "TAG"
+
+
+class ClientHandlers:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        clock: Clock,
+        topics: Topics,
+        groups: Groups,
+        consumers: Consumers,
+        producers: Producers,
+        locks: OrderLocks,
+    ) -> None:
+        self._live = live
+        self._clock = clock
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._producers = producers
+        self._locks = locks
+
+    # --- 34 -------------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, request: Request) -> Reply:
+        beat = decode_body(HeartbeatData, request.body)
+        asks = [self._consumer(request.peer, beat, data) for data in beat.consumer_data_set]
+        if self._live.config.enable_register_producer:
+            for producer in beat.producer_data_set:
+                self._producers.register(
+                    request.peer, beat.client_id, producer.group_name, self._clock.monotonic(), self._clock.now_ms()
+                )
+        # To a full heartbeat Java answers "changed" too, which makes the client send another full one next time.
+        changed = any(asks) if beat.heartbeat_fingerprint else True
+        return Reply(header=HeartbeatAnswer(is_support_heart_beat_v2=True, is_sub_change=changed))
+
+    def _consumer(self, peer: Peer, beat: HeartbeatData, data: ConsumerData) -> bool:
+        """True: the client must say again what it subscribes to."""
+        config = self._live.config
+        if config.reject_pull_consumer_enable and data.consume_type is ConsumeType.ACTIVELY:
+            return False
+        group = self._groups.ensure(data.group_name, may_create_group(config, data.group_name))
+        if group is None:
+            return False  # as Java: the heartbeat of an unknown group is passed over, its pulls are refused
+        short = bool(beat.heartbeat_fingerprint) and beat.without_sub
+        if config.refuse_conflicting_subscriptions and not short:
+            conflict = self._consumers.would_conflict(peer, beat.client_id, data)
+            if conflict is not None:
+                raise RequestRefused(str(conflict))
+        self._retry_topic(data, group.retry_queue_nums)
+        registered = self._consumers.register(
+            peer,
+            beat.client_id,
+            data,
+            self._clock.monotonic(),
+            fingerprint=beat.heartbeat_fingerprint,
+            short=short,
+        )
+        if registered.conflict is not None:
+            log.warning("subscriptions of a group differ", conflict=str(registered.conflict))
+        if registered.notice is not None and group.notify_consumer_ids_changed_enable:
+            self.notify([registered.notice])
+        return registered.wants_subscriptions
+
+    def _retry_topic(self, data: ConsumerData, queues: int) -> None:
+        flag = TopicFlag.UNIT_SUB if data.unit_mode else 0
+        topic = self._topics.ensure(names.retry_topic(data.group_name), queues, int(Perm.READ_WRITE), int(flag))
+        order = any(
+            (found := self._topics.find(one.topic)) is not None and found.order for one in data.subscription_data_set
+        )
+        if topic.order != order and data.subscription_data_set:
+            self._topics.put(msgspec.structs.replace(topic, order=order))
+
+    # --- 35, 38, 46 -----------------------------------------------------------------------------------------------
+
+    def unregister(self, request: Request) -> Reply:
+        header = request.header(UnregisterClient)
+        if header.producer_group is not None:
+            self._producers.unregister(request.peer, header.producer_group)
+        if header.consumer_group is not None:
+            notice = self._consumers.unregister(request.peer, header.consumer_group)
+            group = self._groups.find(header.consumer_group)
+            if notice is not None and (group is None or group.notify_consumer_ids_changed_enable):
+                self.notify([notice])
+        return Reply()
+
+    def list_members(self, request: Request) -> Reply:
+        name = request.header(GetConsumerListByGroup).consumer_group
+        group = self._consumers.find(name)
+        if group is None:
+            raise RequestRefused(f"no consumer for this group, {name}")
+        return Reply(body=encode_body(GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids)))
+
+    def check_config(self, request: Request) -> Reply:
+        """46: whether a subscription that is not by tags can be served."""
+        wanted = decode_body(CheckClientRequestBody, request.body).subscription_data
+        if (wanted.expression_type or TAG) != TAG:
+            raise RequestRefused(no_such_filter(wanted.expression_type))
+        return Reply()
+
+    # --- 41, 42 ---------------------------------------------------------------------------------------------------
+
+    def lock(self, request: Request) -> Reply:
+        wanted = decode_body(LockBatchRequestBody, request.body)
+        granted = self._locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set, self._clock.monotonic())
+        return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=granted)))
+
+    def unlock(self, request: Request) -> Reply:
+        wanted = decode_body(LockBatchRequestBody, request.body)
+        self._locks.unlock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
+        return Reply()
+
+    # --- connections ----------------------------------------------------------------------------------------------
+
+    def lost(self, peer: Peer) -> None:
+        """A connection has ended, for whatever reason."""
+        self._producers.lose(peer)
+        self.notify(self._consumers.lose(peer))
+
+    def housekeep(self) -> None:
+        """Close connections whose clients fell silent (their end makes `lost` happen), forget expired locks."""
+        now = self._clock.monotonic()
+        silent = now - self._live.config.channel_expired_timeout / 1000
+        for peer in {*self._consumers.silent_since(silent), *self._producers.silent_since(silent)}:
+            log.warning("client fell silent", peer=peer.address)
+            self._producers.lose(peer)
+            self.notify(self._consumers.lose(peer))
+            peer.close("no heartbeat")
+        self._locks.sweep(now)
+
+    def notify(self, notices: Iterable[Notice]) -> None:
+        """Tell members that their group has changed, so that they share the queues anew at once."""
+        if not self._live.config.notify_consumer_ids_changed_enable:
+            return
+        for notice in notices:
+            fields = NotifyConsumerIdsChanged(consumer_group=notice.group).to_fields()
+            for peer in notice.peers:
+                peer.send(Command(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=ONEWAY_FLAG, fields=dict(fields)))
+
+
+def may_create_group(config: BrokerConfig, group: str) -> bool:
+    return config.auto_create_subscription_group or (config.enable_create_sys_group and names.is_system_group(group))
+
+
+def no_such_filter(expression_type: str | None) -> str:
+    return f"The broker does not support consumer to filter message by {expression_type}: only by TAG"
