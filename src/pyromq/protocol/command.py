@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
 from ..errors import ProtocolError
 from ..model.client_info import Language, Version
-from .json import parse_json
+from .json import standard_json
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
@@ -54,13 +54,14 @@ def encode_header(command: Command) -> bytes:
     if command.encoding is Encoding.JSON:
         return _JSON_ENCODER.encode(
             _JsonOut(
-                code=command.code,
-                extFields=command.fields or msgspec.UNSET,
-                flag=command.flag,
-                language=(Language.OTHER if command.language is None else command.language).name,
-                opaque=command.opaque,
-                remark=msgspec.UNSET if command.remark is None else command.remark,
-                version=command.version,
+                command.code,
+                command.fields or msgspec.UNSET,
+                command.flag,
+                _LANGUAGE_NAMES[command.language],
+                command.opaque,
+                msgspec.UNSET if command.remark is None else command.remark,
+                "JSON",
+                command.version,
             )
         )
     return _encode_binary(command)
@@ -68,10 +69,10 @@ def encode_header(command: Command) -> bytes:
 
 def decode_header(encoding: int, header: bytes | memoryview, max_fields: int) -> Command:
     """A command without its body. ProtocolError says what is wrong with the bytes."""
-    if encoding == Encoding.JSON:
+    if encoding == 0:
         command = _decode_json(header)
-    elif encoding == Encoding.ROCKETMQ:
-        command = _decode_binary(header)
+    elif encoding == 1:
+        command = _decode_binary(bytes(header))
     else:
         raise ProtocolError(f"unknown serialize type {encoding} in the header-length word (0 is JSON, 1 ROCKETMQ)")
     if len(command.fields) > max_fields:
@@ -89,58 +90,68 @@ class _JsonOut(msgspec.Struct):
     language: str
     opaque: int
     remark: str | msgspec.UnsetType
-    serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
-    version: int = 0
+    serializeTypeCurrentRPC: str  # noqa: N815
+    version: int
 
 
-# Clients that are not Java send numbers and booleans among the fields (ali-ons, C++), some send null.
-_FieldValue = str | int | float | bool | None
+_Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 
 
-class _JsonIn(msgspec.Struct, rename={"ext_fields": "extFields"}):
-    code: int = 0
-    ext_fields: dict[str, _FieldValue] | None = None
-    flag: int = 0
+class _JsonIn(msgspec.Struct, rename={"fields": "extFields"}):
+    """A header as Java writes it."""
+
+    code: _Int32 = 0
+    fields: dict[str, str] = msgspec.field(default_factory=dict)
+    flag: _Int32 = 0
     language: str | int | None = None
-    opaque: int = 0
+    opaque: _Int32 = 0
     remark: str | None = None
-    version: int = 0
+    version: _Int32 = 0
+
+
+class _LooseJsonIn(_JsonIn, rename={"fields": "extFields"}):
+    """The same as others write it: numbers and booleans among the fields (Node, C++), null for what is absent."""
+
+    fields: dict[str, str | int | float | bool | None] = msgspec.field(default_factory=dict)  # type: ignore[assignment]
 
 
 _JSON_ENCODER = msgspec.json.Encoder()
 _JSON_DECODER = msgspec.json.Decoder(_JsonIn)
+_LOOSE_DECODER = msgspec.json.Decoder(_LooseJsonIn, strict=False)
+_LANGUAGES: dict[str | int | None, Language] = {language.name: language for language in Language} | {
+    int(language): language for language in Language
+}
+
+_LANGUAGE_NAMES: dict[Language | None, str] = {language: language.name for language in Language} | {None: "OTHER"}
 
 
 def _decode_json(header: bytes | memoryview) -> Command:
     try:
         raw = _JSON_DECODER.decode(header)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raw = _decode_json_leniently(header)
-    fields: Any = raw.ext_fields or {}
-    for value in fields.values():
-        if type(value) is not str:
-            fields = {name: _as_text(v) for name, v in fields.items() if v is not None}
-            break
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raw = _decode_loosely(header)
     return Command(
-        code=_int32(raw.code, "code"),
-        opaque=_int32(raw.opaque, "opaque"),
-        flag=_int32(raw.flag, "flag"),
-        language=_language(raw.language),
-        version=_int32(raw.version, "version"),
-        remark=raw.remark,
-        fields=fields,
+        raw.code,
+        raw.opaque,
+        raw.flag,
+        _LANGUAGES.get(raw.language),
+        raw.version,
+        raw.remark,
+        raw.fields,
     )
 
 
-def _decode_json_leniently(header: bytes | memoryview) -> _JsonIn:
-    """What the fast decoder refuses may still be fastjson's dialect, which every Java server reads."""
-    value = parse_json(bytes(header))
-    if not isinstance(value, dict):
-        raise ProtocolError(f"the header is JSON but no object: {type(value).__name__}")
+def _decode_loosely(header: bytes | memoryview) -> _JsonIn:
+    """Other types than Java's are common (C++, Node), fastjson's dialect is not, but every Java server reads it."""
     try:
-        return msgspec.convert(value, _JsonIn, strict=False)
-    except (msgspec.ValidationError, UnicodeDecodeError) as fault:
+        try:
+            raw = _LOOSE_DECODER.decode(header)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raw = _LOOSE_DECODER.decode(standard_json(header))
+    except msgspec.DecodeError as fault:
         raise ProtocolError(f"the JSON header cannot be read: {fault}") from None
+    raw.fields = {name: _as_text(value) for name, value in raw.fields.items() if value is not None}
+    return raw
 
 
 def _as_text(value: str | int | float | bool) -> str:
@@ -151,22 +162,10 @@ def _as_text(value: str | int | float | bool) -> str:
     return str(value)
 
 
-def _language(value: str | int | None) -> Language | None:
-    try:
-        return Language[value] if isinstance(value, str) else Language(-1 if value is None else value)
-    except (KeyError, ValueError):
-        return None
-
-
-def _int32(value: int, name: str) -> int:
-    if -0x8000_0000 <= value <= 0x7FFF_FFFF:
-        return value
-    raise ProtocolError(f"{name} {value} does not fit 32 bits")
-
-
 # --- binary: | code 2 | language 1 | version 2 | opaque 4 | flag 4 | remark 4+n | fields 4+n | ------------------------
 
 _FIXED = struct.Struct(">hBhii")
+_HEAD = struct.Struct(">hBhiii")  # with the remark's length
 _LENGTH = struct.Struct(">i")
 _KEY_LENGTH = struct.Struct(">h")
 
@@ -184,51 +183,48 @@ def _encode_binary(command: Command) -> bytes:
         ),
         _LENGTH.pack(len(remark)),
         remark,
+        b"",
     ]
-    block = bytearray()
     for name, value in command.fields.items():
         key, data = name.encode(), value.encode()
-        block += _KEY_LENGTH.pack(len(key)) + key + _LENGTH.pack(len(data)) + data
-    parts += [_LENGTH.pack(len(block)), bytes(block)]
+        if len(key) > 0x7FFF:
+            raise ProtocolError(f"a field name of {len(key)} bytes does not fit the binary header: {name[:40]!r}...")
+        parts += (_KEY_LENGTH.pack(len(key)), key, _LENGTH.pack(len(data)), data)
+    parts[3] = _LENGTH.pack(sum(map(len, parts)) - _FIXED.size - _LENGTH.size - len(remark))
     return b"".join(parts)
 
 
-def _decode_binary(header: bytes | memoryview) -> Command:
-    data = bytes(header)
+def _decode_binary(data: bytes) -> Command:
+    end = len(data)
     try:
-        code, language, version, opaque, flag = _FIXED.unpack_from(data)
-        remark, at = _take(data, _FIXED.size, _LENGTH)
-        block_length = _LENGTH.unpack_from(data, at)[0]
-        at += _LENGTH.size
-        if block_length < 0 or at + block_length > len(data):
-            raise ProtocolError(f"field block of {block_length} bytes in a header with {len(data) - at} left")
-        end = at + block_length
-        fields: dict[str, str] = {}
-        while at < end:
-            name, at = _take(data, at, _KEY_LENGTH)
-            value, at = _take(data, at, _LENGTH)
-            if value:  # a value of no length is null in Java
-                fields[name] = value
-    except struct.error as fault:
-        raise ProtocolError(f"the binary header ends early: {fault}") from None
-    except UnicodeDecodeError as fault:
-        raise ProtocolError(f"text in the binary header is not UTF-8: {fault}") from None
+        code, language, version, opaque, flag, remark_length = _HEAD.unpack_from(data)
+        fields_at = _HEAD.size + remark_length
+        if remark_length < 0 or fields_at > end:
+            raise ProtocolError(f"remark of {remark_length} bytes in a header of {end}")
+        at = fields_at + _LENGTH.size
+        block_length = _LENGTH.unpack_from(data, fields_at)[0]
+        if block_length < 0 or at + block_length > end:
+            raise ProtocolError(f"field block of {block_length} bytes in a header with {end - at} left")
+        fields = _binary_fields(data, at, at + block_length)
+    except struct.error:
+        raise ProtocolError(f"the binary header ends early, it has {end} bytes") from None
+    # Java decodes text with replacement characters too, in both encodings.
+    remark = data[_HEAD.size : fields_at].decode("utf-8", "replace")
     return Command(
-        code=code,
-        opaque=opaque,
-        flag=flag,
-        language=_language(language),
-        version=version,
-        remark=remark or None,
-        fields=fields,
-        encoding=Encoding.ROCKETMQ,
+        code, opaque, flag, _LANGUAGES.get(language), version, remark or None, fields, b"", Encoding.ROCKETMQ
     )
 
 
-def _take(data: bytes, at: int, length: struct.Struct) -> tuple[str, int]:
-    """One text with its length before it, and the place behind it."""
-    size = length.unpack_from(data, at)[0]
-    start = at + length.size
-    if size < 0 or start + size > len(data):
-        raise ProtocolError(f"text of {size} bytes at {start} in a header of {len(data)}")
-    return data[start : start + size].decode(), start + size
+def _binary_fields(data: bytes, at: int, end: int) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    key_length, value_length = _KEY_LENGTH.unpack_from, _LENGTH.unpack_from
+    while at < end:
+        key_at = at + 2
+        value_word_at = key_at + key_length(data, at)[0]
+        value_at = value_word_at + 4
+        at = value_at + value_length(data, value_word_at)[0]
+        if not key_at <= value_word_at <= value_at <= at <= end:
+            raise ProtocolError(f"a field at {key_at} leaves the block of fields, which ends at {end}")
+        if at > value_at:  # a value of no length is null in Java
+            fields[data[key_at:value_word_at].decode("utf-8", "replace")] = data[value_at:at].decode("utf-8", "replace")
+    return fields

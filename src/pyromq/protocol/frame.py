@@ -39,48 +39,50 @@ class FrameDecoder:
         """Bytes of the frame that is not complete yet."""
         return len(self._buffer)
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Command]:
+    def feed(self, data: bytes | memoryview) -> list[Command]:
         if not self._buffer:
-            commands, used, self._needed = decode_frames(memoryview(data), self._limits)
+            commands, used, self._needed = decode_frames(data, self._limits)
             if used < len(data):
                 self._buffer += memoryview(data)[used:]
             return commands
         self._buffer += data
         if len(self._buffer) < self._needed:
             return []  # a large frame in small pieces is not scanned again with each piece
-        commands, used, self._needed = decode_frames(memoryview(bytes(self._buffer)), self._limits)
+        with memoryview(self._buffer) as view:
+            commands, used, self._needed = decode_frames(view, self._limits)
         del self._buffer[:used]
         return commands
 
 
-def decode_frames(view: memoryview, limits: FrameLimits = DEFAULT_LIMITS) -> tuple[list[Command], int, int]:
-    """All whole frames of the view, the bytes they took, and how many bytes the frame behind them needs in all."""
+def decode_frames(data: bytes | memoryview, limits: FrameLimits = DEFAULT_LIMITS) -> tuple[list[Command], int, int]:
+    """All whole frames of the data, the bytes they took, and how many bytes the frame behind them needs in all."""
     commands: list[Command] = []
-    at, end, needed = 0, len(view), _WORDS.size
+    at, end, needed = 0, len(data), _WORDS.size
     while end - at >= _WORDS.size:
-        total, word = _WORDS.unpack_from(view, at)
+        total, word = _WORDS.unpack_from(data, at)
         header_length = word & 0xFFFFFF
-        check_lengths(total, header_length, limits)
+        if not 4 <= total <= limits.frame_bytes or header_length > total - 4 or header_length > limits.header_bytes:
+            raise _bad_lengths(total, header_length, limits)
         if end - at < 4 + total:
             needed = 4 + total
             break
-        header_at = at + _WORDS.size
-        body_at = header_at + header_length
-        command = decode_header(word >> 24, view[header_at:body_at], limits.header_fields)
+        body_at = at + 8 + header_length
+        # Copies, so that a command outlives the buffer that it came in. Slices of bytes are copies already.
+        command = decode_header(word >> 24, bytes(data[at + 8 : body_at]), limits.header_fields)
         at += 4 + total
-        command.body = bytes(view[body_at:at])
+        if body_at < at:
+            command.body = bytes(data[body_at:at])
         commands.append(command)
     return commands, at, needed
 
 
-def check_lengths(total: int, header_length: int, limits: FrameLimits) -> None:
-    """The two length words of a frame against each other and against the limits."""
+def _bad_lengths(total: int, header_length: int, limits: FrameLimits) -> ProtocolError:
+    """The two length words of a frame do not fit each other or the limits."""
     if not 4 <= total <= limits.frame_bytes:
-        raise ProtocolError(f"frame length {total} is outside 4 to {limits.frame_bytes}")
+        return ProtocolError(f"frame length {total} is outside 4 to {limits.frame_bytes}")
     if header_length > total - 4:
-        raise ProtocolError(f"header length {header_length} is more than the frame's {total - 4}")
-    if header_length > limits.header_bytes:
-        raise ProtocolError(f"header length {header_length} is over the limit of {limits.header_bytes}")
+        return ProtocolError(f"header length {header_length} is more than the frame's {total - 4}")
+    return ProtocolError(f"header length {header_length} is over the limit of {limits.header_bytes}")
 
 
 def encode_frame(command: Command) -> bytes:
@@ -91,4 +93,6 @@ def encode_frame(command: Command) -> bytes:
 def encode_frame_head(command: Command, body_length: int) -> bytes:
     """Length words and header for a body that is written separately (gathered replies, no copy)."""
     header = encode_header(command)
+    if len(header) > 0xFFFFFF:
+        raise ProtocolError(f"a header of {len(header)} bytes does not fit the 24 bits of its length")
     return _WORDS.pack(4 + len(header) + body_length, command.encoding << 24 | len(header)) + header
