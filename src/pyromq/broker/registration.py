@@ -1,0 +1,222 @@
+"""Tells the name servers that this broker is there and what it holds: one loop per name server, none waits for another.
+
+A change is announced at once; changes that come while a registration is under way share the next one. Between changes
+a small question (has your picture of my topics changed?) keeps the broker alive there, and its answer makes up for a
+name server that was restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from .. import logs
+from ..ambient import Clock
+from ..errors import CallFailed, CallRefused, PyroError
+from ..model.codes import RequestCode, ResponseCode
+from ..model.route import MASTER_ID
+from ..model.topic import Perm
+from ..protocol.bodies.body import decode_body, encode_body
+from ..protocol.bodies.registration import RegisterBrokerBody, body_crc, encode_registration
+from ..protocol.bodies.route import KVTable
+from ..protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
+from ..protocol.bodies.version import DataVersion
+from ..protocol.command import Command
+from ..protocol.headers.header import Header
+from ..protocol.headers.namesrv import QueryDataVersion, QueryDataVersionAnswer, RegisterBroker, UnregisterBroker
+from ..transport.client import Client
+from ..transport.peer import Peer
+
+log = logs.get("pyromq.broker")
+
+FIRST_RETRY_S = 1.0
+LAST_RETRY_S = 10.0
+FAREWELL_S = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who registers."""
+
+    cluster: str
+    broker_name: str
+    address: str
+    ha_address: str = ""
+    broker_id: int = MASTER_ID
+
+    def header(self, kind: type[Header]) -> Header:
+        return msgspec.convert(
+            {
+                "brokerName": self.broker_name,
+                "brokerAddr": self.address,
+                "clusterName": self.cluster,
+                "brokerId": self.broker_id,
+            },
+            kind,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What the name servers are to know, as of now."""
+
+    version: DataVersion
+    topics: Mapping[str, TopicConfig]
+    permission: int = int(Perm.READ_WRITE)
+    compressed: bool = False
+
+    def body(self) -> bytes:
+        topics = dict(self.topics)
+        if self.permission & Perm.READ_WRITE != Perm.READ_WRITE:
+            # What the broker as a whole may not do, none of its topics may.
+            topics = {
+                name: msgspec.structs.replace(one, perm=one.perm & self.permission) for name, one in topics.items()
+            }
+        wrapper = TopicConfigAndMappingSerializeWrapper(data_version=self.version, topic_config_table=topics)
+        return encode_registration(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper), self.compressed)
+
+
+class Registration:
+    """Event loop only. `run` until cancelled, then `farewell`."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        identity: Identity,
+        name_servers: Sequence[str],
+        picture: Callable[[], Picture],
+        *,
+        period_s: float,
+        timeout_s: float,
+        order_topics: Callable[[Sequence[str]], None] = lambda topics: None,
+    ) -> None:
+        """`order_topics` is told which topics the name server's configuration declares as ordered."""
+        self._client = client
+        self._clock = clock
+        self._identity = identity
+        self._picture = picture
+        self._period_s = period_s
+        self._timeout_s = timeout_s
+        self._order_topics = order_topics
+        self._servers = {address: _NameServer(address) for address in dict.fromkeys(name_servers)}
+
+    def announce(self) -> None:
+        """Something changed: every name server is told in full, soon."""
+        for server in self._servers.values():
+            server.stale = True
+            server.wake.set()
+
+    def lost(self, peer: Peer) -> None:
+        """A connection to a name server ended, and with it, over there, this broker's registration."""
+        # A name server that was named by host has another address here: then each of them is asked.
+        known = self._servers.get(peer.address)
+        for server in [known] if known is not None else self._servers.values():
+            server.wake.set()
+
+    async def registered(self) -> None:
+        """Returns once every name server has been told at least once, or was found not to answer."""
+        await asyncio.gather(*(server.tried.wait() for server in self._servers.values()))
+
+    def state(self) -> dict[str, str]:
+        """Per name server, in words: for the health answer."""
+        return {address: server.state for address, server in self._servers.items()}
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for server in self._servers.values():
+                tasks.create_task(self._keep(server))
+
+    async def _keep(self, server: _NameServer) -> None:
+        failures = 0
+        while True:
+            server.wake.clear()
+            try:
+                await self._tell(server)
+                failures = 0
+            except PyroError as fault:
+                failures += 1
+                server.stale = True
+                if server.state != str(fault):
+                    log.warning(
+                        "name server does not take the registration", name_server=server.address, why=str(fault)
+                    )
+                server.state = str(fault)
+            server.tried.set()
+            pause = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** (failures - 1)) if failures else self._period_s
+            await self._pause(server, pause, interruptible=not failures)
+
+    async def _pause(self, server: _NameServer, seconds: float, *, interruptible: bool) -> None:
+        """Until the period is over or something is to be told; after a failure the retry keeps its distance."""
+        if not interruptible:
+            await self._clock.sleep(seconds)
+            return
+        try:
+            async with self._clock.timeout(seconds):
+                await server.wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _tell(self, server: _NameServer) -> None:
+        picture = self._picture()
+        if not server.stale and not await self._is_outdated(server, picture.version):
+            return
+        server.stale = False
+        body = picture.body()
+        header = RegisterBroker(
+            broker_name=self._identity.broker_name,
+            broker_addr=self._identity.address,
+            cluster_name=self._identity.cluster,
+            ha_server_addr=self._identity.ha_address,
+            broker_id=self._identity.broker_id,
+            enable_acting_master=False,
+            compressed=picture.compressed,
+            body_crc32=body_crc(body),
+        )
+        answer = await self._call(server, RequestCode.REGISTER_BROKER, header, body)
+        if server.state != "registered":
+            log.info("registered", name_server=server.address, topics=len(picture.topics))
+        server.state = "registered"
+        if answer.body:
+            self._order_topics(list(decode_body(KVTable, answer.body).table))
+
+    async def _is_outdated(self, server: _NameServer, version: DataVersion) -> bool:
+        header = self._identity.header(QueryDataVersion)
+        answer = await self._call(server, RequestCode.QUERY_DATA_VERSION, header, encode_body(version))
+        return QueryDataVersionAnswer.from_fields(answer.fields).changed
+
+    async def _call(self, server: _NameServer, code: RequestCode, header: Header, body: bytes = b"") -> Command:
+        request = Command(code=code, fields=header.to_fields(), body=body)
+        answer = await self._client.call(server.address, request, self._timeout_s)
+        if answer.code != ResponseCode.SUCCESS:
+            raise CallRefused(answer.code, answer.remark, server.address)
+        return answer
+
+    async def farewell(self) -> None:
+        """Say to all of them at once that this broker goes; one that does not answer in time is left alone."""
+        await asyncio.gather(*(self._unregister(server) for server in self._servers.values()))
+
+    async def _unregister(self, server: _NameServer) -> None:
+        request = Command(
+            code=RequestCode.UNREGISTER_BROKER, fields=self._identity.header(UnregisterBroker).to_fields()
+        )
+        try:
+            await self._client.call(server.address, request, min(FAREWELL_S, self._timeout_s))
+        except CallFailed as fault:
+            log.warning("could not unregister", name_server=server.address, why=str(fault))
+
+
+class _NameServer:
+    """What is known of one name server."""
+
+    __slots__ = ("address", "stale", "state", "tried", "wake")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.stale = True  # it must be told in full
+        self.state = "not registered yet"
+        self.wake = asyncio.Event()
+        self.tried = asyncio.Event()

@@ -1,0 +1,205 @@
+"""Registration: each name server on its own, changes coalesced, a farewell at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pyromq.broker.registration import Identity, Picture, Registration
+from pyromq.model.codes import RequestCode
+from pyromq.protocol.bodies.registration import body_crc, decode_registration
+from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.bodies.version import DataVersion
+from pyromq.protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker
+from pyromq.testing.clock import ManualClock
+from pyromq.transport.client import Client
+from pyromq.transport.dispatch import Dispatcher, Reply, Request
+from pyromq.transport.memory import MemoryNetwork
+from pyromq.transport.server import Server
+
+IDENTITY = Identity(cluster="C", broker_name="broker-a", address="127.0.0.1:10911", ha_address="127.0.0.1:10912")
+
+
+class NameServer:
+    """Answers as a name server would, and remembers what it was told."""
+
+    def __init__(self, network: MemoryNetwork, clock: ManualClock, address: str) -> None:
+        self.registrations: list[tuple[RegisterBroker, list[str]]] = []
+        self.questions = 0
+        self.farewells = 0
+        self.body = b""
+        self.changed = False
+        self.hang: asyncio.Event | None = None
+        self._network, self._address = network, address
+        handlers = {
+            RequestCode.REGISTER_BROKER: self._register,
+            RequestCode.QUERY_DATA_VERSION: self._question,
+            RequestCode.UNREGISTER_BROKER: self._farewell,
+        }
+        self.server = Server(Dispatcher(handlers), clock=clock)
+        network.listen(address, self.server.attach)
+
+    async def _register(self, request: Request) -> Reply:
+        if self.hang is not None:
+            await self.hang.wait()
+        header = request.header(RegisterBroker)
+        assert header.body_crc32 == body_crc(request.body)
+        body = decode_registration(request.body, request.command.version)
+        self.registrations.append((header, sorted(body.topic_config_serialize_wrapper.topic_config_table)))
+        return Reply(body=self.body)
+
+    def _question(self, request: Request) -> Reply:
+        self.questions += 1
+        return Reply(header=QueryDataVersionAnswer(changed=self.changed))
+
+    def _farewell(self, request: Request) -> Reply:
+        self.farewells += 1
+        return Reply()
+
+    def drop_connections(self) -> None:
+        for peer in self.server.peers():
+            peer.close("the name server is restarted")
+
+    def leave(self) -> None:
+        self._network.unlisten(self._address)
+        self.drop_connections()
+
+
+class Setting:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.network = MemoryNetwork()
+        self.topics = {name: TopicConfig(topic_name=name) for name in ("A", "B")}
+        self.version = DataVersion(counter=1, timestamp=1)
+        self.ordered: list[str] = []
+
+    def server(self, address: str) -> NameServer:
+        return NameServer(self.network, self.clock, address)
+
+    @asynccontextmanager
+    async def registration(self, *addresses: str) -> AsyncIterator[Registration]:
+        client = Client(
+            clock=self.clock, rng=random.Random(1), connect=self.network.connect, on_close=lambda peer: made.lost(peer)
+        )
+        made = Registration(
+            client,
+            self.clock,
+            IDENTITY,
+            addresses,
+            lambda: Picture(self.version, self.topics),
+            period_s=30,
+            timeout_s=24,
+            order_topics=self.ordered.extend,
+        )
+        running = asyncio.create_task(made.run())
+        try:
+            await self.clock.settle()
+            yield made
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await client.close()
+
+    def change(self, name: str) -> None:
+        self.topics[name] = TopicConfig(topic_name=name)
+        self.version = DataVersion(counter=self.version.counter + 1, timestamp=1)
+
+
+@pytest.fixture
+def setting() -> Setting:
+    return Setting()
+
+
+async def test_every_name_server_is_told_in_full_and_later_only_asked(setting: Setting) -> None:
+    first, second = setting.server("a:1"), setting.server("b:1")
+    async with setting.registration("a:1", "b:1") as registration:
+        await registration.registered()
+        for server in (first, second):
+            header, topics = server.registrations[0]
+            assert (header.broker_name, header.broker_addr, header.ha_server_addr) == (
+                "broker-a",
+                "127.0.0.1:10911",
+                "127.0.0.1:10912",
+            )
+            assert topics == ["A", "B"]
+        await setting.clock.advance(31)
+        assert [len(server.registrations) for server in (first, second)] == [1, 1]
+        assert [server.questions for server in (first, second)] == [1, 1]
+
+
+async def test_a_hung_name_server_delays_nobody_else(setting: Setting) -> None:
+    hung, lively = setting.server("a:1"), setting.server("b:1")
+    hung.hang = asyncio.Event()
+    async with setting.registration("a:1", "b:1") as registration:
+        assert len(lively.registrations) == 1
+        for name in ("C", "D"):
+            setting.change(name)
+            registration.announce()
+            await setting.clock.settle()
+        assert lively.registrations[-1][1] == ["A", "B", "C", "D"]
+        assert hung.registrations == []
+
+
+async def test_changes_during_a_registration_share_the_next(setting: Setting) -> None:
+    server = setting.server("a:1")
+    server.hang = asyncio.Event()
+    async with setting.registration("a:1") as registration:
+        for number in range(50):
+            setting.change(f"T{number}")
+            registration.announce()
+            await setting.clock.settle(2)
+        server.hang.set()
+        await setting.clock.settle()
+        assert len(server.registrations) == 2
+        assert len(server.registrations[-1][1]) == 52
+
+
+async def test_a_name_server_that_knows_nothing_is_told_again(setting: Setting) -> None:
+    server = setting.server("a:1")
+    async with setting.registration("a:1"):
+        server.changed = True
+        await setting.clock.advance(31)
+        assert len(server.registrations) == 2
+
+
+async def test_a_lost_connection_is_made_up_for_at_once(setting: Setting) -> None:
+    server = setting.server("a:1")
+    async with setting.registration("a:1"):
+        server.changed = True
+        server.drop_connections()
+        await setting.clock.settle(100)
+        assert len(server.registrations) == 2
+
+
+async def test_a_name_server_that_comes_late_is_found(setting: Setting) -> None:
+    async with setting.registration("a:1") as registration:
+        await setting.clock.advance(3)
+        assert "cannot connect" in registration.state()["a:1"] or "could not be reached" in registration.state()["a:1"]
+        server = setting.server("a:1")
+        await setting.clock.advance(25)
+        assert len(server.registrations) == 1
+        assert registration.state() == {"a:1": "registered"}
+
+
+async def test_the_farewell_reaches_all_and_waits_for_nobody_for_long(setting: Setting) -> None:
+    first, gone, last = setting.server("a:1"), setting.server("b:1"), setting.server("c:1")
+    async with setting.registration("a:1", "b:1", "c:1") as registration:
+        gone.leave()
+        await registration.farewell()
+        assert (first.farewells, gone.farewells, last.farewells) == (1, 0, 1)
+
+
+async def test_topics_that_the_name_server_declares_as_ordered_are_passed_on(setting: Setting) -> None:
+    server = setting.server("a:1")
+    server.body = b'{"table":{"Orders":"broker-a:2"}}'
+    async with setting.registration("a:1"):
+        assert setting.ordered == ["Orders"]
+
+
+def test_what_the_broker_may_not_do_none_of_its_topics_may() -> None:
+    body = Picture(DataVersion(), {"T": TopicConfig(topic_name="T", perm=6)}, permission=4).body()
+    assert decode_registration(body, 513).topic_config_serialize_wrapper.topic_config_table["T"].perm == 4
