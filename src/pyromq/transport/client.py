@@ -118,7 +118,9 @@ class Client:
     async def send(self, address: str, request: Command) -> None:
         """One way: nobody answers. ConnectionLost if the address cannot be reached."""
         request.flag |= ONEWAY_FLAG
-        (await self._connected(address)).send(request)
+        connection = await self._connected(address)
+        await connection.writable()
+        connection.send(request)
 
     async def connect(self, address: str) -> Peer:
         """The connection to the address, made if there is none."""

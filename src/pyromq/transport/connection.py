@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from enum import IntFlag
 from typing import Any, Protocol, cast
 
 from .. import logs
 from ..ambient import Clock, Timer
 from ..errors import CallFailed, CallTimedOut, ConnectionLost, ProtocolError
-from ..kernel.seam import Fed, Feed, Waiting
+from ..kernel.seam import Feed, Waiting
 from ..model.client_info import Language
 from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
@@ -23,12 +22,11 @@ from .address import socket_address
 from .calls import PendingCalls
 from .inbox import Inbox
 from .limits import Limits
+from .outbox import FLUSH_BYTES, Outbox
 from .tls import Opening, TlsSession
 from .watchdog import Watchdog
 
 log = logs.get("pyromq.transport")
-
-_FLUSH_BYTES = 64 << 10  # written at once when this much has gathered, and not joined beyond
 
 
 class Owner(Protocol):
@@ -63,13 +61,6 @@ class Owner(Protocol):
         ...
 
 
-class _Pause(IntFlag):
-    """Why we do not read from the peer."""
-
-    BLOCKED = 1  # it does not read from us
-    UNFINISHED = 2  # it has asked for enough
-
-
 class Connection(asyncio.BufferedProtocol):
     """Implements `Peer` for the rooms above and `FeedConnection` for the kernel."""
 
@@ -77,106 +68,58 @@ class Connection(asyncio.BufferedProtocol):
         self, owner: Owner, *, opening: Opening | None = None, tls: TlsSession | None = None, listener: str = ""
     ) -> None:
         """Server side: `opening` decides by the first byte. Client side: plain, or with a TLS session."""
-        self._owner = owner
-        self._opening = opening
-        self._tls = tls
         self.listener = listener
         self.address = "unknown"
         self.language: Language | None = None
         self.version = 0
         self.unfinished = 0
         self.notes: Any = None
-        self._unfinished_bytes = 0
-        self._stream: asyncio.Transport | None = None
-        self._is_open = False
-        self._close_reason = "closed by the peer"
+        self.is_open = False
+        self._owner = owner
+        self._opening = opening
+        self._tls = tls
+        self._secured: asyncio.Future[None] | None = None  # client side: done when the TLS handshake is
         self._inbox = Inbox(owner.limits.frame)
         self._calls = PendingCalls()
-        self._out: list[bytes | memoryview] = []
-        self._out_bytes = 0
-        self._held = 0  # our part of what the owner accounts for
-        self._pauses = _Pause(0)
-        self._writable: asyncio.Future[None] | None = None  # set while calls wait for the write buffer
-        self._watchdog: Watchdog | None = None
+        self._unfinished_bytes = 0
+        self._is_overfull = False  # the peer has asked for enough, we do not read on
+        self._is_blocked = False  # the peer does not read from us, we neither read on nor serve it
+        self._blocked_bytes = 0
+        self._writable: asyncio.Future[None] | None = None  # made for those who wait until it does
+        self._close_reason = "closed by the peer"
         self._linger: Timer | None = None
-        self._secured: asyncio.Future[None] | None = None  # client side: done when the TLS handshake is
         self._gone: asyncio.Event | None = None  # made for those who wait for the end
+        # Set from connection_made to connection_lost.
+        self._stream: asyncio.Transport | None = None
+        self._outbox: Outbox
+        self._watchdog: Watchdog
 
     def __repr__(self) -> str:
         return f"<Connection {self.address}>"
 
-    # --- asyncio's side ----------------------------------------------------------------------------------------------
+    # --- beginning and end -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)  # by interface: uvloop's are of another family
-        self._stream = stream
+        limits, self._stream, self.is_open = self._owner.limits, stream, True
         self.address = socket_address(stream.get_extra_info("peername"))
-        self._is_open = True
-        if not self._owner.opened(self):
-            self.abort("refused")
-            return
-        limits = self._owner.limits
-        stream.set_write_buffer_limits(high=limits.write_high_bytes)
+        self._outbox = Outbox(stream, self._tls)
         self._watchdog = Watchdog(self._owner.clock, limits.idle_s, self._late)
+        stream.set_write_buffer_limits(high=limits.write_high_bytes)
         if self._opening is not None or self._tls is not None:
             self._watchdog.expect("opening_s", limits.opening_s)
         if self._tls is not None:
             self._secured = asyncio.get_running_loop().create_future()
             self._secured.add_done_callback(_retrieve)
             stream.write(self._tls.take_outgoing())
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._owner.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.receive(self._owner.buffer[:nbytes])
-
-    def eof_received(self) -> None:
-        """The stream is closed by asyncio; nothing that is still to be answered could be trusted to arrive."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None and self._is_open:
-            self._close_reason = str(exc)
-        self._is_open = False
-        self._stream = None
-        for timer in (self._watchdog, self._linger):
-            if isinstance(timer, Watchdog):
-                timer.stop()
-            elif timer is not None:
-                timer.cancel()
-        self._out.clear()
-        self._owner.account(-self._held)
-        self._held = 0
-        self._calls.fail_all(self._lost())
-        for waiter in (self._writable, self._secured):
-            if waiter is not None and not waiter.done():
-                waiter.set_exception(self._lost())
-        if self._gone is not None:
-            self._gone.set()
-        self._owner.closed(self)
-
-    def pause_writing(self) -> None:
-        self._owner.hold(self)
-        self._pause(_Pause.BLOCKED)
-        if self._watchdog is not None:
-            self._watchdog.expect("blocked_s", self._owner.limits.blocked_s)
-        self._hold_bytes()
-
-    def resume_writing(self) -> None:
-        if self._watchdog is not None:
-            self._watchdog.met("blocked_s")
-        self._unpause(_Pause.BLOCKED)
-        self._hold_bytes()
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
-        self._writable = None
-        self._owner.resume(self)
+        if not self._owner.opened(self):
+            self.abort("refused")
 
     async def ready(self) -> None:
         """Client side: connected, and secured if TLS was asked for. ConnectionLost if that failed."""
         if self._secured is not None:
             await self._secured
-        if not self._is_open:
+        if not self.is_open:
             raise self._lost()
 
     async def gone(self) -> None:
@@ -185,19 +128,77 @@ class Connection(asyncio.BufferedProtocol):
             self._gone = self._gone or asyncio.Event()
             await self._gone.wait()
 
+    def close(self, reason: str) -> None:
+        """What was sent before still leaves, for as long as limits.linger_s."""
+        if not self.is_open or self._stream is None:
+            return
+        self._outbox.flush()
+        self.is_open = False
+        self._close_reason = reason
+        if self._tls is not None:
+            self._stream.write(self._tls.close())
+        self._stream.close()
+        self._linger = self._owner.clock.call_later(self._owner.limits.linger_s, self._stream.abort)
+
+    def abort(self, reason: str) -> None:
+        """Cut it off; what was not written yet is lost."""
+        if self.is_open:
+            self._close_reason = reason
+        self.is_open = False
+        if self._stream is not None:
+            self._stream.abort()
+
+    def violation(self, event: str, **fields: object) -> None:
+        """One rate-limited line, and the connection is cut."""
+        if self.is_open:
+            self._owner.warn.warning(event, peer=self.address, **fields)
+            self.abort(event)
+
+    def eof_received(self) -> None:
+        """asyncio closes the stream then: a peer that shut down its half gets no more answers, as from Java."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.is_open and exc is not None:
+            self._close_reason = str(exc)
+        self.is_open = False
+        self._stream = None
+        self._watchdog.stop()
+        if self._linger is not None:
+            self._linger.cancel()
+        self._owner.account(-self._inbox.held - self._blocked_bytes)
+        self._calls.fail_all(self._lost())
+        if self._secured is not None and not self._secured.done():
+            self._secured.set_exception(self._lost())
+        self._wake_writers()
+        if self._gone is not None:
+            self._gone.set()
+        self._owner.closed(self)
+
     def _lost(self) -> ConnectionLost:
         return ConnectionLost(f"the connection to {self.address} ended: {self._close_reason}")
 
+    def _late(self, name: str) -> None:
+        seconds: float = getattr(self._owner.limits, name)
+        if name == "idle_s":
+            log.debug("idle connection closed", peer=self.address, limit=name, value=seconds)
+            self.close("idle")
+        else:
+            self.violation("slow peer", limit=name, value=seconds)
+
     # --- receiving ---------------------------------------------------------------------------------------------------
 
-    def receive(self, data: memoryview) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._owner.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes from the wire. Whatever is wrong with them ends this connection and nothing else."""
-        if not self._is_open or self._watchdog is None:
+        if not self.is_open:
             return
         self._watchdog.active_at = self._owner.clock.monotonic()
+        data = self._owner.buffer[:nbytes]
         try:
             if self._opening is not None:
-                self._tls = self._opening(data[0])
+                self._tls = self._outbox.tls = self._opening(data[0])
                 self._opening = None
             if self._tls is not None:
                 data = memoryview(self._decrypt(self._tls, data))
@@ -217,35 +218,28 @@ class Connection(asyncio.BufferedProtocol):
                 self._stream.write(answer)
         if self._secured is not None and tls.is_ready and not self._secured.done():
             self._secured.set_result(None)
-            if self._watchdog is not None:
-                self._watchdog.met("opening_s")
+            self._watchdog.met("opening_s")
         return plain
 
     def _take(self, data: memoryview) -> None:
+        held_before = self._inbox.held
         fed, commands = self._inbox.receive(self._owner.feed, self, data)
-        self._hold_bytes()
-        if self._watchdog is None:
-            return
-        if self._inbox.held:
-            if commands or fed.used:
-                self._watchdog.met("frame_s")
-            self._watchdog.expect("frame_s", self._owner.limits.frame_s)
-        else:
-            self._watchdog.met("frame_s")
         if commands or fed.used:
             self._watchdog.met("opening_s")
-        self._answer_fed(fed)
+            self._watchdog.met("frame_s")
+        held = self._inbox.held
+        if held:
+            self._watchdog.expect("frame_s", self._owner.limits.frame_s)
+        self._account(held - held_before)
+        if fed.ready:
+            self.send_frames(fed.ready)
+        if fed.waiting:
+            self._owner.park(self, fed.waiting)
         requests = [command for command in commands if not command.flag & RESPONSE_FLAG]
         if len(requests) < len(commands):
             self._resolve(commands)
         if requests:
             self._submit(requests)
-
-    def _answer_fed(self, fed: Fed) -> None:
-        if fed.ready:
-            self._write(fed.ready)
-        if fed.waiting:
-            self._owner.park(self, fed.waiting)
 
     def _resolve(self, commands: Sequence[Command]) -> None:
         for command in commands:
@@ -253,46 +247,45 @@ class Connection(asyncio.BufferedProtocol):
                 log.debug("response that nobody waits for", peer=self.address, opaque=command.opaque)
 
     def _submit(self, requests: Sequence[Command]) -> None:
-        last = requests[-1]
+        last, limits, size = requests[-1], self._owner.limits, sum(len(request.body) for request in requests)
         self.language, self.version = last.language, last.version
         self.unfinished += len(requests)
-        self._unfinished_bytes += sum(len(request.body) for request in requests)
-        limits = self._owner.limits
+        self._unfinished_bytes += size
         if self.unfinished >= limits.unfinished_requests or self._unfinished_bytes >= limits.unfinished_bytes:
-            self._pause(_Pause.UNFINISHED)
-        self._hold_bytes()
+            self._is_overfull = True
+            self._read_or_pause()
+        self._account(size)
         self._owner.submit(self, requests)
 
     def finished(self, request: Command) -> None:
         """The owner is done with a request: answered, handed over to be answered later, or dropped."""
         self.unfinished -= 1
-        self._unfinished_bytes -= len(request.body)
-        limits = self._owner.limits
-        if (
-            self._pauses & _Pause.UNFINISHED
-            and self.unfinished <= limits.unfinished_requests // 2
-            and self._unfinished_bytes <= limits.unfinished_bytes // 2
-        ):
-            self._unpause(_Pause.UNFINISHED)
-        self._hold_bytes()
+        size = len(request.body)
+        if size:
+            self._unfinished_bytes -= size
+            self._owner.account(-size)
+        if self._is_overfull:
+            limits = self._owner.limits
+            self._is_overfull = (
+                self.unfinished > limits.unfinished_requests // 2
+                or self._unfinished_bytes > limits.unfinished_bytes // 2
+            )
+            self._read_or_pause()
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
-    @property
-    def is_open(self) -> bool:
-        return self._is_open
-
     async def call(self, request: Command, timeout_s: float) -> Command:
         """Send and await the response. The opaque is ours to set."""
-        if not self._is_open:
+        if not self.is_open:
             raise self._lost()
         opaque, waiter = self._calls.open()
         request.opaque = opaque
         timer = self._owner.clock.call_later(timeout_s, self._expire, opaque, request.code, timeout_s)
         try:
-            if self._pauses & _Pause.BLOCKED:
-                await self._until_writable(waiter)
-            self.send(request)
+            while self._is_blocked and not waiter.done():  # done: timed out or lost meanwhile
+                await asyncio.wait((self._unblocked(), waiter), return_when=asyncio.FIRST_COMPLETED)
+            if not waiter.done():
+                self.send(request)
             return await waiter
         finally:
             timer.cancel()
@@ -302,140 +295,118 @@ class Connection(asyncio.BufferedProtocol):
     def pending_calls(self) -> int:
         return len(self._calls)
 
-    async def _until_writable(self, waiter: asyncio.Future[Command]) -> None:
-        """The peer does not read: more requests wait here instead of in the write buffer."""
+    async def writable(self) -> None:
+        """Until the peer reads again, if it does not: what is to be sent waits here, not in the write buffer."""
+        while self._is_blocked and self.is_open:
+            await asyncio.wait((self._unblocked(),))
+        if not self.is_open:
+            raise self._lost()
+
+    def _unblocked(self) -> asyncio.Future[None]:
         if self._writable is None:
             self._writable = asyncio.get_running_loop().create_future()
-            self._writable.add_done_callback(_retrieve)
-        await asyncio.wait((self._writable, waiter), return_when=asyncio.FIRST_COMPLETED)
-        if waiter.done():
-            waiter.result()  # timed out or lost meanwhile
+        return self._writable
 
     def _expire(self, opaque: int, code: int, timeout_s: float) -> None:
         self._calls.fail(opaque, CallTimedOut(f"{self.address} did not answer request {code} within {timeout_s:g} s"))
 
     def send(self, command: Command) -> None:
         """Write without waiting. CallFailed if it is over the frame limit; a response that is becomes an error."""
-        if not self._is_open:
+        if not self.is_open:
             return
-        head = encode_frame_head(command, len(command.body))
-        limit = self._owner.limits.frame
-        size = len(head) + len(command.body) - 4
-        header_size = len(head) - 8
-        if size > limit.frame_bytes or header_size > limit.header_bytes:
-            what = f"of {size} bytes with a header of {header_size}"
-            self._refuse_to_send(command, f"{what}: the limits are {limit.frame_bytes} and {limit.header_bytes}")
-            return
-        if len(command.body) < _FLUSH_BYTES:
-            self._write(head + command.body)
+        body, limit = command.body, self._owner.limits.frame
+        head = encode_frame_head(command, len(body))
+        if len(head) + len(body) - 4 > limit.frame_bytes or len(head) - 8 > limit.header_bytes:
+            self._refuse_to_send(command, len(head) + len(body) - 4, len(head) - 8)
         else:
-            self._write(head, command.body)
+            self._write(head, body)
 
-    def _refuse_to_send(self, command: Command, why: str) -> None:
+    def send_frames(self, frames: bytes) -> None:
+        """Frames that are encoded already (replies of a kernel)."""
+        if self.is_open:
+            self._write(frames, b"")
+
+    def _refuse_to_send(self, command: Command, frame_bytes: int, header_bytes: int) -> None:
+        limit = self._owner.limits.frame
+        what = (
+            f"a frame of {frame_bytes} bytes with a header of {header_bytes}, "
+            f"the limits are {limit.frame_bytes} and {limit.header_bytes}"
+        )
         if not command.is_response:
-            raise CallFailed(f"request {command.code} to {self.address} cannot be sent, it is a frame {why}")
-        log.warning("answer too large", peer=self.address, code=command.code, why=why)
+            raise CallFailed(f"request {command.code} cannot be sent to {self.address}: it is {what}")
+        self._owner.warn.warning("answer too large", peer=self.address, code=command.code, answer=what)
         self.send(
             Command(
                 code=ResponseCode.SYSTEM_ERROR,
                 opaque=command.opaque,
                 flag=RESPONSE_FLAG,
-                remark=f"the answer would be a frame {why}; ask for less",
+                remark=f"the answer would be {what}: ask for less",
                 encoding=command.encoding,
             )
         )
 
-    def send_frames(self, frames: bytes) -> None:
-        """Frames that are encoded already (replies of a kernel)."""
-        if self._is_open:
-            self._write(frames)
-
-    def _write(self, *parts: bytes | memoryview) -> None:
-        if not self._out:
+    def _write(self, head: bytes, body: bytes | memoryview) -> None:
+        if self._outbox.is_empty:
             self._owner.flush_soon(self)
-        self._out.extend(parts)
-        self._out_bytes += sum(map(len, parts))
-        if self._out_bytes >= _FLUSH_BYTES:
+        if self._outbox.add(head, body) >= FLUSH_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has gathered since the last time, in one piece if it is small."""
-        out, size = self._out, self._out_bytes
-        if not out or self._stream is None:
+        """Write what has gathered. The owner calls it at the end of each turn."""
+        if self._stream is None or self._outbox.is_empty:
             return
-        self._out, self._out_bytes = [], 0
-        if self._watchdog is not None:
-            self._watchdog.active_at = self._owner.clock.monotonic()
-        if self._tls is not None:
-            self._stream.write(self._tls.encrypt(out))
-        elif len(out) == 1:
-            self._stream.write(out[0])
-        elif size < 2 * _FLUSH_BYTES:
-            self._stream.write(b"".join(out))
-        else:
-            self._stream.writelines(out)
-        if self._pauses & _Pause.BLOCKED:
+        self._watchdog.active_at = self._owner.clock.monotonic()
+        self._outbox.flush()
+        if self._is_blocked:
             self._check_write_buffer()
 
+    # --- back-pressure -----------------------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        self._is_blocked = True
+        self._watchdog.expect("blocked_s", self._owner.limits.blocked_s)
+        self._owner.hold(self)
+        self._read_or_pause()
+        self._check_write_buffer()
+
+    def resume_writing(self) -> None:
+        self._is_blocked = False
+        self._watchdog.met("blocked_s")
+        self._account(-self._blocked_bytes)
+        self._blocked_bytes = 0
+        self._wake_writers()
+        self._owner.resume(self)
+        self._read_or_pause()
+
+    def _wake_writers(self) -> None:
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
     def _check_write_buffer(self) -> None:
-        self._hold_bytes()
-        limit = self._owner.limits.write_max_bytes
-        if self._stream is not None and self._stream.get_write_buffer_size() > limit:
+        """While the peer does not read, its write buffer counts as held."""
+        if self._stream is None:
+            return
+        size, limit = self._stream.get_write_buffer_size(), self._owner.limits.write_max_bytes
+        change, self._blocked_bytes = size - self._blocked_bytes, size
+        self._account(change)
+        if size > limit:
             self.violation("peer does not read", limit="write_max_bytes", value=limit)
 
-    # --- back-pressure and the end -----------------------------------------------------------------------------------
+    def _read_or_pause(self) -> None:
+        stream = self._stream
+        if stream is None or stream.is_closing():
+            return
+        if (self._is_blocked or self._is_overfull) == stream.is_reading():
+            if stream.is_reading():
+                stream.pause_reading()
+            else:
+                stream.resume_reading()
 
-    def _pause(self, why: _Pause) -> None:
-        if not self._pauses and self._stream is not None:
-            self._stream.pause_reading()
-        self._pauses |= why
-
-    def _unpause(self, why: _Pause) -> None:
-        was, self._pauses = self._pauses, self._pauses & ~why
-        if was and not self._pauses and self._stream is not None and not self._stream.is_closing():
-            self._stream.resume_reading()
-
-    def _hold_bytes(self) -> None:
+    def _account(self, change: int) -> None:
         """Tell the owner what we hold for this peer. Over the limit, the one that grows is the one that goes."""
-        held = self._inbox.held + self._unfinished_bytes
-        if self._pauses & _Pause.BLOCKED and self._stream is not None:
-            held += self._stream.get_write_buffer_size()
-        change, self._held = held - self._held, held
         if change and not self._owner.account(change) and change > 0:
             self.violation("too much held for peers", limit="held_bytes", value=self._owner.limits.held_bytes)
-
-    def _late(self, name: str) -> None:
-        seconds: float = getattr(self._owner.limits, name)
-        if name == "idle_s":
-            log.debug("idle connection closed", peer=self.address, limit=name, value=seconds)
-            self.close("idle")
-        else:
-            self.violation("slow peer", limit=name, value=seconds)
-
-    def violation(self, event: str, **fields: object) -> None:
-        """One rate-limited line, and the connection is cut."""
-        if self._is_open:
-            self._owner.warn.warning(event, peer=self.address, **fields)
-            self.abort(event)
-
-    def close(self, reason: str) -> None:
-        """What was sent before still leaves, for as long as limits.linger_s."""
-        if not self._is_open or self._stream is None:
-            return
-        self.flush()
-        self._is_open = False
-        self._close_reason = reason
-        if self._tls is not None:
-            self._stream.write(self._tls.close())
-        self._stream.close()
-        self._linger = self._owner.clock.call_later(self._owner.limits.linger_s, self._stream.abort)
-
-    def abort(self, reason: str) -> None:
-        """Cut it off; what was not written yet is lost."""
-        self._is_open = False
-        self._close_reason = reason
-        if self._stream is not None:
-            self._stream.abort()
 
 
 def _retrieve(future: asyncio.Future[None]) -> None:

@@ -33,11 +33,24 @@ class FairQueue(Generic[K, T]):
     def __init__(self, shares: Mapping[RequestClass, int]) -> None:
         self._lanes: list[_Lane[K, T]] = [_Lane(shares[kind]) for kind in RequestClass]
         self._held: set[K] = set()
+        self._ready = 0  # requests that can be served now; what is held does not count
+
+    @property
+    def has_work(self) -> bool:
+        return self._ready > 0
+
+    def waiting(self, kind: RequestClass) -> int:
+        """Requests of a class, held ones too."""
+        return self._lanes[kind].count
 
     def put(self, kind: RequestClass, key: K, item: T) -> None:
         lane = self._lanes[kind]
         lane.count += 1
-        queues = lane.held if key in self._held else lane.active
+        if key in self._held:
+            queues: dict[K, deque[T]] = lane.held
+        else:
+            queues = lane.active
+            self._ready += 1
         queue = queues.get(key)
         if queue is None:
             queues[key] = deque((item,))
@@ -54,6 +67,7 @@ class FairQueue(Generic[K, T]):
                 if queue:
                     active[key] = queue  # behind the others
                 lane.count -= 1
+                self._ready -= 1
                 left -= 1
                 yield key, item
 
@@ -64,6 +78,7 @@ class FairQueue(Generic[K, T]):
             queue = lane.active.pop(key, None)
             if queue is not None:
                 lane.held[key] = queue
+                self._ready -= len(queue)
 
     def resume(self, key: K) -> None:
         self._held.discard(key)
@@ -71,6 +86,7 @@ class FairQueue(Generic[K, T]):
             queue = lane.held.pop(key, None)
             if queue is not None:
                 lane.active[key] = queue
+                self._ready += len(queue)
 
     def discard(self, key: K) -> list[T]:
         """Take out what a connection that is gone had waiting."""
@@ -79,13 +95,6 @@ class FairQueue(Generic[K, T]):
         for lane in self._lanes:
             queue = lane.active.pop(key, ())
             lane.count -= len(queue)
+            self._ready -= len(queue)
             dropped.extend(queue)
         return dropped
-
-    def waiting(self, kind: RequestClass) -> int:
-        return self._lanes[kind].count
-
-    @property
-    def has_work(self) -> bool:
-        """Something can be served now; what is held does not count."""
-        return any(lane.active for lane in self._lanes)

@@ -71,11 +71,14 @@ class Service:
         self._unfinished += len(requests)
         for request in requests:
             kind = class_of(request.code)
-            refusal = self._refusal(kind, request)
-            if refusal is None:
-                self._queue.put(kind, connection, request)
+            if self._stopping:
+                self._answer(connection, request, _stopping(request))
+            elif self._queue.waiting(kind) >= self.limits.queued_requests:
+                self._answer(connection, request, self._overload(connection, kind))
+            elif kind is RequestClass.SEND and (size := _property_bytes(request)) > self.limits.property_bytes:
+                self._answer(connection, request, self._long_properties(connection, size))
             else:
-                self._answer(connection, request, refusal)
+                self._queue.put(kind, connection, request)
         self._turn_soon()
 
     def park(self, connection: Connection, waiting: Sequence[Waiting]) -> None:
@@ -100,27 +103,25 @@ class Service:
 
     # --- refusals before anything is queued --------------------------------------------------------------------------
 
-    def _refusal(self, kind: RequestClass, request: Command) -> Reply | None:
-        if self._stopping:
-            return _stopping(request)
-        if self._queue.waiting(kind) >= self.limits.queued_requests:
-            return self._overload(kind)
-        field = PROPERTIES_FIELD.get(request.code)
-        if field is not None and len(request.fields.get(field, "")) > self.limits.property_bytes:
-            return Reply(
-                ResponseCode.MESSAGE_ILLEGAL,
-                remark=f"message properties of {len(request.fields[field])} characters, "
-                f"the limit (property_bytes) is {self.limits.property_bytes}: move data to the body",
-            )
-        return None
-
-    def _overload(self, kind: RequestClass) -> Reply:
-        name, limit = kind.name.lower(), self.limits.queued_requests
-        self.warn.warning("overload, requests refused", request_class=name, limit="queued_requests", value=limit)
+    def _overload(self, connection: Connection, kind: RequestClass) -> Reply:
+        limit = self.limits.queued_requests
+        self._warn_of_refusal(connection, "queued_requests", limit)
         return Reply(
             ResponseCode.SYSTEM_BUSY,
-            remark=f"[OVERLOAD] {limit} {name} requests wait, which is the limit (queued_requests): try again later",
+            remark=f"[OVERLOAD] {limit} {kind.name.lower()} requests wait, which is the limit (queued_requests): "
+            "try again later",
         )
+
+    def _long_properties(self, connection: Connection, size: int) -> Reply:
+        limit = self.limits.property_bytes
+        self._warn_of_refusal(connection, "property_bytes", limit)
+        return Reply(
+            ResponseCode.MESSAGE_ILLEGAL,
+            remark=f"message properties of {size} bytes, the limit (property_bytes) is {limit}: put data into the body",
+        )
+
+    def _warn_of_refusal(self, connection: Connection, limit: str, value: int) -> None:
+        self.warn.warning("request refused", peer=connection.address, limit=limit, value=value)
 
     # --- service -----------------------------------------------------------------------------------------------------
 
@@ -221,6 +222,11 @@ class Service:
 
 
 _UNENCODABLE = "internal error: the answer cannot be encoded, see the server's log"
+
+
+def _property_bytes(request: Command) -> int:
+    properties = request.fields.get(PROPERTIES_FIELD.get(request.code, ""), "")
+    return len(properties) if properties.isascii() else len(properties.encode(errors="surrogatepass"))
 
 
 def _stopping(request: Command) -> Reply:
