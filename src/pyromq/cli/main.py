@@ -18,6 +18,7 @@ from ..errors import PyroError
 COMMANDS = {
     "namesrv": ("namesrv", "namesrv", "Run a name server."),
     "config": ("config", "config", "Check configuration files."),
+    "store": ("store", "store", "Verify, show, dump and back up a store."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
 }
 

@@ -116,7 +116,7 @@ class _Verification:
 
     def _is_damage(self, gap: Gap, following: Placed) -> bool:
         """True: records behind the bad bytes count. False: the log ends there, and opening cuts off the rest."""
-        below_synced = self._synced is not None and gap.position < self._synced
+        below_synced = self._synced is not None and following.position < self._synced
         if below_synced or (self._synced is None and self._queues.confirms(following)):
             self._gaps.append(gap)
             what = f"{gap.end - gap.position} bytes are no record: {gap.reason}"

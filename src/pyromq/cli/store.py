@@ -1,0 +1,191 @@
+"""`pyromq store CMD PATH`: look at, copy and repair a store's files. Everything but `rebuild` leaves PATH as it is.
+
+File sizes are read off the files, or taken from the broker's configuration (`-c`). Exit codes of `verify`: 0 clean,
+1 what opening the store repairs, 2 damage.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import ConfigError
+from ..store.config import StoreConfig
+from ..store.findings import Report
+from ..store.real_disk import RealDisk
+from ..store.sizes import inferred_config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def store() -> None:
+    """Verify, show, dump, rebuild and back up a store."""
+
+
+def _arguments(command: F) -> F:
+    """PATH, -c and --json, which all of them take."""
+    for decorate in (
+        click.option("--json", "as_json", is_flag=True, help="JSON instead of text."),
+        click.option(
+            "-c",
+            "--config",
+            "config_file",
+            type=click.Path(path_type=Path, dir_okay=False, exists=True),
+            help="The broker's configuration, for file sizes that cannot be read off the files.",
+        ),
+        click.argument("path", type=click.Path(path_type=Path)),
+    ):
+        command = decorate(command)
+    return command
+
+
+@store.command()
+@_arguments
+def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
+    """Check log, queues, index and tables of PATH against each other."""
+    from ..store.verify import verify_store
+
+    disk, config = _open(path, config_file)
+    with _progress("verifying", as_json) as progress:
+        report = verify_store(disk, config, progress)
+    if as_json:
+        click.echo(json.dumps(report.as_dict()))
+    else:
+        _print_report(report)
+    sys.exit(report.exit_code)
+
+
+@store.command()
+@_arguments
+def info(path: Path, config_file: Path | None, as_json: bool) -> None:
+    """Show what PATH holds, without reading the records."""
+    from ..store.info import store_info
+
+    found = store_info(*_open(path, config_file))
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        _print_info(found)
+
+
+@store.command()
+@_arguments
+@click.option("--topic", help="Only records of this topic.")
+@click.option("--queue", "queue_id", type=int, help="Only records of this queue.")
+@click.option("--key", help="Only records with this key or unique key.")
+@click.option("--since", "since_ms", type=int, help="Stored at or after this time (ms since 1970).")
+@click.option("--until", "until_ms", type=int, help="Stored before this time (ms since 1970).")
+@click.option("--limit", type=int, help="At most so many.")
+def dump(path: Path, config_file: Path | None, as_json: bool, limit: int | None, **wanted: Any) -> None:
+    """Print the records of PATH, one a line. Without --json the most telling fields only."""
+    from ..store.dump import DumpFilter, dump_records
+
+    for number, record in enumerate(dump_records(*_open(path, config_file), DumpFilter(**wanted))):
+        if limit is not None and number >= limit:
+            return
+        click.echo(json.dumps(record, ensure_ascii=False) if as_json else _record_line(record))
+
+
+@store.command()
+@_arguments
+@click.argument("target", type=click.Path(path_type=Path))
+def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) -> None:
+    """Copy PATH into the new folder TARGET, also while a broker runs on it."""
+    from ..store.backup import backup_store
+
+    disk, config = _open(path, config_file)
+    copy = RealDisk(target, create=True)
+    with _progress("copying", as_json) as progress:
+        done = backup_store(disk, copy, config, os.getpid(), progress)
+    result = {"target": copy.root, "logStart": done.log_start, "logEnd": done.log_end}
+    result |= {"files": done.files, "bytes": done.bytes}
+    if as_json:
+        click.echo(json.dumps(result))
+    else:
+        click.echo(f"{done.files} files, {done.bytes} bytes copied to {copy.root}")
+        click.echo(f"the copy holds the log from {done.log_start} to {done.log_end}; opening it completes its queues")
+
+
+def _open(path: Path, config_file: Path | None) -> tuple[RealDisk, StoreConfig]:
+    if not (path / "commitlog").is_dir():
+        raise ConfigError(f"{path} is not a store: it has no folder commitlog. Name the broker's storePathRootDir")
+    disk = RealDisk(path)
+    return disk, inferred_config(disk) if config_file is None else _configured(config_file)
+
+
+def _configured(config_file: Path) -> StoreConfig:
+    """The store's settings out of a broker's file; keys that do not concern the store are none of our business."""
+    from ..broker.java_keys import BROKER_KEYS
+    from ..config import examine_file, settings_of
+
+    ours = {name for one in settings_of(StoreConfig).values() for name in (one.name, one.java)}
+    found = [one for one in examine_file(config_file, StoreConfig, BROKER_KEYS) if one.key in ours]
+    for one in found:
+        if one.error:
+            raise ConfigError(str(one))
+    return replace(StoreConfig(), **{one.setting.name: one.parsed for one in found if one.setting is not None})
+
+
+@contextmanager
+def _progress(what: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal's stderr; silent elsewhere."""
+    if as_json or not sys.stderr.isatty():
+        yield lambda done, whole: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, whole: bars.update(task, completed=done, total=whole)
+
+
+def _print_report(report: Report) -> None:
+    for finding in report.findings:
+        place = finding.file + ("" if finding.offset is None else f" at {finding.offset}")
+        click.echo(
+            f"{finding.level.name.lower()}: {place}: {finding.what}. {finding.remedy[0].upper()}{finding.remedy[1:]}."
+        )
+    kept = len(report.findings)
+    if sum(report.counts.values()) > kept:
+        click.echo(f"... and {sum(report.counts.values()) - kept} more")
+    click.echo(
+        f"log {report.log_start} to {report.log_end}: {report.records} records; {report.queues} queues with "
+        f"{report.queue_entries} entries; {report.index_files} index files with {report.index_entries} entries; "
+        f"{report.tables} tables"
+    )
+    click.echo(("clean", "opening the store repairs it", "damaged")[report.exit_code])
+
+
+def _print_info(found: dict[str, Any]) -> None:
+    for name, value in found.items():
+        if name == "queues":
+            click.echo(f"queues: {len(value)}")
+            for queue in value:
+                click.echo(f"  {queue['topic']} {queue['queueId']}: {queue['end']} in {queue['files']} files")
+        elif isinstance(value, dict):
+            click.echo(f"{name}:")
+            for inner, number in value.items():
+                click.echo(f"  {inner}: {number}")
+        else:
+            click.echo(f"{name}: {value}")
+
+
+def _record_line(record: dict[str, Any]) -> str:
+    if "damaged" in record:
+        return f"{record['physicalOffset']} DAMAGED {record['size']} bytes: {record['damaged']}"
+    keys = record["properties"].get("KEYS", "")
+    return (
+        f"{record['physicalOffset']} {record['topic']} {record['queueId']} {record['queueOffset']} "
+        f"{record['storeTimestamp']} {record['bodyLength']} bytes keys={keys} id={record['offsetMsgId']}"
+    )

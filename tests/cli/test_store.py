@@ -1,0 +1,101 @@
+"""`pyromq store` as people call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pyromq.cli.main import cli
+from tests.store.golden_store import apply_variant, manifest, unpack
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["store", *map(str, arguments)], catch_exceptions=True)
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    return unpack("clean", tmp_path)
+
+
+def test_verify_in_words(clean: Path) -> None:
+    result = run("verify", clean)
+    assert result.exit_code == 0
+    assert "4220 records; 47 queues" in result.output
+    assert result.output.endswith("clean\n")
+
+
+def test_verify_names_file_offset_and_remedy(clean: Path) -> None:
+    with (clean / "consumequeue/GoldenRoll/0/00000000000000020000").open("r+b") as file:
+        file.seek(40)
+        file.write(bytes(20))
+    result = run("verify", clean)
+    assert result.exit_code == 2
+    assert "damage: consumequeue/GoldenRoll/0/00000000000000020000 at 40: the record at" in result.output
+    assert "`pyromq store rebuild`" in result.output
+
+
+def test_verify_as_json(tmp_path: Path) -> None:
+    store = unpack("crashed", tmp_path)
+    apply_variant(store, "torn40")
+    result = run("verify", store, "--json")
+    assert result.exit_code == 2
+    found = json.loads(result.output)
+    assert found["exitCode"] == 2
+    assert {"level", "file", "offset", "what", "remedy"} == set(found["findings"][0])
+
+
+def test_info(clean: Path) -> None:
+    assert "GoldenRoll 0: 2500 in 3 files" in run("info", clean).output
+    assert json.loads(run("info", clean, "--json").output)["commitLogFiles"] == 6
+
+
+def test_dump_as_json_lines(clean: Path) -> None:
+    lines = run("dump", clean, "--json", "--topic", "GoldenFifo").output.splitlines()
+    expected = [message for message in manifest("clean")["store"]["messages"] if message["topic"] == "GoldenFifo"]
+    assert [json.loads(line) for line in lines] == expected
+
+
+def test_dump_in_words(clean: Path) -> None:
+    lines = run("dump", clean, "--limit", 2).output.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("0 GoldenPlain 3 0 1794769118066 12 bytes keys=key-0 shared-key id=7F000001")
+
+
+def test_sizes_may_come_from_the_broker_s_configuration(clean: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("\n".join(manifest("clean")["brokerConf"]))
+    assert run("verify", clean, "-c", conf).exit_code == 0
+    conf.write_text("mappedFileSizeCommitLog=2097152\n")
+    assert run("verify", clean, "-c", conf).exit_code != 0
+    conf.write_text("mappedFileSizeCommitLog=many\n")
+    result = run("verify", clean, "-c", conf)
+    assert "mappedFileSizeCommitLog" in str(result.exception)
+
+
+def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    result = run("verify", tmp_path)
+    assert "has no folder commitlog" in str(result.exception)
+
+
+def test_backup_copies_what_a_stopped_store_holds(clean: Path, tmp_path: Path) -> None:
+    result = run("backup", clean, tmp_path / "copy", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["logEnd"] == manifest("clean")["store"]["endOffset"]
+    again = run("verify", tmp_path / "copy", "--json")
+    assert [finding["file"] for finding in json.loads(again.output)["findings"]] == ["abort"]
+    ours = {p.relative_to(tmp_path / "copy"): p.read_bytes() for p in (tmp_path / "copy").rglob("*") if p.is_file()}
+    theirs = {p.relative_to(clean): p.read_bytes() for p in clean.rglob("*") if p.is_file()}
+    left_out = {Path("lock"), Path("abort.bak")}
+    added = {Path("abort"), Path("pyromq/synced")}
+    assert ours.keys() - added == theirs.keys() - left_out
+    assert all(ours[name] == theirs[name] for name in ours.keys() - added)
+
+
+def test_a_backup_wants_an_empty_folder(clean: Path, tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "thing").touch()
+    assert "not empty" in str(run("backup", clean, tmp_path / "copy").exception)
