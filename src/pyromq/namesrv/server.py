@@ -113,7 +113,7 @@ async def run(
         await _until(stop_wanted, namesrv)
     finally:
         await namesrv.stop()
-        log.info("name server stopped")
+    log.info("name server stopped")
 
 
 async def _until(stop_wanted: asyncio.Event, namesrv: NameServer) -> None:
