@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, cast
+
+import pytest
 
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import ONEWAY_FLAG, Command
@@ -95,3 +98,12 @@ async def socket_peer(address: str) -> RawPeer:
     host, _, port = address.rpartition(":")
     _, peer = await asyncio.get_running_loop().create_connection(RawPeer, host, int(port))
     return peer
+
+
+def violations(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
+    """The fields of each warning, and its event."""
+    return [
+        {"event": record.getMessage()} | getattr(record, "fields", {})
+        for record in caplog.records
+        if record.levelno >= logging.WARNING
+    ]

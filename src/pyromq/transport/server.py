@@ -80,6 +80,11 @@ class Server:
         """The connections that are open."""
         return iter(tuple(self._connections))
 
+    @property
+    def held_bytes(self) -> int:
+        """What is held for peers at this moment: unfinished frames and requests, answers that they do not read."""
+        return self._service.held_bytes
+
     def release(self, readable: int) -> None:
         """The log is readable up to here: replies that the kernel parked below it leave."""
         self._service.release(readable)

@@ -51,7 +51,7 @@ class Service:
         self._dispatch = dispatch
         self._queue: FairQueue[Connection, Command] = FairQueue(limits.shares)
         self._parked = ParkedReplies()
-        self._held = 0
+        self.held_bytes = 0
         self._unflushed: list[Connection] = []
         self._turn_is_due = False
         self._flush_is_due = False
@@ -98,8 +98,8 @@ class Service:
         self._turn_soon()
 
     def account(self, change: int) -> bool:
-        self._held += change
-        return self._held <= self.limits.held_bytes
+        self.held_bytes += change
+        return self.held_bytes <= self.limits.held_bytes
 
     # --- refusals before anything is queued --------------------------------------------------------------------------
 
