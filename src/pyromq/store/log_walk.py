@@ -6,7 +6,7 @@ finds. Reads through a buffer of bounded size, so the log may be larger than mem
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..kernel.records import DelayLevels, Fault, Placed, check_at
@@ -36,9 +36,19 @@ class Tail(NamedTuple):
 
 
 class LogWalk:
-    """Iterate once: `Placed` and `Gap` in order of position, then one `Tail`."""
+    """Iterate once: `Placed` and `Gap` in order of position, then one `Tail`.
 
-    def __init__(self, log: FileSequence, delays: DelayLevels, start: int | None = None) -> None:
+    `ends_at(fault)` may end the walk at the first bytes that are no record, before anything behind them is searched.
+    """
+
+    def __init__(
+        self,
+        log: FileSequence,
+        delays: DelayLevels,
+        start: int | None = None,
+        ends_at: Callable[[Fault], bool] = lambda fault: False,
+    ) -> None:
+        self._ends_at = ends_at
         self._log = log
         self._delays = delays
         self._position = log.start if start is None else start
@@ -54,6 +64,9 @@ class LogWalk:
         lost: Gap | None = None  # begun, its end not known yet
         for base in [base for base in self._log.bases if base + self._log.file_bytes > self._position]:
             if base > self._position and lost is None:
+                if self._ends_at(Fault(self._position, "the file is missing", False)):
+                    yield Tail(self._position, "the file is missing", True)
+                    return
                 lost = Gap(self._position, base, "the file is missing")
             self._position = max(self._position, base)
             while self._position < base + self._log.file_bytes:
@@ -71,6 +84,9 @@ class LogWalk:
                         lost = None
                     self._position = base + self._log.file_bytes
                     continue
+                if lost is None and self._ends_at(found):
+                    yield Tail(found.position, found.reason, not found.is_end)
+                    return
                 lost = lost or Gap(found.position, found.position, found.reason)
                 self._position = self._next_record(base)
         yield self._tail(lost)

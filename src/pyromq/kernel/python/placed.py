@@ -1,0 +1,82 @@
+"""A record's place and what is derived from it: the one value that append, scan and dispatch exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from ...errors import ConfigError
+from ...model.java_hash import java_hash
+from ...model.message import WRAPPED_BATCH, SysFlag
+from ...protocol.properties import find_property
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+DelayLevels: TypeAlias = Mapping[int, int]  # level -> milliseconds
+
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class Placed(NamedTuple):
+    """One record as queues, index and listeners see it. Derived from the record alone, whoever wrote it."""
+
+    position: int
+    size: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    sys_flag: int
+    store_time: int
+    tag_code: int
+    properties: bytes
+    messages: int  # in it: more than 1 for an inner batch
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+    @property
+    def in_queue(self) -> bool:
+        """Prepared and rolled back transactions have no queue entry."""
+        return self.sys_flag & SysFlag.TRANSACTION_MASK in (0, SysFlag.TRANSACTION_COMMIT)
+
+    @property
+    def in_index(self) -> bool:
+        return self.sys_flag & SysFlag.TRANSACTION_MASK != SysFlag.TRANSACTION_ROLLBACK
+
+
+def parse_delay_levels(text: str) -> DelayLevels:
+    """`1s 5s 10s ...` as messageDelayLevel has it. ConfigError names the word that is no duration."""
+    levels: dict[int, int] = {}
+    for level, word in enumerate(text.split(), 1):
+        if not word[:-1].isdigit() or word[-1] not in _UNIT_MS:
+            raise ConfigError(f"messageDelayLevel: {word!r} is not a number followed by s, m, h or d")
+        levels[level] = int(word[:-1]) * _UNIT_MS[word[-1]]
+    return levels
+
+
+_hashes: dict[bytes, int] = {}  # tags repeat; bounded below
+
+
+def tag_code(topic: str, properties: bytes, store_time: int, delays: DelayLevels) -> int:
+    """What stands in a queue entry beside the position: the tag's hash, or the delivery time of a delayed message."""
+    if topic == SCHEDULE_TOPIC:
+        level = find_property(properties, b"DELAY")
+        if level is not None and level.isdigit() and int(level) > 0 and delays:
+            return store_time + delays[min(int(level), max(delays))]
+    tags = find_property(properties, b"TAGS")
+    if tags is None:
+        return 0
+    code = _hashes.get(tags)
+    if code is None:
+        if len(_hashes) > 10_000:
+            _hashes.clear()
+        code = _hashes[tags] = java_hash(tags.decode("utf-8", "replace"))
+    return code
+
+
+def message_count(sys_flag: int, properties: bytes) -> int:
+    """How many queue offsets the record takes."""
+    if sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
+        return 1
+    number = find_property(properties, b"INNER_NUM")
+    return max(1, int(number)) if number is not None and number.isdigit() and len(number) < 6 else 1

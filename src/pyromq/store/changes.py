@@ -1,0 +1,35 @@
+"""What changed in derived files since the last flush: file contents to sync, and folders that gained or lost names."""
+
+from __future__ import annotations
+
+from .disk import Disk
+
+
+class Changes:
+    """Writer's thread only, except that a taken `Changes` belongs to the flush that took it."""
+
+    __slots__ = ("files", "folders")
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.folders: set[str] = set()
+
+    def folders_above(self, folder: str) -> None:
+        """A folder was made, maybe with parents: every folder up to the root may have gained a name."""
+        while folder:
+            folder = folder.rpartition("/")[0]
+            self.folders.add(folder)
+
+    def take(self) -> Changes:
+        """What has gathered so far; gathering starts anew."""
+        taken = Changes()
+        taken.files, self.files = self.files, set()
+        taken.folders, self.folders = self.folders, set()
+        return taken
+
+    def sync(self, disk: Disk) -> None:
+        """Blocking. A folder that was removed meanwhile has nothing to keep."""
+        disk.sync_many(sorted(self.files))
+        for folder in sorted(self.folders, reverse=True):
+            if disk.is_folder(folder):
+                disk.sync_folder(folder)

@@ -1,0 +1,207 @@
+"""The commit log: records one after another in files of one length. The only writer of truth; all else is derived.
+
+A burst of records is one `pwritev` into files that already have their room. A record never spans files: where the
+next one does not fit, a blank record ends the file. Recovery reads through the same object before the first append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import logs
+from ..kernel.records import Placed, place_burst
+from ..model.message import SysFlag
+from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, HEAD, LONG, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Record
+from .config import StoreConfig
+from .disk import Disk, DiskError, DiskFile
+from .errors import RecordTooLarge
+from .file_sequence import FileSequence, Irregular
+from .layout import COMMIT_LOG
+from .open_files import OpenFiles
+from .segment import prepare_whole
+
+log = logs.get("pyromq.store")
+
+_OPEN_LOG_FILES = 128
+
+
+class CommitLog:
+    """One writer. Invariants: `end` lies in the last file or at its end; every byte behind `end` is zero, so that no
+    stale record can follow a new one; store times never go down."""
+
+    def __init__(self, disk: Disk, config: StoreConfig) -> None:
+        self._disk = disk
+        self._delays = config.delay_levels
+        self._with_crc = config.whole_record_crc
+        self._files = OpenFiles(disk, _OPEN_LOG_FILES)
+        self.file_bytes = config.commit_log_file_bytes
+        self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
+        self.end = 0  # the next record goes here
+        self.last_time = 0  # store time of the newest record
+        self.last_position = 0  # and where it starts
+        self.untouched = True  # the append that raised had not written anything yet
+        self._ahead: list[int] = []  # bases of files made before they are needed
+
+    @property
+    def start(self) -> int:
+        return self.sequence.start
+
+    def load(self) -> list[Irregular]:
+        return self.sequence.load()
+
+    def continue_at(self, end: int, last_position: int, last_time: int) -> None:
+        """Recovery found the end and cut off what was behind it: appends go on there."""
+        self.end = end
+        self.last_position = last_position
+        self.last_time = last_time
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, records: Sequence[Record], now_ms: int, *, together: bool = False) -> list[Placed]:
+        """Write records that have their queue offsets. Nothing is written if there is an error before the first write.
+
+        `together`: a batch, which Java never spreads over two files.
+        """
+        self.untouched = True
+        store_time = max(now_ms, self.last_time)  # the clock may step back, the log does not
+        buffers, places = place_burst(records, self.end, store_time, self._delays, self._with_crc)
+        runs = self._split(buffers, together)
+        self._make_ahead(len(runs) - 1)
+        self.untouched = False
+        if len(runs) == 1:
+            self._write(buffers)
+        else:
+            places = self._write_runs(records, runs, store_time)
+        self.last_time = store_time
+        self.last_position = places[-1].position
+        return places
+
+    def _split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
+        """How many records go into this file, the next, and so on. The first number may be 0."""
+        sizes = [sum(map(len, buffers))] if together else [len(raw) for raw in buffers]
+        if max(sizes) + BLANK_BYTES > self.file_bytes:
+            raise RecordTooLarge(
+                f"{'the batch' if together else 'the record'} takes {max(sizes)} bytes, a commit log file has room for "
+                f"{self.file_bytes - BLANK_BYTES}: send less at once, or raise mappedFileSizeCommitLog"
+            )
+        runs, room = [0], self.sequence.limit - self.end
+        for size in sizes:
+            if size + BLANK_BYTES > room:
+                runs.append(0)
+                room = self.file_bytes
+            runs[-1] += len(buffers) if together else 1
+            room -= size
+        return runs
+
+    def _write_runs(self, records: Sequence[Record], runs: Sequence[int], store_time: int) -> list[Placed]:
+        places: list[Placed] = []
+        done = 0
+        for number, count in enumerate(runs):
+            if number:
+                self._roll()
+            buffers, placed = place_burst(
+                records[done : done + count], self.end, store_time, self._delays, self._with_crc
+            )
+            self._write(buffers)
+            places += placed
+            done += count
+        return places
+
+    def _write(self, buffers: Sequence[bytes]) -> None:
+        if buffers:
+            file, inside = self.sequence.file_at(self.end)
+            file.pwritev(inside, buffers)
+            self.end += sum(map(len, buffers))
+
+    def _roll(self) -> None:
+        """End this file with a blank record and go on in the next, which exists."""
+        room = self.sequence.limit - self.end
+        if room:
+            file, inside = self.sequence.file_at(self.end)
+            file.pwrite(inside, BLANK.pack(room, MAGIC_BLANK))
+        self.end = self._ahead.pop(0)
+        self.sequence.add(self.end)
+
+    # -- files ahead --------------------------------------------------------------------------------------------------
+
+    @property
+    def next_base(self) -> int | None:
+        """Base of the file that should be made ahead now; None while one is waiting."""
+        return None if self._ahead else self._base_after()
+
+    def _base_after(self) -> int:
+        if self._ahead:
+            return self._ahead[-1] + self.file_bytes
+        return self.sequence.limit if self.sequence.bases else self.sequence.base_of(self.end)
+
+    def make_file(self, base: int) -> None:
+        """The slow part, for a helper thread: room for a whole file, synced. `adopt` follows in the writer's thread."""
+        prepare_whole(self._disk, self.sequence.name(base), self.file_bytes)
+
+    def adopt(self, base: int) -> None:
+        if base == self._base_after():
+            self._ahead.append(base)
+
+    def _make_ahead(self, count: int) -> None:
+        """An append that needs files which nobody made yet makes them itself, before anything is written."""
+        while len(self._ahead) < count:
+            base = self._base_after()
+            self.make_file(base)
+            self.adopt(base)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes of one file; fewer where it ends."""
+        if not self.sequence.has(position):
+            return b""
+        return self.sequence.read(position, min(length, self.file_bytes - position % self.file_bytes))
+
+    def read_resident(self, position: int, length: int) -> bytes | None:
+        """The same without waiting for the medium: None if a part is not in the page cache."""
+        file, inside = self.sequence.file_at(position)
+        return file.pread_resident(inside, length)
+
+    def read_apart(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """For a helper thread: with descriptors of its own, so that none is closed under it."""
+        files: dict[int, DiskFile] = {}
+        try:
+            parts = []
+            for position, length in ranges:
+                base = self.sequence.base_of(position)
+                try:
+                    if base not in files:
+                        files[base] = self._disk.open(self.sequence.name(base), writable=False)
+                    parts.append(files[base].pread(position - base, length))
+                except DiskError as fault:  # expired meanwhile, or the medium fails: the records count as damaged
+                    log.error("part of the commit log cannot be read", position=position, why=str(fault))
+                    parts.append(b"")
+            return parts
+        finally:
+            for file in files.values():
+                file.close()
+
+    def store_time_at(self, position: int) -> int | None:
+        """Store time of the record at a position; None if there is none."""
+        raw = self.read(position, FIXED_BYTES)
+        if len(raw) < FIXED_BYTES:
+            return None
+        _, magic, _, _, _, _, own, sys_flag, _ = HEAD.unpack_from(raw)
+        if magic not in (MAGIC_V1, MAGIC_V2) or own != position:
+            return None
+        at = HEAD.size + (20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
+        return int(LONG.unpack_from(raw, at)[0])
+
+    # -- sync and close -----------------------------------------------------------------------------------------------
+
+    def names_between(self, low: int, high: int) -> list[str]:
+        """Files that hold any byte of a range: what a flush up to `high` has to sync."""
+        first = self.sequence.base_of(low)
+        return [self.sequence.name(base) for base in self.sequence.bases if first <= base < high]
+
+    def close(self) -> None:
+        """Java removes the file made ahead when it stops; so do we."""
+        for base in self._ahead:
+            self._disk.remove(self.sequence.name(base))
+        self._ahead.clear()
+        self._files.close()

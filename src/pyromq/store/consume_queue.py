@@ -1,0 +1,180 @@
+"""A consume queue: queue offset to place in the log, 20 bytes an entry, the entry's number is the offset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from .. import logs
+from ..kernel.records import Picked, Placed, pick_entries
+from .entry_log import EntryLog
+from .file_sequence import Irregular
+from .layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
+from .queue import Boundary, StoreTimeAt
+from .time_search import search_by_time
+
+log = logs.get("pyromq.store")
+
+_FILL_AT_ONCE = 4096
+
+
+class ConsumeQueue:
+    """See queue.MessageQueue. State per queue stays small: there may be tens of thousands."""
+
+    __slots__ = ("_entries", "min_offset", "queue_id", "readable_end", "topic")
+
+    def __init__(self, topic: str, queue_id: int, entries: EntryLog) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self._entries = entries
+        self.min_offset = 0
+        self.readable_end = 0
+
+    @property
+    def next_offset(self) -> int:
+        return self._entries.end
+
+    def load(self) -> list[Irregular]:
+        irregular = self._entries.load()
+        first, end = self._entries.first, self._entries.end
+        self.min_offset = self._entries.search(first, end, lambda _, size: size == FILLER_SIZE)  # a filled head
+        self.readable_end = end
+        return irregular
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def reserve(self, records: int) -> None:
+        self._entries.reserve(records)
+
+    def accept(self, places: Sequence[Placed]) -> None:
+        run: list[bytes] = []
+        expected = self._entries.end
+        for placed in places:
+            packed = QUEUE_ENTRY.pack(placed.position, placed.size, placed.tag_code)
+            if placed.queue_offset != expected:
+                self._append(run)
+                run = []
+                if placed.queue_offset < self._entries.end and not self._starts_anew(placed):
+                    self._mend(placed, packed)
+                    continue
+                self._fill_to(placed.queue_offset)
+            run.append(packed)
+            expected = placed.queue_offset + 1
+        self._append(run)
+
+    def _append(self, run: list[bytes]) -> None:
+        if run:
+            self._entries.reserve(len(run))
+            self._entries.append(run[0] if len(run) == 1 else b"".join(run))
+
+    def _starts_anew(self, placed: Placed) -> bool:
+        """The topic was deleted and made again: a newer record with an older offset ends what was behind it."""
+        last = self.last_entry()
+        if last is None or last.position >= placed.position:
+            return False
+        log.warning("queue starts anew", topic=self.topic, queue=self.queue_id, offset=placed.queue_offset)
+        if placed.queue_offset <= self.min_offset:
+            self.clear()
+        else:
+            self._entries.cut(placed.queue_offset)
+        return True
+
+    def _mend(self, placed: Placed, packed: bytes) -> None:
+        """An entry for a record that has one: leave it if it is right."""
+        if placed.queue_offset >= self._entries.first and self._entries.read(placed.queue_offset, 1) != packed:
+            log.warning("queue entry mended", topic=self.topic, queue=self.queue_id, offset=placed.queue_offset)
+            self._entries.overwrite(placed.queue_offset, packed)
+
+    def _fill_to(self, offset: int) -> None:
+        """Entries that stand for no record: the head of a queue that starts above 0, or a place that was damaged."""
+        if not self._entries.sequence.bases:
+            self._entries.begin_at(offset)
+            self.min_offset = offset
+        elif self._entries.end < offset:
+            log.warning("gap in a queue", topic=self.topic, queue=self.queue_id, offset=self.next_offset, until=offset)
+        while self._entries.end < offset:
+            count = min(_FILL_AT_ONCE, offset - self._entries.end)
+            self._entries.reserve(count)
+            self._entries.append(FILLER * count)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def pick(
+        self, offset: int, tag_codes: Collection[int] | None, max_count: int, max_bytes: int, low: int, scan: int
+    ) -> Picked:
+        raw = self._entries.read(offset, min(scan, self.readable_end - offset))
+        return pick_entries(raw, offset, tag_codes, max_count, max_bytes, low)
+
+    def entry_at(self, offset: int) -> QueueEntry | None:
+        if not self._entries.first <= offset < self._entries.end:
+            return None
+        raw = self._entries.read(offset, 1)
+        return QueueEntry(offset, *QUEUE_ENTRY.unpack(raw)) if len(raw) == QUEUE_ENTRY_BYTES else None
+
+    def last_entry(self) -> QueueEntry | None:
+        return self._real_entry(self._entries.end - 1)
+
+    def confirms(self, placed: Placed) -> bool:
+        entry = self.entry_at(placed.queue_offset)
+        return entry is not None and (entry.position, entry.size) == (placed.position, placed.size)
+
+    def positions_from(self, position: int) -> list[int]:
+        first = self._first_at_or_behind(position)
+        raw = self._entries.read(first, self._entries.end - first)
+        return [place for place, size, _ in QUEUE_ENTRY.iter_unpack(raw) if size != FILLER_SIZE]
+
+    def offset_by_time(self, time_ms: int, boundary: Boundary, store_time_at: StoreTimeAt) -> int:
+        def time_of(offset: int) -> int | None:
+            entry = self.entry_at(offset)
+            return None if entry is None or entry.is_filler else store_time_at(entry.position)
+
+        return search_by_time(self.min_offset, self.readable_end, time_ms, boundary, time_of)
+
+    # -- recovery and retention ---------------------------------------------------------------------------------------
+
+    def distrust_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
+        cut = self._first_at_or_behind(position)
+        while cut > self.min_offset and self._is_torn(cut - 1, is_record):
+            cut -= 1
+        self._entries.cut(cut)
+        self.readable_end = self._entries.end
+
+    def _is_torn(self, offset: int, is_record: Callable[[QueueEntry], bool]) -> bool:
+        """A lost sector can leave an entry that looks older than it is: then it is also older than the one before."""
+        entry = self.entry_at(offset)
+        if entry is None:
+            return True
+        before = self._real_entry(offset - 1)
+        if entry.is_filler:
+            return False
+        return entry.position <= before.position if before is not None else not is_record(entry)
+
+    def _first_at_or_behind(self, position: int) -> int:
+        return self._search(lambda entry: entry.size > 0 and entry.position < position)
+
+    def _search(self, holds: Callable[[QueueEntry], bool]) -> int:
+        """The first offset from the minimum on for which `holds` is not true. A filler counts as what is before it."""
+        low, high = self.min_offset, self._entries.end
+        while low < high:
+            middle = (low + high) // 2
+            entry = self._real_entry(middle)
+            if entry is None or holds(entry):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _real_entry(self, offset: int) -> QueueEntry | None:
+        while offset >= self.min_offset:
+            entry = self.entry_at(offset)
+            if entry is None or not entry.is_filler:
+                return entry
+            offset -= 1
+        return None
+
+    def raise_minimum(self, log_start: int) -> bool:
+        self.min_offset = self._search(lambda entry: entry.position < log_start)
+        return self._entries.drop_before(self.min_offset)
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.min_offset = self.readable_end = 0

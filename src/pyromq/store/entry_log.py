@@ -1,0 +1,137 @@
+"""Entries of one size in a file sequence: what consume queues and batch queues have in common.
+
+Files have their full length at once and room in steps ahead of the writes. An entry whose size field is 0 was never
+written. Derived data: whatever is lost here is written again from the commit log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .changes import Changes
+from .disk import Disk
+from .file_sequence import FileSequence, Irregular
+from .layout import ENTRY_HEAD
+from .open_files import OpenFiles
+
+
+class EntryLog:
+    """One writer. Invariant: entries from `first` to before `end` are written, behind `end` all is zero."""
+
+    __slots__ = ("_changes", "_disk", "_room_until", "_step", "end", "entry_bytes", "first", "sequence")
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: OpenFiles,
+        changes: Changes,
+        folder: str,
+        file_bytes: int,
+        entry_bytes: int,
+        step: int,
+    ) -> None:
+        self._disk = disk
+        self._changes = changes
+        self._step = step
+        self._room_until = 0  # byte position up to which there is room on disk
+        self.sequence = FileSequence(disk, files, folder, file_bytes)
+        self.entry_bytes = entry_bytes
+        self.first = 0
+        self.end = 0
+
+    # -- loading ------------------------------------------------------------------------------------------------------
+
+    def load(self) -> list[Irregular]:
+        """Take in the files and find the end: the first entry of the last file that was never written."""
+        irregular = self.sequence.load()
+        for fault in irregular:
+            if fault.base >= 0 and self._disk.size(fault.name) < self.sequence.file_bytes:
+                self.sequence.restore_length(self.sequence.base_of(fault.base), allocate=False)
+        if self.sequence.bases:
+            self.first = self.sequence.start // self.entry_bytes
+            last = self.sequence.bases[-1] // self.entry_bytes
+            self.end = self.search(last, self.sequence.limit // self.entry_bytes, lambda position, size: size > 0)
+        return irregular
+
+    def search(self, low: int, high: int, holds: Callable[[int, int], bool]) -> int:
+        """The first entry in a range for which `holds(position, size)` is not true; `high` if it is for all."""
+        while low < high:
+            middle = (low + high) // 2
+            if holds(*self.head(middle)):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self, number: int, count: int) -> bytes:
+        """Entries that are written, as bytes; fewer at the end."""
+        count = min(count, self.end - number)
+        return self.sequence.read(number * self.entry_bytes, count * self.entry_bytes) if count > 0 else b""
+
+    def head(self, number: int) -> tuple[int, int]:
+        """Position and size of an entry, written or not."""
+        raw = self.sequence.read(number * self.entry_bytes, ENTRY_HEAD.size)
+        if len(raw) < ENTRY_HEAD.size:
+            return 0, 0
+        position, size = ENTRY_HEAD.unpack(raw)
+        return position, size
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def reserve(self, count: int) -> None:
+        """Files and room for so many more entries. Raises DiskFull before anything is written."""
+        until = (self.end + count) * self.entry_bytes
+        while self._room_until < until:
+            position = max(self._room_until, self.end * self.entry_bytes)
+            if not self.sequence.has(position):
+                self._new_file(self.sequence.base_of(position))
+            file, inside = self.sequence.file_at(position)
+            start = inside - inside % self._step
+            length = min(self._step, self.sequence.file_bytes - start)
+            file.allocate(start, length)
+            self._room_until = position - inside + start + length
+
+    def _new_file(self, base: int) -> None:
+        if not self.sequence.bases:
+            self._disk.make_folder(self.sequence.folder)
+            self._changes.folders_above(self.sequence.folder)
+        file, _ = self.sequence.file_at(base, create=True)
+        file.truncate(self.sequence.file_bytes)
+        self.sequence.add(base)
+        self._changes.folders.add(self.sequence.folder)
+
+    def append(self, data: bytes) -> None:
+        """Entries for which there is room, at the end."""
+        self.overwrite(self.end, data)
+        self.end += len(data) // self.entry_bytes
+
+    def overwrite(self, number: int, data: bytes) -> None:
+        self._changes.files.update(self.sequence.write(number * self.entry_bytes, data))
+
+    def begin_at(self, number: int) -> None:
+        """An empty queue starts above 0: entries before it in its file are the caller's to fill."""
+        self.first = self.end = self.sequence.base_of(number * self.entry_bytes) // self.entry_bytes
+        self._room_until = self.end * self.entry_bytes
+
+    def cut(self, number: int) -> None:
+        """Entries from `number` on are gone, and nothing of them is left in the file."""
+        self._changes.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
+        self._changes.folders.add(self.sequence.folder)
+        self.end = max(number, self.first)
+        self._room_until = 0
+
+    def drop_before(self, number: int) -> bool:
+        """Remove files that lie wholly before an entry; the last file always stays. True if any went."""
+        dropped = False
+        while len(self.sequence.bases) > 1 and self.sequence.bases[1] <= number * self.entry_bytes:
+            self.sequence.drop_first()
+            dropped = True
+        self.first = self.sequence.start // self.entry_bytes
+        return dropped
+
+    def clear(self) -> None:
+        """Everything goes; the queue is written anew."""
+        self.sequence.drop_all()
+        self.first = self.end = self._room_until = 0

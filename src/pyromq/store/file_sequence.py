@@ -1,0 +1,141 @@
+"""Files of one length that together are one long run of bytes: find, read and write by position, cut, drop.
+
+The commit log and every queue stand on it. It knows bytes alone, no records and no entries.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from .disk import Bytes, Disk, DiskFile
+from .open_files import OpenFiles
+from .segment import parse_segment_name, segment_name, zero_from
+
+
+class Irregular(NamedTuple):
+    """A file that is not as it should be, found while loading."""
+
+    name: str
+    what: str
+    base: int = -1  # where the damage begins; -1 for a stray file that is left alone
+
+
+class FileSequence:
+    """Invariant: `bases` is sorted, all multiples of `file_bytes`. Holes between them only after damage. One writer."""
+
+    __slots__ = ("_disk", "_files", "bases", "file_bytes", "folder")
+
+    def __init__(self, disk: Disk, files: OpenFiles, folder: str, file_bytes: int) -> None:
+        self._disk = disk
+        self._files = files
+        self.folder = folder
+        self.file_bytes = file_bytes
+        self.bases: list[int] = []
+
+    @property
+    def start(self) -> int:
+        return self.bases[0] if self.bases else 0
+
+    @property
+    def limit(self) -> int:
+        """The end of the last file: there is room up to here."""
+        return self.bases[-1] + self.file_bytes if self.bases else 0
+
+    def load(self) -> list[Irregular]:
+        """Take in what the folder holds. Short files are reported, not touched."""
+        found: list[Irregular] = []
+        for name in self._disk.list(self.folder):
+            path = f"{self.folder}/{name}"
+            base = parse_segment_name(name)
+            if base is None or base % self.file_bytes or self._disk.is_folder(path):
+                found.append(Irregular(path, "is no file of this sequence and is left alone"))
+                continue
+            size = self._disk.size(path)
+            if size != self.file_bytes:
+                found.append(Irregular(path, f"has {size} bytes instead of {self.file_bytes}", base))
+            if self.bases and base != self.limit:
+                found.append(Irregular(path, f"the files from {self.limit} on are missing before it", self.limit))
+            self.bases.append(base)
+        return found
+
+    def name(self, base: int) -> str:
+        return f"{self.folder}/{segment_name(base)}"
+
+    def base_of(self, position: int) -> int:
+        return position - position % self.file_bytes
+
+    def has(self, position: int) -> bool:
+        place = bisect_right(self.bases, position)
+        return place > 0 and position < self.bases[place - 1] + self.file_bytes
+
+    def file_at(self, position: int, *, create: bool = False) -> tuple[DiskFile, int]:
+        """The open file that holds a position, and the place in it."""
+        inside = position % self.file_bytes
+        return self._files.get(self.name(position - inside), create=create), inside
+
+    def add(self, base: int) -> None:
+        """A file that exists on disk by now becomes the last one."""
+        self.bases.append(base)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes across files; fewer where the files end."""
+        parts: list[bytes] = []
+        while length > 0 and self.has(position):
+            file, inside = self.file_at(position)
+            wanted = min(length, self.file_bytes - inside)
+            part = file.pread(inside, wanted)
+            parts.append(part)
+            if len(part) < wanted:
+                break
+            position += wanted
+            length -= wanted
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def write(self, position: int, data: Bytes) -> list[str]:
+        """Write across files that exist; the names of those that were touched."""
+        touched: list[str] = []
+        rest = memoryview(data)
+        while rest:
+            file, inside = self.file_at(position)
+            part = rest[: self.file_bytes - inside]
+            file.pwrite(inside, part)
+            touched.append(file.name)
+            position += len(part)
+            rest = rest[len(part) :]
+        return touched
+
+    def restore_length(self, base: int, *, allocate: bool) -> None:
+        """Give a short file its full length again; what is missing reads as zeroes."""
+        file, _ = self.file_at(base)
+        if allocate:
+            file.allocate(0, self.file_bytes)
+        elif file.size() < self.file_bytes:
+            file.truncate(self.file_bytes)
+
+    def cut(self, position: int, *, allocate: bool) -> list[str]:
+        """Everything at or beyond `position` is gone: later files removed, the rest of its file zeroed.
+
+        Returns the names that were changed, for the next sync. Later files go first and from the end, so that a crash
+        in between leaves no hole.
+        """
+        while self.bases and self.bases[-1] >= position and self.bases[-1] > self.start:
+            self._remove(self.bases.pop())
+        if not self.has(position):
+            return []
+        file, inside = self.file_at(position)
+        zero_from(file, inside, self.file_bytes, allocate=allocate)
+        return [file.name]
+
+    def drop_first(self) -> None:
+        """Remove the oldest file; its readers keep their descriptor."""
+        self._remove(self.bases.pop(0))
+
+    def drop_all(self) -> None:
+        while self.bases:
+            self._remove(self.bases.pop())
+
+    def _remove(self, base: int) -> None:
+        name = self.name(base)
+        self._files.forget(name)
+        self._disk.remove(name)

@@ -1,0 +1,87 @@
+"""Getting bytes onto the medium: the log for `flushed`, and now and then everything derived, then the checkpoint.
+
+Each flush has two halves: a plan made on the writer's thread, which says what is to be synced and up to where, and the
+sync itself, which blocks and runs elsewhere. Marks move only after a sync that succeeded; one that fails ends writing
+for good, since a second try that succeeds proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .changes import Changes
+from .checkpoint import Checkpoint, CheckpointFile, SyncedFile
+from .commit_log import CommitLog
+from .disk import Disk
+from .index import Index
+from .index_file import IndexCommit
+
+
+@dataclass(frozen=True, slots=True)
+class LogFlush:
+    """Log files that hold bytes up to `until` which were not synced when it was planned."""
+
+    names: list[str]
+    until: int
+
+    def sync(self, disk: Disk) -> None:
+        """Blocking. One fdatasync a file serves every writer that waits for a position up to `until`."""
+        disk.sync_many(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class FullFlush:
+    """Log, queues, index, then the marks that speak of them: in this order, or a mark would be ahead of the truth."""
+
+    log: LogFlush
+    changes: Changes
+    commits: list[IndexCommit]
+    checkpoint: Checkpoint
+
+    def sync(self, disk: Disk, marks: Marks) -> None:
+        self.log.sync(disk)
+        self.changes.sync(disk)  # queue entries and index entries
+        for commit in self.commits:  # slots and headers that lead to those entries
+            commit.write(disk)
+        marks.checkpoint.save(self.checkpoint)
+        marks.synced.save(self.log.until)
+
+
+class Marks:
+    """The two files that say how far the store is on the medium."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.checkpoint = CheckpointFile(disk)
+        self.synced = SyncedFile(disk)
+
+    def close(self) -> None:
+        self.checkpoint.close()
+        self.synced.close()
+
+
+class FlushPlanner:
+    """Writer's thread only. Knows what changed since the last flush."""
+
+    def __init__(self, log: CommitLog, index: Index | None, changes: Changes, before: Checkpoint) -> None:
+        self._log = log
+        self._index = index
+        self._changes = changes
+        self._before = before
+
+    def plan_log(self, flushed: int) -> LogFlush:
+        return LogFlush(self._log.names_between(flushed, self._log.end), self._log.end)
+
+    def plan_full(self, flushed: int) -> FullFlush:
+        """Everything dispatched so far. Nothing may be appended between the plan's parts: it is one call."""
+        commits = self._index.take_commits() if self._index is not None else []
+        return FullFlush(self.plan_log(flushed), self._changes.take(), commits, self._checkpoint())
+
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(
+            log_time_ms=self._log.last_time,
+            queues_time_ms=self._log.last_time,
+            index_time_ms=self._index.full_until_time if self._index is not None else self._before.index_time_ms,
+            master_flushed=self._before.master_flushed,
+            confirmed=self._before.confirmed,
+            queues_position=self._log.last_position,
+        )

@@ -1,0 +1,202 @@
+"""The index by key: files named by the time of their creation, the newest one is written.
+
+Keys are hashed as `topic#key`. Equal hashes are told apart by whoever reads the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from .. import logs
+from ..kernel.records import Placed
+from ..model.java_hash import java_hash
+from ..protocol.properties import find_property
+from .changes import Changes
+from .config import StoreConfig
+from .disk import Disk, make_folder_durably
+from .index_file import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexCommit, IndexFile
+from .layout import INDEX
+
+log = logs.get("pyromq.store")
+
+TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
+
+
+def index_hash(topic: str, key: str) -> int:
+    """abs(String.hashCode) of `topic#key`, and 0 where Java's abs is negative."""
+    value = abs(java_hash(f"{topic}#{key}"))
+    return 0 if value == 1 << 31 else value
+
+
+class Index:
+    """One writer. Records come in order of position; one that is covered already is not put again."""
+
+    def __init__(self, disk: Disk, config: StoreConfig, changes: Changes, now_ms: Callable[[], int]) -> None:
+        self._disk = disk
+        self._config = config
+        self._changes = changes
+        self._now_ms = now_ms
+        self._files: list[IndexFile] = []
+        self._spare: IndexFile | None = None  # made ahead of a burst that goes beyond the current file
+        self.covered = -1  # start of the newest record that is in the index
+
+    # -- loading ------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        length = HEADER_BYTES + self._config.index_slots * SLOT_BYTES + self._config.index_entries * ENTRY_BYTES
+        for name in self._disk.list(INDEX):
+            path = f"{INDEX}/{name}"
+            if not (name.isascii() and name.isdigit()) or self._disk.is_folder(path):
+                log.warning("stray file in the index folder", name=path)
+                continue
+            size = self._disk.size(path)
+            if size > length:
+                log.warning("index file of another size is left alone", name=path, bytes=size, expected=length)
+                continue
+            self._files.append(self._open(path))
+        self._follow_files()
+
+    def _open(self, path: str) -> IndexFile:
+        config = self._config
+        return IndexFile(self._disk, path, config.index_slots, config.index_entries, config.allocation_step_bytes)
+
+    def _follow_files(self) -> None:
+        """An empty newest file of ours is none; `covered` follows from the newest that has entries."""
+        filled = [file for file in self._files if file.header.next_entry > 1]
+        self.covered = filled[-1].header.end_position if filled else -1
+
+    @property
+    def files(self) -> Sequence[IndexFile]:
+        return self._files
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def keys_of(self, placed: Placed) -> list[str]:
+        """What a record is found by, in the order in which Java puts it: unique key, keys, tag."""
+        keys: list[str] = []
+        unique = find_property(placed.properties, b"UNIQ_KEY")
+        if unique is not None:
+            keys.append(unique.decode("utf-8", "replace"))
+        words = find_property(placed.properties, b"KEYS")
+        if words is not None:
+            keys += [word for word in words.decode("utf-8", "replace").split(" ") if word]
+        if self._config.index_tags:
+            tag = find_property(placed.properties, b"TAGS")
+            if tag is not None:
+                keys.append(TAG_MARK + tag.decode("utf-8", "replace"))
+        return keys
+
+    def reserve(self, entries: int) -> None:
+        """Room for so many entries, in the next file too if they go beyond this one. Raises DiskFull before a write."""
+        file = self._writable()
+        file.reserve(entries)
+        if entries > file.free and self._spare is None:
+            self._spare = self._new_file()
+            self._spare.reserve(entries)
+
+    def accept(self, places: Sequence[Placed]) -> None:
+        for placed in places:
+            if placed.position <= self.covered or not placed.in_index:
+                continue
+            for key in self.keys_of(placed):
+                self._writable().put(index_hash(placed.topic, key), placed.position, placed.store_time)
+                self.covered = placed.position
+        if self._files:
+            self._files[-1].write_pending()
+
+    def _writable(self) -> IndexFile:
+        if self._files and not self._files[-1].is_full:
+            return self._files[-1]
+        if self._files:
+            self._files[-1].write_pending()
+        self._files.append(self._spare or self._new_file())
+        self._spare = None
+        return self._files[-1]
+
+    def _new_file(self) -> IndexFile:
+        make_folder_durably(self._disk, INDEX)
+        file = self._open(self._fresh_name())
+        self._changes.folders.add(INDEX)
+        file.reserve(0)
+        return file
+
+    def _fresh_name(self) -> str:
+        """`yyyyMMddHHmmssSSS` in local time, and later than every other: the names are the order."""
+        now = self._now_ms()
+        stamp = int(datetime.fromtimestamp(now // 1000).strftime("%Y%m%d%H%M%S") + f"{now % 1000:03d}")
+        if self._files:
+            stamp = max(stamp, int(self._files[-1].name.rpartition("/")[2]) + 1)
+        return f"{INDEX}/{stamp:017d}"
+
+    def take_commits(self) -> list[IndexCommit]:
+        """Slots and headers of what changed; their entries must be synced before these are written."""
+        commits = []
+        for file in self._files:
+            if file.is_changed:
+                commits.append(file.take_commit())
+                self._changes.files.add(file.name)
+                if file is not self._files[-1]:
+                    file.release_slots()
+        return commits
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def positions(self, topic: str, key: str, begin: int, end: int, limit: int) -> list[int]:
+        """Positions of records that may have this key, newest first. Equal hashes of other keys are among them."""
+        key_hash = index_hash(topic, key)
+        found: list[int] = []
+        for file in reversed(self._files):
+            header = file.header
+            if header.next_entry > 1 and begin <= header.end_time and end >= header.begin_time:
+                for position in file.lookup(key_hash, begin, end):
+                    found.append(position)
+                    if len(found) >= limit:
+                        return found
+            if header.next_entry > 1 and header.begin_time < begin:
+                break
+        return found
+
+    @property
+    def full_until_time(self) -> int:
+        """End time of the newest full file: what Java's checkpoint says of the index."""
+        full = [file.header.end_time for file in self._files if file.is_full]
+        return full[-1] if full else 0
+
+    # -- recovery and retention ---------------------------------------------------------------------------------------
+
+    def distrust_from(self, position: int) -> None:
+        """Take back entries for records at or behind a position: they are about to be put again."""
+        for file in self._files:
+            if file.header.next_entry > 1 and file.header.end_position >= position:
+                file.cut(position)
+        while self._files and self._files[-1].header.next_entry == 1:
+            self._remove(self._files.pop())
+        self._follow_files()
+
+    def drop_newest_from(self, number: int) -> int | None:
+        """Remove files from `number` on; where the records that they covered begin."""
+        dropped = self._files[number:]
+        del self._files[number:]
+        starts = [file.header.begin_position for file in dropped if file.header.next_entry > 1]
+        for file in dropped:
+            self._remove(file)
+        self._follow_files()
+        return min(starts, default=None)
+
+    def drop_before(self, log_start: int) -> None:
+        """Files whose records are all gone go too; the newest stays."""
+        while len(self._files) > 1 and self._files[0].header.end_position < log_start:
+            self._remove(self._files.pop(0))
+
+    def _remove(self, file: IndexFile) -> None:
+        file.close()
+        self._changes.files.discard(file.name)
+        self._changes.folders.add(INDEX)
+        self._disk.remove(file.name)
+
+    def close(self) -> None:
+        if self._spare is not None:
+            self._remove(self._spare)
+        for file in self._files:
+            file.close()

@@ -1,0 +1,237 @@
+"""The store's front door: open, put, get, query, flush, close. Files only: no sockets, no topics' policy.
+
+Plain synchronous code with one writer, the event loop's thread; the watermarks are where others wait. What blocks
+(syncs, cold reads, new files) is handed to `run_blocking`. Putting is writer.py, reading reader.py, opening recovery.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from .. import logs
+from ..ambient import Clock
+from ..kernel.records import Placed, kernel_name
+from ..protocol.record import Record
+from .changes import Changes
+from .checkpoint import mark_running, mark_stopped, read_checkpoint, read_synced, was_stopped_cleanly
+from .commit_log import CommitLog
+from .config import FlushMode, StoreConfig
+from .disk import Disk, DiskError, DiskLock, SyncFailed
+from .errors import StoreNotWritable
+from .flush import FlushPlanner, FullFlush, LogFlush, Marks
+from .flush_loop import FlushLoop, RunBlocking
+from .index import Index
+from .lock import claim_store
+from .open_files import OpenFiles
+from .queues import QueueTable
+from .readable import Readable
+from .reader import Reader, Selection
+from .recovery import MarksFound, Recovery, RecoveryReport
+from .watermark import Watermark
+from .writer import Writer
+
+log = logs.get("pyromq.store")
+
+T = TypeVar("T")
+
+
+async def run_at_once(call: Callable[[], T]) -> T:
+    """A `RunBlocking` that does not leave the thread: for tools and tests."""
+    return call()
+
+
+class MessageStore:
+    """One process, one writer; event loop only. Made by `open`, ended by `close`.
+
+    Invariants: appended >= flushed; readable is appended under ASYNC_FLUSH and flushed under SYNC_FLUSH.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        config: StoreConfig,
+        clock: Clock,
+        run_blocking: RunBlocking = run_at_once,
+        is_batch_topic: Callable[[str], bool] = lambda topic: False,
+    ) -> None:
+        """Opens and recovers: blocking, and done before the event loop serves anyone."""
+        kernel_name()
+        self._disk = disk
+        self._config = config
+        self._clock = clock
+        self._run_blocking = run_blocking
+        self._lock: DiskLock = claim_store(disk)
+        self._changes = Changes()
+        self._files = OpenFiles(disk, config.max_open_queue_files)
+        self.commit_log = CommitLog(disk, config)
+        self.queues = QueueTable(disk, self._files, self._changes, config, is_batch_topic)
+        self.index = Index(disk, config, self._changes, clock.now_ms) if config.index_enabled else None
+        self._on_append: list[Callable[[], None]] = []
+        try:
+            self.recovery = self._recover()
+        except BaseException:
+            self._lock.release()
+            raise
+        end = self.commit_log.end
+        self.appended = Watermark(end)
+        self.flushed = Watermark(end)
+        self._readable = Readable(end)
+        self.readable = self._readable.watermark
+        self._writer = Writer(config, self.commit_log, self.queues, self.index, self._readable, clock.now_ms)
+        self.reader = Reader(self.commit_log, self.queues, self.index, self._readable)
+        _say_what_has_no_effect(config)
+
+    def _recover(self) -> RecoveryReport:
+        checkpoint = read_checkpoint(self._disk)
+        found = MarksFound(checkpoint, read_synced(self._disk), was_stopped_cleanly(self._disk))
+        mark_running(self._disk, os.getpid())
+        report = Recovery(
+            self._disk, self._config, self.commit_log, self.queues, self.index, self._changes, found
+        ).run()
+        self._planner = FlushPlanner(self.commit_log, self.index, self._changes, checkpoint)
+        self._marks = Marks(self._disk)
+        # What recovery wrote and cut is on the medium before anything new is acked behind it.
+        self._planner.plan_full(max(report.start, self.commit_log.start)).sync(self._disk, self._marks)
+        log.info(
+            "store opened",
+            root=self._disk.root,
+            clean_stop=report.clean_stop,
+            end=report.end,
+            scanned=report.records,
+            damaged=len(report.damage),
+            rebuilt=len(report.rebuilt),
+        )
+        return report
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_writable(self) -> bool:
+        return self._writer.is_writable
+
+    def put(self, records: Sequence[Record]) -> list[Placed]:
+        """Append a burst in one write. Whoever must know it safe awaits `readable` or `flushed` at the last end."""
+        return self._appended(self._writer.put(records))
+
+    def put_batch(self, batch: Record) -> list[Placed]:
+        """The messages of a batch body as records of their own."""
+        return self._appended(self._writer.put_batch(batch))
+
+    def _appended(self, places: list[Placed]) -> list[Placed]:
+        end = self.commit_log.end
+        self.appended.advance(end)
+        if self._config.flush_mode is FlushMode.ASYNC:
+            self._readable.advance(end)
+        for listener in self._on_append:
+            listener()
+        return places
+
+    def on_append(self, listener: Callable[[], None]) -> None:
+        self._on_append.append(listener)
+
+    def on_arrival(self, listener: Callable[..., None]) -> None:
+        """Call it with each queue that has new readable messages."""
+        self._readable.on_arrival(listener)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def read(self, selection: Selection) -> list[bytes]:
+        """The records of a selection: at once where they are in the page cache, else read in a helper thread."""
+        resident = self.reader.read_resident(selection.ranges)
+        if resident is not None:
+            return resident
+        return await self._run_blocking(lambda: self.reader.read_cold(selection.ranges))
+
+    # -- flushing -----------------------------------------------------------------------------------------------------
+
+    @property
+    def unflushed(self) -> int:
+        return self.appended.value - self.flushed.value
+
+    async def flush_log(self) -> None:
+        """One sync for everything appended so far."""
+        plan = self._planner.plan_log(self.flushed.value)
+        if plan.until > self.flushed.value:
+            await self._guarded(self._run_blocking(lambda: plan.sync(self._disk)))
+            self._flushed_to(plan)
+
+    async def flush_all(self) -> None:
+        """Log, queues, index, then the checkpoint."""
+        plan = self._planner.plan_full(self.flushed.value)
+        await self._guarded(self._run_blocking(lambda: plan.sync(self._disk, self._marks)))
+        self._flushed_to(plan.log)
+
+    async def _guarded(self, sync: Awaitable[None]) -> None:
+        try:
+            await sync
+        except DiskError as fault:
+            self._stop_writing(fault)
+            raise StoreNotWritable(str(fault)) from fault
+
+    def flush_now(self) -> None:
+        """Everything, blocking: for tools, and for the end."""
+        plan: FullFlush = self._planner.plan_full(self.flushed.value)
+        try:
+            plan.sync(self._disk, self._marks)
+        except DiskError as fault:
+            self._stop_writing(fault)
+            raise
+        self._flushed_to(plan.log)
+
+    def _flushed_to(self, plan: LogFlush) -> None:
+        self.flushed.advance(plan.until)
+        if self._config.flush_mode is FlushMode.SYNC:
+            self._readable.advance(plan.until)
+
+    def _stop_writing(self, fault: DiskError) -> None:
+        """A failed sync is never tried again: who waits for it is told, what was acked before stays readable."""
+        word = "a sync failed" if isinstance(fault, SyncFailed) else "a flush failed"
+        self._writer.stop(f"{word}: {fault}. Look at the disk, then start again")
+        failure = StoreNotWritable(str(fault))
+        self.flushed.fail(failure)
+        if self._config.flush_mode is FlushMode.SYNC:
+            self.readable.fail(failure)
+
+    async def make_file_ahead(self) -> None:
+        """The next log file is there before it is needed, so that no append waits for it."""
+        base = self.commit_log.next_base
+        if base is None:
+            return
+        try:
+            await self._run_blocking(lambda: self.commit_log.make_file(base))
+        except DiskError as fault:
+            log.warning("the next commit log file cannot be made yet", why=str(fault))
+            return
+        self.commit_log.adopt(base)
+
+    async def run(self) -> None:
+        """Keep it flushed until cancelled. Whoever opens a store for writing runs this beside it."""
+        await FlushLoop(self, self._config, self._clock).run()
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """A clean stop: all is synced, the next start need not look at more than the end. Blocking."""
+        try:
+            if self._writer.is_writable:
+                self.flush_now()
+                self.commit_log.close()
+                self._marks.close()
+                mark_stopped(self._disk)
+        finally:
+            self._writer.stop("the store is closed")
+            if self.index is not None:
+                self.index.close()
+            self._files.close()
+            self._lock.release()
+
+
+def _say_what_has_no_effect(config: StoreConfig) -> None:
+    for key, wanted in (
+        ("transientStorePoolEnable", config.transient_store_pool),
+        ("warmMapedFileEnable", config.warm_mapped_files),
+    ):
+        if wanted:
+            log.warning("setting has no effect: appends are plain writes here, see docs/store.md", key=key)

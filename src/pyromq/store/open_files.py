@@ -1,0 +1,43 @@
+"""A bounded number of open files by name: 50,000 queues must not hold 50,000 descriptors.
+
+Writer's thread only. A helper thread opens files for itself, so that none is closed under it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from .disk import Disk, DiskFile
+
+
+class OpenFiles:
+    """Opens on first use, closes the one used longest ago. A file from `get` is good until the next call of `get`."""
+
+    def __init__(self, disk: Disk, limit: int) -> None:
+        self._disk = disk
+        self._limit = limit
+        self._open: OrderedDict[str, DiskFile] = OrderedDict()
+
+    def get(self, name: str, *, create: bool = False) -> DiskFile:
+        file = self._open.get(name)
+        if file is not None:
+            self._open.move_to_end(name)
+            return file
+        file = self._disk.open(name, create=create)
+        self._open[name] = file
+        if len(self._open) > self._limit:
+            self._open.popitem(last=False)[1].close()
+        return file
+
+    def forget(self, name: str) -> None:
+        """Close it if it is open: its name is about to go."""
+        file = self._open.pop(name, None)
+        if file is not None:
+            file.close()
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def __len__(self) -> int:
+        return len(self._open)

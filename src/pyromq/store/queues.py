@@ -1,0 +1,108 @@
+"""All queues of the store by topic and queue id: loaded from their folders, made on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from .. import logs
+from .batch_queue import BatchQueue
+from .changes import Changes
+from .config import StoreConfig
+from .consume_queue import ConsumeQueue
+from .disk import Disk
+from .entry_log import EntryLog
+from .errors import StoreError
+from .file_sequence import Irregular
+from .layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, QUEUE_ENTRY_BYTES, QUEUES
+from .open_files import OpenFiles
+from .queue import MessageQueue
+
+log = logs.get("pyromq.store")
+
+
+class QueueTable:
+    """One writer. A topic's queues are all of one kind: batch queues if it says so or has them on disk."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: OpenFiles,
+        changes: Changes,
+        config: StoreConfig,
+        is_batch_topic: Callable[[str], bool] = lambda topic: False,
+    ) -> None:
+        self._disk = disk
+        self._files = files
+        self._changes = changes
+        self._config = config
+        self._is_batch_topic = is_batch_topic
+        self._queues: dict[str, dict[int, MessageQueue]] = {}
+
+    def load(self) -> list[tuple[MessageQueue, list[Irregular]]]:
+        """Every queue that has a folder, with what is not as it should be in it."""
+        loaded = []
+        for root in (QUEUES, BATCH_QUEUES):
+            for topic in self._disk.list(root):
+                for name in self._disk.list(f"{root}/{topic}"):
+                    if name.isascii() and name.isdigit():
+                        queue = self._make(topic, int(name), batch=root == BATCH_QUEUES)
+                        loaded.append((queue, queue.load()))
+                    else:
+                        log.warning("stray file in a topic's folder", name=f"{root}/{topic}/{name}")
+        return loaded
+
+    def _make(self, topic: str, queue_id: int, *, batch: bool) -> MessageQueue:
+        config = self._config
+        folder = f"{BATCH_QUEUES if batch else QUEUES}/{topic}/{queue_id}"
+        entries = EntryLog(
+            self._disk,
+            self._files,
+            self._changes,
+            folder,
+            config.batch_queue_file_bytes if batch else config.queue_file_bytes,
+            BATCH_ENTRY_BYTES if batch else QUEUE_ENTRY_BYTES,
+            config.allocation_step_bytes,
+        )
+        queue: MessageQueue = BatchQueue(topic, queue_id, entries) if batch else ConsumeQueue(topic, queue_id, entries)
+        self._queues.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def get(self, topic: str, queue_id: int) -> MessageQueue | None:
+        return self._queues.get(topic, {}).get(queue_id)
+
+    def get_or_make(self, topic: str, queue_id: int, *, holds_batch: bool = False) -> MessageQueue:
+        """`holds_batch`: the record at hand is an inner batch, which only batch queues can hold."""
+        queue = self._queues.get(topic, {}).get(queue_id)
+        return queue if queue is not None else self._new(topic, queue_id, holds_batch)
+
+    def _new(self, topic: str, queue_id: int, holds_batch: bool) -> MessageQueue:
+        if not topic or topic in (".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
+            raise StoreError(f"queue {queue_id} of topic {topic!r} cannot have a folder")
+        siblings = self._queues.get(topic)
+        if siblings:
+            batch = isinstance(next(iter(siblings.values())), BatchQueue)
+        else:
+            batch = holds_batch or self._is_batch_topic(topic)
+        return self._make(topic, queue_id, batch=batch)
+
+    def __iter__(self) -> Iterator[MessageQueue]:
+        for queues in list(self._queues.values()):
+            yield from list(queues.values())
+
+    def topics(self) -> list[str]:
+        return list(self._queues)
+
+    def of_topic(self, topic: str) -> list[MessageQueue]:
+        return list(self._queues.get(topic, {}).values())
+
+    def remove_topic(self, topic: str) -> None:
+        """A deleted topic's queues and folders; its records stay in the log until they expire."""
+        for queue_id, queue in self._queues.pop(topic, {}).items():
+            queue.clear()
+            root = BATCH_QUEUES if isinstance(queue, BatchQueue) else QUEUES
+            if self._disk.is_folder(f"{root}/{topic}/{queue_id}"):
+                self._disk.remove_folder(f"{root}/{topic}/{queue_id}")
+        for root in (QUEUES, BATCH_QUEUES):
+            if self._disk.is_folder(f"{root}/{topic}") and not self._disk.list(f"{root}/{topic}"):
+                self._disk.remove_folder(f"{root}/{topic}")
+                self._changes.folders.add(root)

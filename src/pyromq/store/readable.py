@@ -1,0 +1,45 @@
+"""What readers may see: `readable` is the one watermark they use, and each queue's `readable_end` follows it.
+
+Under ASYNC_FLUSH a record is readable once it is appended, under SYNC_FLUSH once it is synced (else a consumer could
+see a message that a power cut takes back), later, under replication, once it is confirmed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from .queue import MessageQueue
+from .watermark import Watermark
+
+ArrivalListener: TypeAlias = Callable[[MessageQueue], None]
+
+
+class Readable:
+    """Event loop only. Invariant: a queue's `readable_end` covers exactly its records below the watermark."""
+
+    def __init__(self, position: int) -> None:
+        self.watermark = Watermark(position)
+        self._waiting: deque[tuple[int, MessageQueue, int]] = deque()  # end of a burst, queue, its end of offsets then
+        self._listeners: list[ArrivalListener] = []
+
+    def on_arrival(self, listener: ArrivalListener) -> None:
+        """Call it with each queue that has new readable messages: what wakes long polls."""
+        self._listeners.append(listener)
+
+    def appended(self, queues: Sequence[MessageQueue], end: int) -> None:
+        """A burst that ends at `end` was dispatched to these queues."""
+        for queue in queues:
+            self._waiting.append((end, queue, queue.next_offset))
+
+    def advance(self, position: int) -> None:
+        arrived: dict[int, MessageQueue] = {}
+        while self._waiting and self._waiting[0][0] <= position:
+            _, queue, offset = self._waiting.popleft()
+            queue.readable_end = max(queue.readable_end, offset)
+            arrived[id(queue)] = queue
+        self.watermark.advance(position)
+        for queue in arrived.values():
+            for listener in self._listeners:
+                listener(queue)

@@ -1,0 +1,187 @@
+"""Reading: by queue offset, by place, by key, by time. Nothing beyond `readable` is ever handed out, nothing damaged.
+
+A get has two steps: `select` decides on queue entries alone, then the records are read, at once where they are in the
+page cache (`read_resident`), in a helper thread otherwise (`read_cold`), so that a cold page never stops the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from .. import logs
+from ..kernel.records import Picked, Range, is_intact
+from ..model.message import Property
+from ..protocol.properties import decode_properties
+from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, Record, RecordError, decode_record
+from .commit_log import CommitLog
+from .index import TAG_MARK, Index
+from .queue import Boundary
+from .queues import QueueTable
+from .readable import Readable
+
+log = logs.get("pyromq.store")
+
+_SCAN_ENTRIES = 800  # entries a filtered get looks at: 16,000 bytes, as Java's maxFilterMessageSize
+_MAX_FOUND = 64  # answers of a query by key
+_EVER = 1 << 62
+
+
+class GetStatus(Enum):
+    """How a get ended; the words are Java's, since they stand in remarks."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a get will carry. `next_offset` is where the next one goes on, or where a wrong offset is corrected to."""
+
+    status: GetStatus
+    ranges: Sequence[Range]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class Reader:
+    """Event loop only, except `read_cold`."""
+
+    def __init__(self, commit_log: CommitLog, queues: QueueTable, index: Index | None, readable: Readable) -> None:
+        self._log = commit_log
+        self._queues = queues
+        self._index = index
+        self._readable = readable.watermark
+
+    # -- by queue offset ----------------------------------------------------------------------------------------------
+
+    def select(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: Collection[int] | None = None,
+        scan: int = _SCAN_ENTRIES,
+    ) -> Selection:
+        queue = self._queues.get(topic, queue_id)
+        if queue is None:
+            return Selection(GetStatus.NO_MATCHED_LOGIC_QUEUE, (), 0, 0, 0)
+        low, high = queue.min_offset, queue.readable_end
+        wrong = _wrong_offset(offset, low, high)
+        if wrong is not None:
+            return Selection(wrong[0], (), wrong[1], low, high)
+        picked: Picked = queue.pick(offset, tag_codes, max_count, max_bytes, self._log.start, max(scan, max_count))
+        status = GetStatus.FOUND if picked.ranges else GetStatus.NO_MATCHED_MESSAGE
+        return Selection(status, picked.ranges, picked.next_offset, low, high)
+
+    def read_resident(self, ranges: Sequence[Range]) -> list[bytes] | None:
+        """The records, if all are in the page cache, else None. Damaged ones are left out."""
+        parts: list[bytes] = []
+        for position, length in _merged(ranges):
+            part = self._log.read_resident(position, length) if self._log.sequence.has(position) else b""
+            if part is None:
+                return None
+            parts.append(part)
+        return _intact(ranges, parts)
+
+    def read_cold(self, ranges: Sequence[Range]) -> list[bytes]:
+        """The same, waiting for the medium. For a helper thread; memory is bounded by what was selected."""
+        return _intact(ranges, self._log.read_apart(_merged(ranges)))
+
+    # -- by place, key and time ---------------------------------------------------------------------------------------
+
+    def record_at(self, position: int) -> Record | None:
+        """The record that starts at a position, as a message id says; None if there is none, or it is damaged."""
+        head = self._log.read(position, BLANK_BYTES) if 0 <= position < self._readable.value else b""
+        if len(head) < BLANK_BYTES:
+            return None
+        size = BLANK.unpack(head)[0]
+        if size < FIXED_BYTES or position + size > self._readable.value:
+            return None
+        raw = self._log.read(position, size)
+        try:
+            record = decode_record(raw)
+        except RecordError:
+            return None
+        return record if record.physical_offset == position else None
+
+    def by_key(
+        self, topic: str, key: str, *, begin: int = 0, end: int = _EVER, limit: int = _MAX_FOUND, tag: bool = False
+    ) -> list[Record]:
+        """Records with this key (or tag), the newest `limit` of them, in ascending order of position."""
+        if self._index is None:
+            return []
+        indexed = TAG_MARK + key if tag else key
+        positions = self._index.positions(topic, indexed, begin, end, min(max(limit, 0), _MAX_FOUND))
+        records = [self.record_at(position) for position in sorted(set(positions))]
+        return [record for record in records if record is not None and _has_key(record, topic, key, tag)]
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, boundary: Boundary = Boundary.LOWER) -> int:
+        queue = self._queues.get(topic, queue_id)
+        return 0 if queue is None else queue.offset_by_time(time_ms, boundary, self._log.store_time_at)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time of the message at an offset; -1 if there is none."""
+        queue = self._queues.get(topic, queue_id)
+        entry = None if queue is None or offset >= queue.readable_end else queue.entry_at(offset)
+        time = None if entry is None else self._log.store_time_at(entry.position)
+        return -1 if time is None else time
+
+
+def _wrong_offset(offset: int, low: int, high: int) -> tuple[GetStatus, int] | None:
+    if high == 0:
+        return GetStatus.NO_MESSAGE_IN_QUEUE, 0
+    if offset < low:
+        return GetStatus.OFFSET_TOO_SMALL, low
+    if offset == high:
+        return GetStatus.OFFSET_OVERFLOW_ONE, offset
+    return (GetStatus.OFFSET_OVERFLOW_BADLY, high) if offset > high else None
+
+
+def _merged(ranges: Sequence[Range]) -> list[tuple[int, int]]:
+    """Records that follow each other in the log are read together."""
+    merged: list[tuple[int, int]] = []
+    for position, size, _ in ranges:
+        if merged and sum(merged[-1]) == position:
+            merged[-1] = (merged[-1][0], merged[-1][1] + size)
+        else:
+            merged.append((position, size))
+    return merged
+
+
+def _intact(ranges: Sequence[Range], parts: Sequence[bytes]) -> list[bytes]:
+    """Cut what was read together into records, and leave out what is damaged."""
+    records: list[bytes] = []
+    pieces = iter(parts)
+    part, at, expected = b"", 0, -1
+    for position, size, offset in ranges:
+        if position != expected:
+            part, at = next(pieces), 0
+        raw = part[at : at + size]
+        at += size
+        expected = position + size
+        if is_intact(memoryview(raw), position):
+            records.append(raw)
+        else:
+            log.error("a damaged record is skipped", position=position, size=size, queue_offset=offset)
+    return records
+
+
+def _has_key(record: Record, topic: str, key: str, tag: bool) -> bool:
+    """Equal hashes of other keys are told apart here."""
+    properties = decode_properties(record.properties)
+    if record.topic != topic:
+        return False
+    if tag:
+        return properties.get(Property.TAGS) == key
+    return key == properties.get(Property.UNIQ_KEY) or key in properties.get(Property.KEYS, "").split(" ")

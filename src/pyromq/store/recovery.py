@@ -1,0 +1,317 @@
+"""Opening a store: find the last good record, cut off what is behind it, and make everything derived fit the log.
+
+Passes, in order:
+
+1. files     the log's files as they lie there; short ones get their length back, a foreign size is refused
+2. derived   queues and index as they lie there; a queue with a damaged file will be written anew
+3. start     where to begin: behind a clean stop at the newest record that a queue knows, else at the checkpoint
+4. distrust  after an unclean stop, queue and index entries from there on are forgotten: they may be torn
+5. scan      every record from there to the end is checked and dispatched
+6. rebuild   queues that were found incomplete get their older entries from the log
+7. cut       the log ends here: the rest is zeroed, later files go; queues and index hold nothing beyond it
+
+Damage and torn tail are two things. Below the last synced position (our mark) a bad record is damage: it is stepped
+over and reported. At or above it, it is a torn tail and ends the log. In a store without our mark (only Java wrote it)
+records behind a bad one are kept where a queue entry confirms the first of them and store time does not go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .. import logs
+from ..errors import ConfigError
+from ..kernel.records import Fault, Placed
+from .changes import Changes
+from .checkpoint import Checkpoint
+from .commit_log import CommitLog
+from .config import StoreConfig
+from .disk import Disk
+from .dispatch import Dispatcher
+from .index import Index
+from .layout import COMMIT_LOG, QueueEntry
+from .log_walk import Gap, LogWalk, Tail
+from .queue import MessageQueue
+from .queues import QueueTable
+from .sizes import inferred_config
+
+log = logs.get("pyromq.store")
+
+_AT_ONCE = 1024  # records dispatched together
+_JAVA_SLACK_MS = 3_000  # how far behind the checkpoint's times Java itself goes back
+
+
+@dataclass(frozen=True, slots=True)
+class MarksFound:
+    """What the small files beside the data say."""
+
+    checkpoint: Checkpoint
+    synced: int | None  # None: only Java wrote this store
+    clean_stop: bool
+    index_is_empty: bool = False  # no record so far had a key, so that no index file is no loss
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening found and did."""
+
+    clean_stop: bool
+    start: int = 0  # the scan began here
+    end: int = 0  # the log ends here
+    records: int = 0  # scanned
+    damage: list[Gap] = field(default_factory=list)  # stepped over; their queue entries stay
+    torn: Tail | None = None  # what ended the log, if it was not simply its end
+    rebuilt: list[tuple[str, int]] = field(default_factory=list)  # queues written anew from the log
+
+
+class Recovery:
+    """Runs once, before the first append, over parts that nobody else uses yet."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        index: Index | None,
+        changes: Changes,
+        marks: MarksFound,
+    ) -> None:
+        self._disk = disk
+        self._config = config
+        self._log = commit_log
+        self._queues = queues
+        self._index = index
+        self._changes = changes
+        self._checkpoint = marks.checkpoint
+        self._synced = marks.synced
+        self._index_is_empty = marks.index_is_empty
+        self._dispatcher = Dispatcher(queues, index)
+        self._report = RecoveryReport(marks.clean_stop)
+        self._incomplete: set[tuple[str, int]] = set()  # queues that lack older entries
+        self._confirmed = 0  # in a store of Java's: end of the newest record that a queue entry knows
+        self._last: Placed | None = None
+
+    def run(self) -> RecoveryReport:
+        self._load_log()
+        self._load_derived()
+        start = self._choose_start()
+        if not self._report.clean_stop:
+            start = self._distrust(start)
+        self._report.start = start
+        self._scan(start)
+        self._rebuild(start)
+        self._cut()
+        return self._report
+
+    # -- pass 1: files ------------------------------------------------------------------------------------------------
+
+    def _load_log(self) -> None:
+        if self._synced is None:
+            self._refuse_foreign_sizes()
+        for irregular in self._log.load():
+            log.warning("irregular file in the commit log", name=irregular.name, what=irregular.what)
+            if irregular.base >= 0 and self._disk.size(irregular.name) < self._config.commit_log_file_bytes:
+                self._log.sequence.restore_length(self._log.sequence.base_of(irregular.base), allocate=True)
+
+    def _refuse_foreign_sizes(self) -> None:
+        """A store of Java's that was written with other sizes must not be stretched to ours."""
+        found = inferred_config(self._disk, self._config)
+        for key, ours, theirs in (
+            ("mappedFileSizeCommitLog", self._config.commit_log_file_bytes, found.commit_log_file_bytes),
+            ("mappedFileSizeConsumeQueue", self._config.queue_file_bytes, found.queue_file_bytes),
+            ("mapperFileSizeBatchConsumeQueue", self._config.batch_queue_file_bytes, found.batch_queue_file_bytes),
+        ):
+            if ours != theirs:
+                raise ConfigError(
+                    f"{key} = {ours}: the store in {self._disk.root} was written with {theirs}; set it so"
+                )
+
+    # -- pass 2: derived files ----------------------------------------------------------------------------------------
+
+    def _load_derived(self) -> None:
+        for queue, irregular in self._queues.load():
+            damaged = [fault for fault in irregular if fault.base >= 0]
+            for fault in irregular:
+                log.warning("irregular file in a queue", name=fault.name, what=fault.what)
+            last = queue.last_entry()
+            if damaged:
+                self._write_anew(queue)
+            elif last is not None:
+                self._confirmed = max(self._confirmed, last.position + last.size)
+        self._confirmed = min(self._confirmed, self._log.sequence.limit)  # an entry may be damaged itself
+        if self._index is not None:
+            self._index.load()
+
+    def _write_anew(self, queue: MessageQueue) -> None:
+        queue.clear()
+        self._incomplete.add((queue.topic, queue.queue_id))
+
+    def _is_record(self, entry: QueueEntry) -> bool:
+        """Whether the log has the record that an entry speaks of (or had it: older files may have expired)."""
+        if entry.position < self._log.start:
+            return True
+        placed = self._record_at(entry.position)
+        return placed is not None and (placed.size, placed.queue_offset) == (entry.size, entry.queue_offset)
+
+    def _record_at(self, position: int) -> Placed | None:
+        walk = LogWalk(self._log.sequence, self._config.delay_levels, position, lambda fault: True)
+        first = next(iter(walk)) if self._log.sequence.has(position) else None
+        return first if isinstance(first, Placed) and first.position == position else None
+
+    # -- pass 3: where to begin ---------------------------------------------------------------------------------------
+
+    def _choose_start(self) -> int:
+        if self._report.clean_stop:
+            start = self._newest_known()
+            if self._index is not None and not self._index.files and not self._index_is_empty:
+                start = self._log.start  # no index at all: it is written from the beginning
+        elif self._synced is not None:
+            start = self._checkpoint.queues_position
+        else:
+            start = self._java_start()
+        return start if self._log.sequence.has(start) else self._log.start
+
+    def _newest_known(self) -> int:
+        """The newest record that a queue entry leads to."""
+        entries = [entry for queue in self._queues if (entry := queue.last_entry()) is not None]
+        for entry in sorted(entries, key=lambda entry: entry.position, reverse=True):
+            if entry.position >= self._log.start and self._is_record(entry):
+                return entry.position
+        return self._log.start
+
+    def _java_start(self) -> int:
+        """As the Java broker does: the file of the last record whose queue entry is flushed, or by the times."""
+        if self._checkpoint.queues_position:
+            return self._log.sequence.base_of(self._checkpoint.queues_position)
+        known = min(self._checkpoint.log_time_ms, self._checkpoint.queues_time_ms) - _JAVA_SLACK_MS
+        for base in reversed(self._log.sequence.bases):
+            first = self._record_at(base)
+            if first is not None and first.store_time <= known:
+                return base
+        return self._log.start
+
+    # -- pass 4: what an unclean stop may have torn -------------------------------------------------------------------
+
+    def _distrust(self, start: int) -> int:
+        for queue in self._queues:
+            queue.distrust_from(start, self._is_record)
+        if self._index is None:
+            return start
+        if self._synced is not None:
+            self._index.distrust_from(start)
+            return start
+        trusted = sum(1 for file in self._index.files if 0 < file.header.end_time <= self._checkpoint.index_time_ms)
+        begin = self._index.drop_newest_from(trusted)
+        return start if begin is None or not self._log.sequence.has(begin) else min(start, begin)
+
+    # -- pass 5: scan -------------------------------------------------------------------------------------------------
+
+    def _scan(self, start: int) -> None:
+        waiting: list[Placed] = []
+        for placed in self._records(start):
+            waiting.append(placed)
+            self._last = placed
+            self._report.records += 1
+            if len(waiting) >= _AT_ONCE:
+                self._take_in(waiting)
+                waiting = []
+        self._take_in(waiting)
+
+    def _records(self, start: int) -> Iterator[Placed]:
+        """Records from `start` to the end of the log; sets the report's end, damage and torn tail."""
+        gap: Gap | None = None
+        self._report.end = start
+        for found in LogWalk(self._log.sequence, self._config.delay_levels, start, self._is_torn):
+            if isinstance(found, Placed):
+                if gap is not None and not self._may_follow(found):
+                    self._end_at(gap.position, gap.reason)
+                    return
+                if gap is not None:
+                    self._report.damage.append(gap)
+                    log.error("damaged records are skipped", position=gap.position, until=gap.end, why=gap.reason)
+                gap = None
+                if self._is_stale(found):
+                    self._end_at(found.position, "a record of an older life of the log")
+                    return
+                self._report.end = found.end
+                yield found
+            elif isinstance(found, Gap):
+                gap = found
+            else:
+                self._end_at(found.position if gap is None else gap.position, found.reason, found.leftovers)
+
+    def _end_at(self, position: int, reason: str, leftovers: bool = True) -> None:
+        self._report.end = position
+        if leftovers:
+            self._report.torn = Tail(position, reason, True)
+            log.warning("the log ends in something that is no record", position=position, why=reason)
+
+    def _is_torn(self, fault: Fault) -> bool:
+        """Nothing that counts can be behind this fault: not synced by us, not known to any queue of Java's."""
+        if self._synced is not None:
+            return fault.position >= self._synced
+        return fault.position >= self._confirmed
+
+    def _may_follow(self, placed: Placed) -> bool:
+        """Whether a record behind damage is to be kept."""
+        if self._synced is not None:
+            return placed.position < self._synced
+        queue = self._queues.get(placed.topic, placed.queue_id)
+        confirmed = placed.end <= self._confirmed and queue is not None
+        return confirmed and (self._last is None or placed.store_time >= self._last.store_time)
+
+    def _is_stale(self, placed: Placed) -> bool:
+        """Java leaves old bytes behind a truncation: behind what queues know, store time tells them from new ones."""
+        beyond_known = self._synced is None and placed.position >= self._confirmed
+        return beyond_known and self._last is not None and placed.store_time < self._last.store_time
+
+    def _take_in(self, places: list[Placed]) -> None:
+        """Dispatch, and notice queues that lack entries for records before the scan's start."""
+        for queue, group in self._dispatcher.by_queue(places):
+            expected = queue.next_offset
+            for placed in group:
+                older_exist = self._report.start > self._log.start and not self._report.damage
+                if placed.queue_offset > expected and older_exist:
+                    self._incomplete.add((queue.topic, queue.queue_id))
+                expected = placed.queue_offset + placed.messages
+        self._dispatcher.dispatch(places)
+
+    # -- pass 6: rebuild ----------------------------------------------------------------------------------------------
+
+    def _rebuild(self, start: int) -> None:
+        """Older entries of incomplete queues: read the log from its beginning once, for all of them together."""
+        if not self._incomplete:
+            return
+        for topic, queue_id in sorted(self._incomplete):
+            log.warning("queue is rebuilt from the log", topic=topic, queue=queue_id)
+            queue = self._queues.get(topic, queue_id)
+            if queue is not None:
+                queue.clear()
+        dispatcher = Dispatcher(self._queues, None)
+        walk = LogWalk(self._log.sequence, self._config.delay_levels, self._log.start)
+        for found in walk:
+            if not isinstance(found, Placed):
+                continue
+            if found.position >= self._report.end:
+                break
+            if (found.topic, found.queue_id) in self._incomplete:
+                dispatcher.dispatch([found])
+        self._report.rebuilt = sorted(self._incomplete)
+
+    # -- pass 7: cut --------------------------------------------------------------------------------------------------
+
+    def _cut(self) -> None:
+        end = self._report.end
+        as_we_left_it = self._report.clean_stop and self._report.torn is None and end == self._synced
+        if not as_we_left_it:
+            self._changes.files.update(self._log.sequence.cut(end, allocate=True))
+            self._changes.folders.add(COMMIT_LOG)
+        last_position = self._last.position if self._last else min(self._checkpoint.queues_position, end)
+        last_time = self._last.store_time if self._last else self._checkpoint.log_time_ms
+        self._log.continue_at(end, last_position, last_time)
+        for queue in self._queues:
+            if self._log.start:
+                queue.raise_minimum(self._log.start)
+            queue.readable_end = queue.next_offset

@@ -1,0 +1,45 @@
+"""One file of a sequence: its name, how it comes to be, and how its end is cut off.
+
+Log files get all their room before use (a full disk is then an error of a call, not a killed process). Queue and index
+files have their full length at once but room in steps.
+"""
+
+from __future__ import annotations
+
+from .disk import Disk, DiskFile, folder_of, make_folder_durably
+
+NAME_DIGITS = 20
+
+
+def segment_name(base: int) -> str:
+    """A file is named by its first position: twenty decimal digits."""
+    return f"{base:0{NAME_DIGITS}d}"
+
+
+def parse_segment_name(name: str) -> int | None:
+    """None for a stray name."""
+    return int(name) if len(name) == NAME_DIGITS and name.isascii() and name.isdigit() else None
+
+
+def prepare_whole(disk: Disk, name: str, length: int) -> None:
+    """Make a file with all its room; durable with its name when this returns, so acks in it need one sync alone."""
+    make_folder_durably(disk, folder_of(name))
+    file = disk.open(name, create=True)
+    try:
+        file.allocate(0, length)
+        file.sync()
+    finally:
+        file.close()
+    disk.sync_folder(folder_of(name))
+
+
+def zero_from(file: DiskFile, at: int, length: int, *, allocate: bool) -> None:
+    """Whatever stood behind `at` is gone for good, and the file has its full length again.
+
+    A crash in between leaves a short file, which loading grows again.
+    """
+    file.truncate(at)
+    if allocate:
+        file.allocate(0, length)
+    else:
+        file.truncate(length)

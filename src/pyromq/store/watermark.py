@@ -1,0 +1,59 @@
+"""A position that only grows, and those who wait for it: the store's only meeting point with the event loop.
+
+`appended`, `flushed` and `readable` are watermarks. The store moves them; handlers await `reached`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+
+
+class Watermark:
+    """Event loop only. Invariant: `value` never goes down; a waiter is woken once, in order of position."""
+
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._tickets = 0
+        self._failure: Exception | None = None
+        self._listeners: list[Callable[[int], None]] = []
+
+    def on_advance(self, listener: Callable[[int], None]) -> None:
+        """Call it with the new value each time it grows, before waiters wake."""
+        self._listeners.append(listener)
+
+    def advance(self, value: int) -> None:
+        if value <= self.value:
+            return
+        self.value = value
+        for listener in self._listeners:
+            listener(value)
+        while self._waiters and self._waiters[0][0] <= value:
+            waiter = heapq.heappop(self._waiters)[2]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def reached(self, position: int) -> None:
+        """Return once the value is at or beyond `position`; raise what `fail` was given if it never will be."""
+        if self.value >= position:
+            return
+        if self._failure is not None:
+            raise self._failure
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tickets += 1
+        heapq.heappush(self._waiters, (position, self._tickets, waiter))
+        await waiter
+
+    def fail(self, failure: Exception) -> None:
+        """It will not grow any more: everyone who waits, now or later, is told why."""
+        self._failure = failure
+        waiters, self._waiters = self._waiters, []
+        for _, _, waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(failure)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiters)

@@ -1,0 +1,158 @@
+"""Putting records: queue offsets are given out, room is made, then log, queues and index are written in one call.
+
+Everything that may be refused (too large, disk full) is refused before the first byte. An error after that leaves
+bytes that nobody knows of, so it ends writing until the store is opened again; reads go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .. import logs
+from ..kernel.records import Placed
+from ..model.message import WRAPPED_BATCH, Property, SysFlag
+from ..protocol.batch import decode_batch
+from ..protocol.properties import find_property
+from ..protocol.record import Record
+from .commit_log import CommitLog
+from .config import StoreConfig
+from .disk import DiskError
+from .dispatch import Dispatcher
+from .errors import RecordTooLarge, StoreError, StoreNotWritable
+from .index import Index
+from .queue import MessageQueue
+from .queues import QueueTable
+from .readable import Readable
+
+log = logs.get("pyromq.store")
+
+_INDEX_ENTRIES_GUESS = 8  # entries that a record needs room for when its keys are not counted
+_INNER_BASE = Property.INNER_BASE.encode()
+
+
+class Writer:
+    """The one writer. Event loop only."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        index: Index | None,
+        readable: Readable,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._log = commit_log
+        self._queues = queues
+        self._index = index
+        self._dispatcher = Dispatcher(queues, index)
+        self._readable = readable
+        self._now_ms = now_ms
+        self._stopped: str | None = None
+
+    @property
+    def is_writable(self) -> bool:
+        return self._stopped is None
+
+    def stop(self, reason: str) -> None:
+        """No more writing. The first reason is kept."""
+        if self._stopped is None:
+            self._stopped = reason
+            log.error("the store takes no more messages", why=reason)
+
+    def put(self, records: Sequence[Record], *, together: bool = False) -> list[Placed]:
+        """Append a burst. Raises RecordTooLarge, DiskFull (nothing written) or StoreNotWritable."""
+        if self._stopped is not None:
+            raise StoreNotWritable(f"the store takes no more messages: {self._stopped}")
+        queues = self._assign(records)
+        self._reserve(records, queues)
+        try:
+            places = self._log.append(records, self._now_ms(), together=together)
+        except StoreError:
+            raise
+        except DiskError as fault:
+            if self._log.untouched:
+                raise  # the next file could not be made: a full disk recovers by itself
+            raise self._broken(fault) from fault
+        try:
+            self._dispatcher.dispatch(places)
+        except DiskError as fault:
+            raise self._broken(fault) from fault
+        self._readable.appended([queue for queue, _ in queues.values()], self._log.end)
+        return places
+
+    def put_batch(self, batch: Record) -> list[Placed]:
+        """A batch body (request 320) as records of its own: same queue, times and hosts, one file."""
+        self._check_body(batch)
+        entries = decode_batch(batch.body)
+        records = [
+            Record(
+                topic=batch.topic,
+                queue_id=batch.queue_id,
+                body=body,
+                properties=properties,
+                flag=flag,
+                sys_flag=batch.sys_flag,
+                born_timestamp=batch.born_timestamp,
+                born_host=batch.born_host,
+                store_host=batch.store_host,
+                reconsume_times=batch.reconsume_times,
+            )
+            for body, flag, properties in entries
+        ]
+        return self.put(records, together=True) if records else []
+
+    # -- before the first byte ----------------------------------------------------------------------------------------
+
+    def _assign(self, records: Sequence[Record]) -> dict[tuple[str, int], tuple[MessageQueue, int]]:
+        """Queue offsets, counted on within the burst. Returns each queue with its number of entries."""
+        used: dict[tuple[str, int], tuple[MessageQueue, int]] = {}
+        offsets: dict[tuple[str, int], int] = {}
+        for record in records:
+            self._check_body(record)
+            if record.sys_flag & SysFlag.TRANSACTION_MASK not in (0, SysFlag.TRANSACTION_COMMIT):
+                record.queue_offset = 0  # prepared or rolled back: in the log alone
+                continue
+            key = (record.topic, record.queue_id)
+            wrapped = record.sys_flag & WRAPPED_BATCH == WRAPPED_BATCH
+            if key not in used:
+                queue = self._queues.get_or_make(*key, holds_batch=wrapped)
+                used[key] = (queue, 0)
+                offsets[key] = queue.next_offset
+            queue, entries = used[key]
+            used[key] = (queue, entries + 1)
+            record.queue_offset = offsets[key]
+            offsets[key] += _take_base(record) if wrapped else 1
+        return used
+
+    def _check_body(self, record: Record) -> None:
+        if len(record.body) > self._config.max_message_bytes:
+            raise RecordTooLarge(
+                f"the body has {len(record.body)} bytes, maxMessageSize is {self._config.max_message_bytes}"
+            )
+
+    def _reserve(self, records: Sequence[Record], queues: dict[tuple[str, int], tuple[MessageQueue, int]]) -> None:
+        for queue, entries in queues.values():
+            queue.reserve(entries)
+        if self._index is not None:
+            keys = sum(record.properties.count(b" ") for record in records)
+            self._index.reserve(len(records) * _INDEX_ENTRIES_GUESS + keys)
+
+    def _broken(self, fault: DiskError) -> StoreNotWritable:
+        self.stop(f"a write failed half-way: {fault}. Open the store again to recover")
+        return StoreNotWritable(str(fault))
+
+
+def _take_base(record: Record) -> int:
+    """An inner batch carries its own first offset in INNER_BASE; returns how many messages it holds."""
+    count = find_property(record.properties, b"INNER_NUM")
+    if count is None or not count.isdigit() or not 0 < int(count) < 1 << 15:
+        raise StoreError("an inner batch needs the property INNER_NUM, from 1 to 32767")
+    base = b"%d" % record.queue_offset
+    if find_property(record.properties, _INNER_BASE) != base:
+        pairs = [
+            pair for pair in record.properties.split(b"\x02") if pair and not pair.startswith(_INNER_BASE + b"\x01")
+        ]
+        record.properties = b"".join(pair + b"\x02" for pair in [*pairs, _INNER_BASE + b"\x01" + base])
+    return int(count)
