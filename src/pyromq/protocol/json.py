@@ -8,6 +8,7 @@ No sockets, no types: a value that is well-formed but of the wrong type is for t
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -76,6 +77,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | {str(n): chr(n) for n in range(8)}
 _WORDS = {"true": "true", "false": "false", "null": "null", "undefined": "null", "NaN": "null"}
 _LONGEST_NUMBER = 64
+_LONGEST_ODD_STRING = 1 << 20  # these are unescaped one by one
 
 
 class _Scanner:
@@ -183,8 +185,18 @@ class _Scanner:
         match = _STRING[quote].match(self._text, self._at)
         if match is None:
             raise self._fault("the string does not end")
+        try:
+            # Standard escapes and raw control characters. In single quotes it is never JSON, and raises.
+            text = json.loads(match[0], strict=False)
+        except ValueError:
+            text = self._unescaped(match[1])
         self._at = match.end()
-        return _quoted(_ESCAPE.sub(_unescape, match[1]))
+        return _quoted(text)
+
+    def _unescaped(self, text: str) -> str:
+        if len(text) > _LONGEST_ODD_STRING:
+            raise self._fault(f"a string of more than {_LONGEST_ODD_STRING} characters in the dialect")
+        return _ESCAPE.sub(_unescape, text)
 
     def _number(self) -> str:
         match = _NUMBER.match(self._text, self._at)

@@ -47,14 +47,21 @@ def _writer(kind: Any, dialect: Dialect) -> Write | None:
 
 
 def _struct_writer(kind: type[msgspec.Struct], dialect: Dialect) -> Write | None:
-    declared = [(f.name, _encode(f.encode_name) + b":", _writer(f.type, dialect)) for f in msgspec.structs.fields(kind)]
-    fields = sorted(declared, key=lambda field: field[1])  # alphabetical, as Java; a subclass declares its own last
-    if fields == declared and not any(write for _, _, write in fields):
+    declared = [
+        (_encode(f.encode_name) + b":", f.name, f.default, _writer(f.type, dialect))
+        for f in msgspec.structs.fields(kind)
+    ]
+    fields = sorted(declared, key=lambda field: field[0])  # alphabetical, as Java; a subclass declares its own last
+    if fields == declared and not any(write for *_, write in fields):
         return None
 
     def write_struct(value: Any) -> bytes:
-        members = [(key, write, getattr(value, name)) for name, key, write in fields]
-        return b"{" + b",".join([key + (write or _encode)(v) for key, write, v in members if v is not None]) + b"}"
+        members = []
+        for key, name, default, write in fields:
+            item = getattr(value, name)
+            if item is not None and item != default:  # as msgspec leaves out; `always` has no default to compare with
+                members.append(key + (write or _encode)(item))
+        return b"{" + b",".join(members) + b"}"
 
     return write_struct
 

@@ -1,0 +1,30 @@
+"""The code tables are complete: 169 request codes of 5.5.0, four of 4.9, and 68 response codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pyromq.model.codes import RequestCode, ResponseCode
+
+RECORDED = Path(__file__).parent.parent / "golden" / "frames" / "index.jsonl"
+ONLY_4_9 = {50, 51, 52, 53}
+
+
+def test_the_tables_are_complete_and_have_no_aliases() -> None:
+    assert len(RequestCode) == len(RequestCode.__members__) == 169 + len(ONLY_4_9)
+    assert {code for code in RequestCode if code in ONLY_4_9} == ONLY_4_9
+    assert len(ResponseCode) == len(ResponseCode.__members__) == 68
+
+
+def test_names_agree_with_the_recording() -> None:
+    named = 0
+    with RECORDED.open(encoding="utf-8") as lines:
+        for line in lines:
+            entry = json.loads(line)
+            if entry["requestName"] is not None:
+                assert RequestCode(entry["requestCode"]).name == entry["requestName"]
+                named += 1
+            if not entry["dir"].endswith("request"):
+                assert entry["code"] in set(ResponseCode)
+    assert named > 1500
