@@ -157,6 +157,10 @@ class BrokerConfig(StoreConfig):
     def is_loopback(self) -> bool:
         return self.bind_address in LOOPBACK or self.bind_address.startswith("127.")
 
+    def may_create_group(self, group: str) -> bool:
+        """Whether a consumer makes its group by turning up."""
+        return self.auto_create_subscription_group or (self.enable_create_sys_group and names.is_system_group(group))
+
     @property
     def advertised_host(self) -> str:
         """What clients are told. An address for all interfaces is none that they could use."""

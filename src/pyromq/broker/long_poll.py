@@ -24,7 +24,7 @@ class HeldPull(Generic[T]):
     queue_id: int
     offset: int  # wakes it: the queue's readable end is greater than this
     deadline: float
-    owner: Hashable
+    owner: object
     ticket: T
 
 
@@ -36,7 +36,7 @@ class LongPoll(Generic[T]):
 
     def __init__(self) -> None:
         self._by_queue: dict[tuple[str, int], dict[HeldPull[T], None]] = {}
-        self._by_owner: dict[Hashable, dict[HeldPull[T], None]] = {}
+        self._by_owner: dict[object, dict[HeldPull[T], None]] = {}
         self._deadlines: list[tuple[float, int, HeldPull[T]]] = []
         self._held = 0
         self._pushed = 0
@@ -80,7 +80,7 @@ class LongPoll(Generic[T]):
         """At shutdown."""
         return [pull for key in list(self._by_queue) for pull in self._take(key)]
 
-    def drop(self, owner: Hashable) -> None:
+    def drop(self, owner: object) -> None:
         """Forget the pulls of a connection that is gone."""
         for pull in list(self._by_owner.get(owner, ())):
             self._forget(pull)

@@ -36,6 +36,7 @@ from ...protocol.headers.clients import (
 from ...transport.dispatch import Reply, Request
 from ...transport.peer import Peer
 from ..config import BrokerConfig
+from ..filters import check_kind
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
 from ..order_locks import OrderLocks
@@ -43,8 +44,6 @@ from .consumers import Consumers, Notice
 from .producers import Producers
 
 log = logs.get("pyromq.broker")
-
-TAG = "TAG"
 
 
 class ClientHandlers:
@@ -87,7 +86,7 @@ class ClientHandlers:
         config = self._live.config
         if config.reject_pull_consumer_enable and data.consume_type is ConsumeType.ACTIVELY:
             return False
-        group = self._groups.ensure(data.group_name, may_create_group(config, data.group_name))
+        group = self._groups.ensure(data.group_name, config.may_create_group(data.group_name))
         if group is None:
             return False  # as Java: the heartbeat of an unknown group is passed over, its pulls are refused
         short = bool(beat.heartbeat_fingerprint) and beat.without_sub
@@ -142,8 +141,7 @@ class ClientHandlers:
     def check_config(self, request: Request) -> Reply:
         """46: whether a subscription that is not by tags can be served."""
         wanted = decode_body(CheckClientRequestBody, request.body).subscription_data
-        if (wanted.expression_type or TAG) != TAG:
-            raise RequestRefused(no_such_filter(wanted.expression_type))
+        check_kind(wanted.expression_type)
         return Reply()
 
     # --- 41, 42 ---------------------------------------------------------------------------------------------------
@@ -184,11 +182,3 @@ class ClientHandlers:
             fields = NotifyConsumerIdsChanged(consumer_group=notice.group).to_fields()
             for peer in notice.peers:
                 peer.send(Command(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=ONEWAY_FLAG, fields=dict(fields)))
-
-
-def may_create_group(config: BrokerConfig, group: str) -> bool:
-    return config.auto_create_subscription_group or (config.enable_create_sys_group and names.is_system_group(group))
-
-
-def no_such_filter(expression_type: str | None) -> str:
-    return f"The broker does not support consumer to filter message by {expression_type}: only by TAG"

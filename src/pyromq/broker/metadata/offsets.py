@@ -72,8 +72,10 @@ class Offsets:
 
     def note_pulled(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         key = _key(topic, group)
-        self._pulled.setdefault(key, {})[queue_id] = offset
-        self._pulled_changed.add(key)
+        queues = self._pulled.setdefault(key, {})
+        if queues.get(queue_id) != offset:
+            queues[queue_id] = offset
+            self._pulled_changed.add(key)
 
     def pulled(self, topic: str, group: str, queue_id: int) -> int | None:
         return self._pulled.get(_key(topic, group), {}).get(queue_id)

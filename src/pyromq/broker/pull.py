@@ -1,0 +1,296 @@
+"""Pulling: requests 11 and 361. Check, commit what comes along, select, read, answer; or hold until there is something.
+
+A pull that finds nothing waits in `long_poll` without a task. Arrivals of one turn of the loop are looked at together,
+so that many sends to a queue wake its readers once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from .. import logs
+from ..ambient import Clock, Timer
+from ..config import Live
+from ..kernel.records import Range
+from ..model.codes import ResponseCode
+from ..protocol.headers.pull import PullMessage, PullMessageAnswer
+from ..store.message_store import MessageStore
+from ..store.queue import MessageQueue
+from ..store.reader import GetStatus, Selection
+from ..transport.dispatch import Answer, Reply, Request, failed
+from ..transport.peer import Peer
+from .config import BrokerConfig
+from .long_poll import HeldPull, LongPoll
+from .metadata.offsets import Offsets
+from .pull_checks import Allowed, PullChecks, PullFlag
+
+log = logs.get("pyromq.broker")
+
+OFFSET_RESET = "OFFSET_RESET"
+_LOOKS = (
+    16  # how often a woken pull looks on behind entries that do not match, before its client is asked to come again
+)
+
+# Called with topic, group, queue, messages and bytes of everything that was handed out.
+GetCounter = Callable[[str, str, int, int, int], None]
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A pull that is held: what is needed to look again and to answer."""
+
+    request: Request
+    header: PullMessage
+    allowed: Allowed
+
+
+class PullHandler:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        clock: Clock,
+        store: MessageStore,
+        checks: PullChecks,
+        offsets: Offsets,
+        count: GetCounter = lambda topic, group, queue_id, messages, size: None,
+    ) -> None:
+        self._live = live
+        self._clock = clock
+        self._store = store
+        self._checks = checks
+        self._offsets = offsets
+        self._count = count
+        self._polls: LongPoll[Ticket] = LongPoll()
+        self._arrived: dict[tuple[str, int], MessageQueue] = {}
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+        self._tasks: set[asyncio.Future[None]] = set()
+        store.on_arrival(self._note_arrival)
+
+    def __call__(self, request: Request) -> Answer:
+        header = request.header(PullMessage)
+        config = self._live.config
+        allowed = self._checks.check(header, request.command.code, config)
+        topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
+        if header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0:
+            self._offsets.commit(topic, group, queue_id, header.commit_offset)
+        self._offsets.note_pulled(topic, group, queue_id, header.queue_offset)
+        ticket = Ticket(request, header, allowed)
+        reset = self._offsets.take_reset(topic, group, queue_id)
+        if reset is not None:
+            return self._reset(ticket, reset)
+        selection = self._select(ticket, header.queue_offset, config)
+        if selection.status is GetStatus.FOUND:
+            return self._found(ticket, selection, config)
+        if _code(selection.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND and self._hold(ticket, config):
+            return None
+        return self._nothing(ticket, selection)
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def _select(self, ticket: Ticket, offset: int, config: BrokerConfig) -> Selection:
+        header = ticket.header
+        count, size = _limits(header, config)
+        return self._store.reader.select(
+            header.topic,
+            header.queue_id,
+            offset,
+            max_count=count,
+            max_bytes=size,
+            tag_codes=ticket.allowed.tag_codes,
+        )
+
+    def _found(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Reply | Awaitable[Reply]:
+        records = self._store.reader.read_resident(selection.ranges)
+        if records is None:
+            return self._found_cold(ticket, _colder(selection, config))
+        return self._give(ticket, selection, records)
+
+    async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
+        """From the medium, in a helper thread, and less of it: someone who replays yesterday disturbs no producer."""
+        return self._give(ticket, selection, await self._store.read(selection))
+
+    def _give(self, ticket: Ticket, selection: Selection, records: Sequence[bytes]) -> Reply:
+        if not records:  # all of them were damaged: go on behind them
+            return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
+        body = b"".join(records)
+        header = ticket.header
+        self._count(header.topic, header.consumer_group, header.queue_id, len(records), len(body))
+        return self._answer(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
+
+    def _nothing(self, ticket: Ticket, selection: Selection) -> Reply:
+        code = _code(selection.status, ticket.header.queue_offset)
+        return self._answer(ticket, code, selection.status.value, selection)
+
+    def _reset(self, ticket: Ticket, offset: int) -> Reply:
+        """An administrator moved the group: the client drops what it has and goes on there."""
+        selection = self._select(ticket, offset, self._live.config)
+        moved = Selection(selection.status, (), offset, selection.min_offset, selection.max_offset)
+        return self._answer(ticket, ResponseCode.PULL_OFFSET_MOVED, OFFSET_RESET, moved)
+
+    def _answer(self, ticket: Ticket, code: int, remark: str, selection: Selection, body: bytes = b"") -> Reply:
+        header = PullMessageAnswer(
+            suggest_which_broker_id=0,
+            next_begin_offset=selection.next_offset,
+            min_offset=selection.min_offset,
+            max_offset=selection.max_offset,
+            topic_sys_flag=ticket.allowed.topic.topic_sys_flag,
+            group_sys_flag=ticket.allowed.group.group_sys_flag,
+        )
+        return Reply(code, remark=remark, header=header, body=body)
+
+    # --- holding --------------------------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> int:
+        return len(self._polls)
+
+    def waiting(self) -> list[HeldPull[Ticket]]:
+        """For the inspection command."""
+        return list(self._polls.held())
+
+    def _hold(self, ticket: Ticket, config: BrokerConfig) -> bool:
+        header = ticket.header
+        if not header.sys_flag & PullFlag.SUSPEND or ticket.request.command.is_oneway:
+            return False
+        wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
+        if wait_ms <= 0 or len(self._polls) >= config.max_held_pulls:
+            return False
+        deadline = self._clock.monotonic() + wait_ms / 1000
+        self._polls.hold(
+            HeldPull(header.topic, header.queue_id, header.queue_offset, deadline, ticket.request.peer, ticket)
+        )
+        self._set_timer()
+        return True
+
+    def lost(self, peer: Peer) -> None:
+        """The connection is gone: nobody waits any more."""
+        self._polls.drop(peer)
+
+    def topic_changed(self, topic: str) -> None:
+        """Its permission may have changed, or it is gone: those who wait are answered and ask again."""
+        for pull in self._polls.take_topic(topic):
+            self._answer_held(pull)
+
+    def stop(self) -> None:
+        """Answer everyone, so that they turn to another broker at once."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for pull in self._polls.take_all():
+            self._answer_held(pull)
+
+    def _note_arrival(self, queue: MessageQueue) -> None:
+        if not self._polls:
+            return
+        if not self._arrived:
+            asyncio.get_running_loop().call_soon(self._serve_arrivals)
+        self._arrived[queue.topic, queue.queue_id] = queue
+
+    def _serve_arrivals(self) -> None:
+        arrived, self._arrived = self._arrived, {}
+        for (topic, queue_id), queue in arrived.items():
+            for pull in self._polls.take_arrived(topic, queue_id, queue.readable_end):
+                self._look_again(pull)
+
+    def _look_again(self, pull: HeldPull[Ticket]) -> None:
+        """Something new is there. If none of it matches the pull goes on waiting, behind what was looked at."""
+        config = self._live.config
+        for _ in range(_LOOKS):
+            selection = self._select(pull.ticket, pull.offset, config)
+            if selection.status is GetStatus.FOUND:
+                self._send(pull.ticket, self._found(pull.ticket, selection, config))
+                return
+            if selection.status is not GetStatus.NO_MATCHED_MESSAGE:
+                break
+            pull.offset = selection.next_offset
+            if pull.offset >= selection.max_offset:
+                break
+        if selection.status is GetStatus.NO_MATCHED_MESSAGE and pull.offset >= selection.max_offset:
+            self._polls.hold(pull)
+            self._set_timer()
+            return
+        self._send(pull.ticket, self._nothing(pull.ticket, selection))
+
+    def _set_timer(self) -> None:
+        """One timer for all: set for the earliest deadline, never later."""
+        due = self._polls.next_deadline()
+        if due is None or (self._timer is not None and self._timer_at <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._clock.call_later(max(0.0, due - self._clock.monotonic()), self._serve_due)
+
+    def _serve_due(self) -> None:
+        self._timer = None
+        for pull in self._polls.take_due(self._clock.monotonic()):
+            self._answer_held(pull)
+        self._set_timer()
+
+    def _answer_held(self, pull: HeldPull[Ticket]) -> None:
+        """Its time is over: one last look, and an answer whatever it finds."""
+        ticket, config = pull.ticket, self._live.config
+        selection = self._select(ticket, pull.offset, config)
+        if selection.status is GetStatus.FOUND:
+            self._send(ticket, self._found(ticket, selection, config))
+        elif pull.offset > ticket.header.queue_offset:
+            # What was looked at in the meantime need not be looked at again.
+            self._send(
+                ticket, self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", selection)
+            )
+        else:
+            self._send(ticket, self._nothing(ticket, selection))
+
+    def _send(self, ticket: Ticket, answer: Reply | Awaitable[Reply]) -> None:
+        if isinstance(answer, Reply):
+            ticket.request.peer.send(answer.to_command(ticket.request.command))
+        else:
+            task = asyncio.ensure_future(self._send_later(ticket, answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _send_later(self, ticket: Ticket, answer: Awaitable[Reply]) -> None:
+        try:
+            reply = await answer
+        except Exception as fault:
+            reply = failed(ticket.request, fault)
+        ticket.request.peer.send(reply.to_command(ticket.request.command))
+
+
+def _limits(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
+    """Messages and bytes of one pull; the first message is given whatever its size."""
+    if header.consumer_group in config.large_pull_groups:
+        count, size = config.large_pull_count, config.large_pull_bytes
+    else:
+        count = config.max_transfer_count_on_message_in_memory
+        size = config.max_transfer_bytes_on_message_in_memory
+    wanted = header.max_msg_bytes
+    return max(1, min(header.max_msg_nums, count)), size if wanted is None or wanted <= 0 else min(wanted, size)
+
+
+def _colder(selection: Selection, config: BrokerConfig) -> Selection:
+    """As much of a selection as may come from disk at once."""
+    taken: list[Range] = []
+    size = 0
+    for one in selection.ranges:
+        size += one.size
+        too_many = len(taken) >= config.max_transfer_count_on_message_in_disk
+        if taken and (too_many or size > config.max_transfer_bytes_on_message_in_disk):
+            return Selection(selection.status, taken, one.queue_offset, selection.min_offset, selection.max_offset)
+        taken.append(one)
+    return selection
+
+
+def _code(status: GetStatus, offset: int) -> ResponseCode:
+    if status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE):
+        return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+    return {
+        GetStatus.FOUND: ResponseCode.SUCCESS,
+        GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+        GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    }.get(status, ResponseCode.PULL_OFFSET_MOVED)
