@@ -7,13 +7,12 @@ later work adds steps to `STEPS`. Anything unexpected ends the demo with an erro
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +38,7 @@ CLUSTER = "DemoCluster"
 TOPICS = {"orders": 8, "payments": 4}
 CALL_S = 5.0
 START_S = 20.0
-SILENCE_MS = 1_000  # broker-b asks to be forgotten after this long without a heartbeat
+SILENCE_MS = 1_000  # at last broker-b asks to be forgotten after this long without a heartbeat
 
 
 @dataclass
@@ -68,20 +67,14 @@ class Stage:
 
 async def start_name_server(stage: Stage) -> None:
     """A process of its own on a free loopback port, as an operator would start it."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pyromq", "--log-level", "warning", "namesrv"),
-        *(
-            "--listen",
-            "127.0.0.1:0",
-            "--scan-interval-ms",
-            "200",
-            "--kv-config-path",
-            str(stage.folder / "kvConfig.json"),
-        ),
-        env=os.environ | {"PYROMQ_NAMESRV_SCAN_NOT_ACTIVE_BROKER_INTERVAL": "200"},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    stage.closing.push_async_callback(_stop, process, stage.clock)
+    arguments = {
+        "--listen": "127.0.0.1:0",
+        "--kv-config-path": str(stage.folder / "kvConfig.json"),
+        "--scan-not-active-broker-interval": "200",
+        "--log-level": "error",
+    }
+    words = [word for pair in arguments.items() for word in pair]
+    process = await stage.closing.enter_async_context(_running(stage.clock, "namesrv", *words))
     stage.namesrv = await _ready_address(process, stage.clock)
     stage.say(f"name server is up at {stage.namesrv}, process {process.pid}")
 
@@ -98,22 +91,16 @@ async def register_brokers(stage: Stage) -> None:
 async def show_routes(stage: Stage) -> None:
     """What a client that asks for each topic is told."""
     table = Table(title="routes", title_justify="left")
-    for heading in ("topic", "cluster", "broker", "address", "read queues", "write queues", "permission"):
-        table.add_column(heading, justify="right" if "queues" in heading else "left")
+    for heading in ("topic", "cluster", "broker", "address", "queues", "permission"):
+        table.add_column(heading, no_wrap=True)
     for topic in TOPICS:
         route = await _route(stage, topic)
         queues = {one.broker_name: one for one in route.queue_datas}
         for broker in sorted(route.broker_datas, key=lambda one: one.broker_name):
             here = queues[broker.broker_name]
-            table.add_row(
-                topic,
-                broker.cluster,
-                broker.broker_name,
-                broker.broker_addrs[0],
-                str(here.read_queue_nums),
-                str(here.write_queue_nums),
-                _permission(here.perm),
-            )
+            count = f"{here.read_queue_nums} / {here.write_queue_nums}"
+            master = broker.broker_addrs[0]
+            table.add_row(topic, broker.cluster, broker.broker_name, master, count, _permission(here.perm))
     stage.console.print(table)
     info = decode_body(ClusterInfo, await stage.ask(RequestCode.GET_BROKER_CLUSTER_INFO))
     sizes = [f"{name} ({len(brokers)} brokers)" for name, brokers in info.cluster_addr_table.items()]
@@ -128,6 +115,7 @@ async def lose_brokers(stage: Stage) -> None:
     await stage.ask(RequestCode.UNREGISTER_BROKER, leaving)
     await _until(stage, {"broker-b"})
     stage.say("broker-a unregistered; orders is now on broker-b alone")
+    await _register(stage, "broker-b", stage.brokers["broker-b"], silence_ms=SILENCE_MS)
     await _until(stage, set())
     stage.say(f"broker-b sent no heartbeat for {SILENCE_MS / 1000:g} s and expired; no broker is left")
 
@@ -153,7 +141,8 @@ async def run_steps() -> None:
         console.print("[bold cyan]>[/] everything is stopped and removed. Next: [bold]make test[/], README.md")
 
 
-async def _register(stage: Stage, name: str, address: str) -> None:
+async def _register(stage: Stage, name: str, address: str, silence_ms: int | None = None) -> None:
+    """`silence_ms`: how long the name server is to wait for the next heartbeat, if not its usual 120 s."""
     table = {
         topic: TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
         for topic, queues in TOPICS.items()
@@ -164,7 +153,7 @@ async def _register(stage: Stage, name: str, address: str) -> None:
         broker_addr=address,
         cluster_name=CLUSTER,
         broker_id=0,
-        heartbeat_timeout_millis=SILENCE_MS if name == "broker-b" else None,
+        heartbeat_timeout_millis=silence_ms,
     )
     body = encode_registration(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper))
     await stage.ask(RequestCode.REGISTER_BROKER, header, body)
@@ -179,7 +168,7 @@ async def _route(stage: Stage, topic: str) -> TopicRouteData:
 
 async def _until(stage: Stage, brokers: set[str]) -> None:
     """Ask until the route of `orders` names exactly these brokers."""
-    async with stage.clock.timeout(START_S):
+    async with _patience(stage.clock, f"the route of orders to name {brokers or 'no broker'}"):
         while await _brokers_of_orders(stage) != brokers:
             await stage.clock.sleep(0.1)
 
@@ -197,7 +186,7 @@ async def _brokers_of_orders(stage: Stage) -> set[str]:
 async def _ready_address(process: asyncio.subprocess.Process, clock: Clock) -> str:
     """The address in the name server's ready line."""
     assert process.stdout is not None
-    async with clock.timeout(START_S):
+    async with _patience(clock, "the name server's ready line"):
         line = (await process.stdout.readline()).decode()
     found = re.search(r"(127\.0\.0\.1:\d+)", line)
     if found is None:
@@ -205,19 +194,40 @@ async def _ready_address(process: asyncio.subprocess.Process, clock: Clock) -> s
     return found.group(1)
 
 
-async def _stop(process: asyncio.subprocess.Process, clock: Clock) -> None:
-    """End it as an operator would; a process that does not heed that is killed and reported."""
+@asynccontextmanager
+async def _patience(clock: Clock, waited_for: str) -> AsyncIterator[None]:
+    try:
+        async with clock.timeout(START_S):
+            yield
+    except TimeoutError:
+        raise PyroError(f"waited {START_S:g} s in vain for {waited_for}") from None
+
+
+@asynccontextmanager
+async def _running(clock: Clock, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`pyromq` with these arguments until the end of the block, then SIGTERM, which it must heed with exit code 0."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pyromq", *arguments), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    except BaseException:
+        await _end(process, clock)
+        raise  # what went wrong matters more than how the process ended
+    code = await _end(process, clock)
+    if code != 0:
+        raise PyroError(f"process {process.pid} was to end with exit code 0 after SIGTERM, not with {code}")
+
+
+async def _end(process: asyncio.subprocess.Process, clock: Clock) -> int:
     if process.returncode is None:
         process.send_signal(signal.SIGTERM)
     try:
         async with clock.timeout(START_S):
-            code = await process.wait()
+            return await process.wait()
     except TimeoutError:
         process.kill()
-        await process.wait()
-        raise PyroError(f"process {process.pid} did not stop within {START_S:g} s of SIGTERM and was killed") from None
-    if code != 0:
-        raise PyroError(f"process {process.pid} ended with exit code {code}")
+        return await process.wait()
 
 
 def _permission(perm: int) -> str:
