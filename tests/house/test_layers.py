@@ -10,8 +10,11 @@ from tests.house.source import LEVEL, LEVELS, NEVER, ROOT, Module, dependencies,
 
 CODE = modules()
 
-# Inside broker/ the composition root and the page of routes may know every capability; capabilities meet in the log.
-BROKER_WIRING = {"broker", "routes"}
+# Inside broker/ each folder is a capability, and so are these files with their `_checks`. Administration looks into all
+# of them; the tables of metadata/ and clients/ are what everybody may be handed. Otherwise capabilities meet in the log.
+BROKER_FILES = {"send", "pull", "query"}
+BROKER_ADMIN = "admin"
+BROKER_TABLES = ("metadata", "clients")
 
 
 def upward(code: dict[str, Module]) -> list[str]:
@@ -41,24 +44,29 @@ def circles(code: dict[str, Module]) -> list[str]:
     return []
 
 
-def capability(name: str) -> str | None:
-    """`pyromq.broker.pop.ack` and `pyromq.broker.pull` belong to the capabilities pop and pull."""
+def capability(name: str, code: dict[str, Module]) -> str | None:
+    """`pyromq.broker.pop.ack` belongs to pop, `pyromq.broker.pull_checks` to pull; None for what stands between."""
     parts = name.split(".")
-    return parts[2] if len(parts) > 2 and parts[1] == "broker" else None
+    if len(parts) < 3 or parts[1] != "broker":
+        return None
+    if code[".".join(parts[:3])].is_package:
+        return parts[2]
+    word = parts[2].removesuffix("_checks")
+    return word if word in BROKER_FILES else None
 
 
 def neighbours(code: dict[str, Module]) -> list[str]:
-    """Capabilities of the broker that reach for one another: a folder's module into another folder."""
-    folders = {capability(name) for name, each in code.items() if each.is_package and capability(name)}
+    """Capabilities of the broker that reach for one another."""
     found = []
     for name, imported in dependencies(code).items():
-        own = capability(name)
-        if own is None or own in BROKER_WIRING:
+        own = capability(name, code)
+        if own is None or own == BROKER_ADMIN:
             continue
-        for target in sorted(imported):
-            other = capability(target)
-            if other in folders and own in folders and other != own:
-                found.append(f"{name} imports {target}")
+        found += [
+            f"{name} imports {target}"
+            for target in sorted(imported)
+            if capability(target, code) not in (None, own, *BROKER_TABLES)
+        ]
     return found
 
 
@@ -101,7 +109,8 @@ def test_the_architecture_page_draws_these_levels() -> None:
 def code_of(**texts: str) -> dict[str, Module]:
     """A made-up house: `store__log="import ..."` is pyromq.store.log."""
     names = {"pyromq." + key.replace("__", "."): text for key, text in texts.items()}
-    packages = {name.rpartition(".")[0] for name in names} - names.keys()
+    parts = [name.split(".") for name in names]
+    packages = {".".join(each[:depth]) for each in parts for depth in range(1, len(each))} - names.keys()
     made = {name: module(name, text) for name, text in names.items()}
     return made | {name: module(name, "", is_package=True) for name in packages}
 
@@ -131,10 +140,18 @@ def test_the_check_finds_a_cycle() -> None:
     assert circles(code_of(store__a="from . import b", store__b="")) == []
 
 
-def test_the_check_finds_capabilities_that_know_each_other() -> None:
-    house = code_of(broker__pop__ack="from ..timing import park", broker__timing__park="")
-    assert neighbours(house) == [
-        "pyromq.broker.pop.ack imports pyromq.broker.timing",
-        "pyromq.broker.pop.ack imports pyromq.broker.timing.park",
-    ]
+@pytest.mark.parametrize(
+    "house",
+    [
+        code_of(broker__pop__ack="from ..timing import park", broker__timing__park=""),
+        code_of(broker__pop__ack="from ..send_checks import x", broker__send_checks="x = 1"),
+        code_of(broker__pull="from .pop.ack import x", broker__pop__ack="x = 1"),
+    ],
+)
+def test_the_check_finds_capabilities_that_know_each_other(house: dict[str, Module]) -> None:
+    assert len(neighbours(house)) >= 1
+
+
+def test_the_check_lets_the_composition_root_and_the_tables_through() -> None:
     assert neighbours(code_of(broker__broker="from .pop import ack", broker__pop__ack="")) == []
+    assert neighbours(code_of(broker__pop__ack="from ..metadata import topics", broker__metadata__topics="")) == []
