@@ -154,6 +154,10 @@ class Disk(Protocol):
         """`sync` of many files, open or not, together; the files' names are not covered."""
         ...
 
+    def sync_all(self) -> None:
+        """Everything that was written or named below the root, by whomever, is on the medium when this returns."""
+        ...
+
     def usage(self) -> DiskUsage: ...
 
     def lock(self, name: str) -> DiskLock:

@@ -127,6 +127,14 @@ class FileSequence:
         zero_from(file, inside, self.file_bytes, allocate=allocate)
         return [file.name]
 
+    def drop_beyond(self, position: int) -> bool:
+        """Remove files that begin behind a position, from the end. True if any went."""
+        dropped = False
+        while self.bases and self.bases[-1] > position:
+            self._remove(self.bases.pop())
+            dropped = True
+        return dropped
+
     def drop_first(self) -> None:
         """Remove the oldest file; its readers keep their descriptor."""
         self._remove(self.bases.pop(0))

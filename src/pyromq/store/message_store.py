@@ -92,6 +92,9 @@ class MessageStore:
         ).run()
         self._planner = FlushPlanner(self.commit_log, self.index, self._changes, checkpoint)
         self._marks = Marks(self._disk)
+        if not found.clean_stop:
+            # A killed process leaves files and names that nobody has synced, and nobody remembers which.
+            self._disk.sync_all()
         # What recovery wrote and cut is on the medium before anything new is acked behind it.
         self._planner.plan_full(max(report.start, self.commit_log.start)).sync(self._disk, self._marks)
         log.info(

@@ -66,6 +66,9 @@ class ReadOnlyDisk:
     def sync_many(self, names: Iterable[str]) -> None:
         self._refuse("sync", ", ".join(names))
 
+    def sync_all(self) -> None:
+        self._refuse("sync", "")
+
     def lock(self, name: str) -> DiskLock:
         self._refuse("lock", name)
 

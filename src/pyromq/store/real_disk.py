@@ -225,6 +225,10 @@ class RealDisk:
             finally:
                 file.close()
 
+    def sync_all(self) -> None:
+        if not self._sync_file_system():
+            os.sync()
+
     def _sync_file_system(self) -> bool:
         """One syncfs for everything dirty; False if this system has none. Linux reports write errors here since 5.8."""
         syncfs = _syncfs()

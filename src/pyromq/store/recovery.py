@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from .. import logs
 from ..errors import ConfigError
 from ..kernel.records import Fault, Placed
+from ..protocol.record import whole_record_crc
 from .changes import Changes
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, CheckpointFile
 from .commit_log import CommitLog
 from .config import StoreConfig
 from .disk import Disk
@@ -137,16 +138,20 @@ class Recovery:
                 log.warning("irregular file in a queue", name=fault.name, what=fault.what)
             last = queue.last_entry()
             if damaged:
-                self._write_anew(queue)
+                self._incomplete.add((queue.topic, queue.queue_id))
             elif last is not None:
                 self._confirmed = max(self._confirmed, last.position + last.size)
         self._confirmed = min(self._confirmed, self._log.sequence.limit)  # an entry may be damaged itself
         if self._index is not None:
             self._index.load()
 
-    def _write_anew(self, queue: MessageQueue) -> None:
-        queue.clear()
-        self._incomplete.add((queue.topic, queue.queue_id))
+    def _forget_checkpoint(self) -> None:
+        """Before something older than the checkpoint is taken apart: a crash from here on starts at the beginning."""
+        marks = CheckpointFile(self._disk)
+        try:
+            marks.save(Checkpoint(master_flushed=self._checkpoint.master_flushed, confirmed=self._checkpoint.confirmed))
+        finally:
+            marks.close()
 
     def _is_record(self, entry: QueueEntry) -> bool:
         """Whether the log has the record that an entry speaks of (or had it: older files may have expired)."""
@@ -203,6 +208,8 @@ class Recovery:
             self._index.distrust_from(start)
             return start
         trusted = sum(1 for file in self._index.files if 0 < file.header.end_time <= self._checkpoint.index_time_ms)
+        if trusted < len(self._index.files):
+            self._forget_checkpoint()
         begin = self._index.drop_newest_from(trusted)
         return start if begin is None or not self._log.sequence.has(begin) else min(start, begin)
 
@@ -234,6 +241,9 @@ class Recovery:
                 gap = None
                 if self._is_stale(found):
                     self._end_at(found.position, "a record of an older life of the log")
+                    return
+                if self._lost_its_end(found):
+                    self._end_at(found.position, "the last bytes of the record were never written")
                     return
                 self._report.end = found.end
                 yield found
@@ -267,6 +277,12 @@ class Recovery:
         beyond_known = self._synced is None and placed.position >= self._confirmed
         return beyond_known and self._last is not None and placed.store_time < self._last.store_time
 
+    def _lost_its_end(self, placed: Placed) -> bool:
+        """A lost last sector takes the record's own CRC with it, and the body's CRC still fits. What we wrote and did
+        not sync must not end in zeroes: a property string ends with its separator."""
+        unsynced = self._synced is not None and placed.position >= self._synced
+        return unsynced and placed.properties.endswith(b"\0") and whole_record_crc(placed.properties) is None
+
     def _take_in(self, places: list[Placed]) -> None:
         """Dispatch, and notice queues that lack entries for records before the scan's start."""
         for queue, group in self._dispatcher.by_queue(places):
@@ -284,6 +300,7 @@ class Recovery:
         """Older entries of incomplete queues: read the log from its beginning once, for all of them together."""
         if not self._incomplete:
             return
+        self._forget_checkpoint()
         for topic, queue_id in sorted(self._incomplete):
             log.warning("queue is rebuilt from the log", topic=topic, queue=queue_id)
             queue = self._queues.get(topic, queue_id)
@@ -307,6 +324,8 @@ class Recovery:
         as_we_left_it = self._report.clean_stop and self._report.torn is None and end == self._synced
         if not as_we_left_it:
             self._changes.files.update(self._log.sequence.cut(end, allocate=True))
+            self._changes.folders.add(COMMIT_LOG)
+        elif self._log.sequence.drop_beyond(end):  # a file made ahead, whose removal a power cut undid
             self._changes.folders.add(COMMIT_LOG)
         last_position = self._last.position if self._last else min(self._checkpoint.queues_position, end)
         last_time = self._last.store_time if self._last else self._checkpoint.log_time_ms

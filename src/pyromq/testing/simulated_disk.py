@@ -168,6 +168,10 @@ class SimulatedDisk:
         """Raise PowerCut in the changing call of that number from now (1 is the next); `crash` says how far it got."""
         self._cut_at = self.operations + operations
 
+    def keep_power(self) -> None:
+        """Take a cut that was asked for back."""
+        self._cut_at = None
+
     def fail_sync_once(self, name_part: str = "") -> None:
         """The next sync of a file or folder whose name contains this fails; its pages are forgotten as ext4 does."""
         self._sync_failures.append(name_part)
@@ -309,6 +313,13 @@ class SimulatedDisk:
             entry = self._names.get(name)
             if isinstance(entry, _Node):
                 self.sync_node(name, entry)
+
+    def sync_all(self) -> None:
+        for name, entry in list(self._names.items()):
+            if isinstance(entry, _Node):
+                self.sync_node(name, entry)
+        for folder in ["", *(name for name, entry in self._names.items() if isinstance(entry, _Folder))]:
+            self.sync_folder(folder)
 
     def usage(self) -> DiskUsage:
         return DiskUsage(total=self.capacity, used=self._pages_used * PAGE)
