@@ -1,0 +1,218 @@
+"""Lives of a store on the simulated disk: open, check, work, fault; then again. One seed is one story."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.record import Record
+from pyromq.store.config import FlushMode, StoreConfig
+from pyromq.store.disk import DiskFull
+from pyromq.store.errors import StoreNotWritable
+from pyromq.store.message_store import MessageStore
+from pyromq.store.tables import Table
+from pyromq.store.verify import verify_store
+from pyromq.testing.clock import ManualClock
+from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
+from tests.crash.history import Broken, History
+
+TOPICS = ("orders", "payments")
+QUEUES = 2
+TABLE = "config/topics.json"
+
+
+def small_config(mode: FlushMode = FlushMode.SYNC, **changes: Any) -> StoreConfig:
+    """Files so small that a few dozen messages roll all of them."""
+    sizes = {
+        "commit_log_file_bytes": 8192,
+        "queue_file_bytes": 20 * 16,
+        "batch_queue_file_bytes": 46 * 16,
+        "index_slots": 8,
+        "index_entries": 24,
+        "allocation_step_bytes": 4096,
+        "max_open_queue_files": 8,
+        "flush_mode": mode,
+    }
+    return StoreConfig(**(sizes | changes))
+
+
+def finish(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that never waits (blocking calls run at once), without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    raise RuntimeError("it waited for something")
+
+
+@dataclass
+class Story:
+    """What happens is drawn from `rng`; `log` tells it again when it goes wrong."""
+
+    rng: Random
+    mode: FlushMode
+    disk: SimulatedDisk
+    clock: ManualClock
+    history: History = field(default_factory=History)
+    promised: int = 0  # everything up to here must be there at the next opening
+    synced: int = 0  # everything up to here was acked as synced
+    tables: int = 0  # entries of the table that were acked
+    table_entries: int = 0  # entries that it may have
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def config(self) -> StoreConfig:
+        return small_config(self.mode)
+
+    # A life
+
+    def live(self) -> None:
+        """Open, check, work until a fault ends it."""
+        cut = self.rng.random() < 0.6
+        if cut:
+            self.disk.cut_power_after(self.rng.choice([self.rng.randint(1, 40), self.rng.randint(1, 400)]))
+        try:
+            store = self.open()
+            self.work(store)
+            if self.rng.random() < 0.3:
+                store.close()
+                self.remember(store)
+                self.log.append("closed")
+                if self.rng.random() < 0.5:
+                    self.disk.keep_power()
+                    return
+        except PowerCut:
+            self.power_goes()
+            return
+        if cut or self.rng.random() < 0.5:
+            self.power_goes()
+        else:
+            self.killed()
+
+    def open(self) -> MessageStore:
+        store = MessageStore(self.disk, self.config, self.clock)
+        self.log.append(f"opened at {store.commit_log.end}")
+        if store.recovery.damage:
+            raise Broken(f"damage where there was only a power cut: {store.recovery.damage}")
+        self.history.check(store, self.promised, keep_seen=self.mode is FlushMode.SYNC)
+        self.history.check_keys(store, self.history.puts[-10:])
+        self.remember(store)
+        self.check_table()
+        return store
+
+    def work(self, store: MessageStore) -> None:
+        for _ in range(self.rng.randint(0, 40)):
+            step = self.rng.choices(
+                (self.put, self.flush_log, self.flush_all, self.make_ahead, self.read, self.change_table, self.pass_time),
+                (10, 4, 2, 1, 2, 1, 1),
+            )[0]
+            step(store)
+
+    def power_goes(self) -> None:
+        seed = self.rng.getrandbits(32)
+        self.log.append(f"power cut, seed {seed}")
+        self.disk = self.disk.crash(seed)
+        self.promised = self.synced
+
+    def remember(self, store: MessageStore) -> None:
+        self.promised = self.synced = store.flushed.value
+
+    def killed(self) -> None:
+        """The page cache survives: everything whose put returned is promised, whatever the mode."""
+        self.log.append("killed")
+        self.disk = self.disk.kill()
+        self.promised = max([self.promised, *(put.end for put in self.history.puts)])
+
+    # Steps
+
+    def put(self, store: MessageStore) -> None:
+        topic, queue_id = self.rng.choice(TOPICS), self.rng.randrange(QUEUES)
+        records = []
+        for _ in range(self.rng.choice([1, 1, 1, 3])):
+            key = f"key-{self.rng.getrandbits(64)}"
+            records.append(self.record(topic, queue_id, key))
+            self.history.attempt(topic, queue_id, records[-1].body, key)
+        keys = [self.history.attempts[record.body][2] for record in records]
+        for placed, record, key in zip(store.put(records), records, keys, strict=True):
+            self.history.add(topic, queue_id, placed.queue_offset, placed.position, placed.end, record.body, key)
+        self.log.append(f"put {len(records)} up to {store.commit_log.end}")
+
+    def record(self, topic: str, queue_id: int, key: str) -> Record:
+        filler = self.rng.choice([0, 20, 300, 1500])
+        body = f"message {key} ".encode() + self.rng.randbytes(filler)
+        properties = {"KEYS": key, "TAGS": self.rng.choice(["a", "b"])}
+        return Record(topic=topic, queue_id=queue_id, body=body, properties=encode_properties(properties))
+
+    def flush_log(self, store: MessageStore) -> None:
+        finish(store.flush_log())
+        self.remember(store)
+        self.log.append(f"flushed to {self.promised}")
+
+    def flush_all(self, store: MessageStore) -> None:
+        finish(store.flush_all())
+        self.remember(store)
+        self.log.append(f"flushed all to {self.promised}")
+
+    def make_ahead(self, store: MessageStore) -> None:
+        finish(store.make_file_ahead())
+        self.log.append("made a file ahead")
+
+    def read(self, store: MessageStore) -> None:
+        """A consumer somewhere: what it is shown it may act upon."""
+        topic, queue_id = self.rng.choice(TOPICS), self.rng.randrange(QUEUES)
+        queue = store.queues.get(topic, queue_id)
+        if queue is not None:
+            self.history.seen |= {
+                put.number
+                for put in self.history.puts
+                if (put.topic, put.queue_id) == (topic, queue_id) and put.offset < queue.readable_end
+            }
+
+    def change_table(self, _: MessageStore) -> None:
+        table = Table(self.disk, TABLE)
+        table.load()
+        self.table_entries += 1
+        table.put("topicConfigTable", f"topic-{self.table_entries}", {"perm": 6})
+        table.save()
+        self.tables = self.table_entries
+
+    def check_table(self) -> None:
+        found = len(Table(self.disk, TABLE).load().get("topicConfigTable", {}))
+        if not self.tables <= found <= self.table_entries:
+            raise Broken(f"the table has {found} entries, {self.tables} were acked")
+        self.tables = self.table_entries = found
+
+    def pass_time(self, _: MessageStore) -> None:
+        """The wall clock jumps, also back."""
+        self.clock.step_wall(self.rng.choice([-3600, 1, 60]))
+
+
+def tell(seed: int, lives: int = 3) -> Story:
+    """One story from beginning to end. Raises Broken with the story in its notes."""
+    rng = Random(seed)
+    clock = ManualClock()
+    story = Story(rng, rng.choice(list(FlushMode)), SimulatedDisk(now_ms=clock.now_ms), clock)
+    try:
+        for _ in range(rng.randint(1, lives)):
+            story.live()
+        # The last word: whatever happened, the store opens, keeps its promises and is clean afterwards.
+        store = story.open()
+        story.put(store)
+        store.close()
+        check_clean(story.disk, story.config)
+    except Exception as fault:
+        fault.add_note(f"seed {seed}, {story.mode.value}: " + "; ".join(story.log))
+        raise
+    return story
+
+
+def check_clean(disk: SimulatedDisk, config: StoreConfig) -> None:
+    report = verify_store(disk, config)
+    if report.exit_code:
+        raise Broken(f"verify after a clean stop: {report.findings[:5]}")
+
+
+__all__ = ["DiskFull", "StoreNotWritable", "Story", "check_clean", "finish", "small_config", "tell"]
