@@ -145,6 +145,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_open:
             self._close_reason = reason
         self.is_open = False
+        self._drop_held()  # now, not when the stream has ended: others may use it
         if self._stream is not None:
             self._stream.abort()
 
@@ -165,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         self._watchdog.stop()
         if self._linger is not None:
             self._linger.cancel()
-        self._owner.account(-self._inbox.held - self._blocked_bytes)
+        self._drop_held()
         self._calls.fail_all(self._lost())
         if self._secured is not None and not self._secured.done():
             self._secured.set_exception(self._lost())
@@ -231,6 +232,8 @@ class Connection(asyncio.BufferedProtocol):
         if held:
             self._watchdog.expect("frame_s", self._owner.limits.frame_s)
         self._account(held - held_before)
+        if not self.is_open:
+            return  # that was too much
         if fed.ready:
             self.send_frames(fed.ready)
         if fed.waiting:
@@ -402,6 +405,10 @@ class Connection(asyncio.BufferedProtocol):
                 stream.pause_reading()
             else:
                 stream.resume_reading()
+
+    def _drop_held(self) -> None:
+        self._owner.account(-self._inbox.drop() - self._blocked_bytes)
+        self._blocked_bytes = 0
 
     def _account(self, change: int) -> None:
         """Tell the owner what we hold for this peer. Over the limit, the one that grows is the one that goes."""

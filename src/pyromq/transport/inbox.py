@@ -24,6 +24,11 @@ class Inbox:
         """Bytes of the frame that is not complete yet."""
         return len(self._tail)
 
+    def drop(self) -> int:
+        """Forget the unfinished frame; how many bytes it had."""
+        size, self._tail = len(self._tail), bytearray()
+        return size
+
     def receive(self, feed: Feed, connection: FeedConnection, received: memoryview) -> tuple[Fed, list[Command]]:
         if not self._tail:
             fed, commands, used = self._split(feed, connection, received)

@@ -35,6 +35,7 @@ class MemoryStream(asyncio.Transport):
         self._reading = True
         self._closing = False
         self._lost = False
+        self.was_reset = False
         self._delivery_is_due = False
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ class MemoryStream(asyncio.Transport):
         if piece:
             _hand_over(self._protocol, piece)
             self.deliver_soon()
-        elif sender.is_closing():
+        elif sender.is_closing() and not sender.was_reset:
             self._lose(None)
 
     def take(self, most: int) -> bytes:
@@ -124,7 +125,8 @@ class MemoryStream(asyncio.Transport):
             self._loop.call_soon(self._lose, None)
 
     def abort(self) -> None:
-        self._closing = True
+        """Cut off: the other end hears of it at once, whether it reads or not."""
+        self._closing = self.was_reset = True
         self._unsent.clear()
         self._loop.call_soon(self._lose, None)
         self._loop.call_soon(self._end()._lose, ConnectionResetError("connection reset by peer"))

@@ -56,6 +56,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._per_host: Counter[str] = Counter()
         self._listener: asyncio.Server | None = None
+        self._is_stopping = False
         self._service = Service(
             dispatch, clock=clock, limits=self._limits, feed=feed, opened=self._admit, closed=self._forget
         )
@@ -91,6 +92,7 @@ class Server:
 
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight, write it out, close. After the grace it is all cut off."""
+        self._is_stopping = True
         if self._listener is not None:
             self._listener.close()
         self._service.refuse_new()
@@ -118,6 +120,8 @@ class Server:
         return Connection(self._service, opening=self._opening, listener=self._name)
 
     def _admit(self, connection: Connection) -> bool:
+        if self._is_stopping:
+            return False
         host = host_of(connection.address)
         per_address = self._limits.connections_per_address
         if len(self._connections) >= self._most:

@@ -33,11 +33,11 @@ class TlsMode(Enum):
 
 
 class ClientCertificates(Enum):
-    """`tls.server.need.client.auth`."""
+    """`tls.server.need.client.auth`: whether a connecting program has to show a certificate."""
 
-    NONE = ssl.CERT_NONE
-    OPTIONAL = ssl.CERT_OPTIONAL
-    REQUIRE = ssl.CERT_REQUIRED
+    NONE = "none"
+    OPTIONAL = "optional"
+    REQUIRE = "require"
 
 
 class Verify(Enum):
@@ -62,7 +62,7 @@ class ServerTls:
     def __post_init__(self) -> None:
         if self.client_certificates is not ClientCertificates.NONE and self.ca is None:
             raise ConfigError(
-                f"client certificates are to be checked ({self.client_certificates.name.lower()}), "
+                f"client certificates are to be checked ({self.client_certificates.value}), "
                 "but no CA file says by whom they must be signed: name one"
             )
 
@@ -76,7 +76,11 @@ class ServerTls:
         context.load_cert_chain(self.certificate, self.key, self.key_password or "")
         if self.ca is not None:
             context.load_verify_locations(self.ca)
-        context.verify_mode = ssl.VerifyMode(self.client_certificates.value)
+        context.verify_mode = {
+            ClientCertificates.NONE: ssl.CERT_NONE,
+            ClientCertificates.OPTIONAL: ssl.CERT_OPTIONAL,
+            ClientCertificates.REQUIRE: ssl.CERT_REQUIRED,
+        }[self.client_certificates]
         return context
 
 

@@ -1,0 +1,294 @@
+"""TLS: the three modes on one port, certificates of both sides, reload; over memory and over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import ssl
+from pathlib import Path
+
+import pytest
+
+from pyromq.ambient import SystemClock
+from pyromq.errors import ConfigError, ConnectionLost
+from pyromq.model.codes import ResponseCode
+from pyromq.testing.clock import ManualClock
+from pyromq.transport.client import Client
+from pyromq.transport.dispatch import Dispatcher
+from pyromq.transport.memory import MemoryNetwork
+from pyromq.transport.server import Server
+from pyromq.transport.tls import ClientCertificates, ClientTls, ServerTls, TlsMode, TlsSession, Verify, opening
+from tests.transport.certificates import Authority, Pair
+from tests.transport.support import ECHO, MakeClient, MakeServer, RawPeer, command, echo, frames, raw_peer, violations
+
+Logs = pytest.LogCaptureFixture
+ADDRESS = "127.0.0.1:1"  # in memory too: certificates are made out to it
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def ca(folder: Path) -> Authority:
+    return Authority(folder, "ca")
+
+
+@pytest.fixture(scope="module")
+def stranger(folder: Path) -> Authority:
+    """A CA that nobody here trusts."""
+    return Authority(folder, "stranger")
+
+
+@pytest.fixture(scope="module")
+def pair(ca: Authority) -> Pair:
+    return ca.issue("server")
+
+
+def server_tls(pair: Pair, mode: TlsMode = TlsMode.ENFORCING, **options: object) -> ServerTls:
+    return ServerTls(mode=mode, certificate=pair.certificate, key=pair.key, **options)  # type: ignore[arg-type]
+
+
+# --- modes -----------------------------------------------------------------------------------------------------------
+
+
+async def test_permissive_takes_plain_and_tls_on_one_port(
+    make_server: MakeServer, make_client: MakeClient, ca: Authority, pair: Pair
+) -> None:
+    make_server(Dispatcher({ECHO: echo}), address=ADDRESS, tls=server_tls(pair, TlsMode.PERMISSIVE))
+    for tls in (None, ClientTls(ca=ca.file)):
+        response = await make_client(tls=tls).call(ADDRESS, command(n="1", body=b"x" * 100_000), 3)
+        assert (response.fields, len(response.body)) == ({"n": "1"}, 100_000)
+
+
+async def test_enforcing_refuses_plain(
+    make_server: MakeServer, make_client: MakeClient, ca: Authority, pair: Pair, caplog: Logs
+) -> None:
+    server = make_server(Dispatcher({ECHO: echo}), address=ADDRESS, tls=server_tls(pair))
+    plain = raw_peer(server, "plain:1")
+    plain.write(frames(command()))
+    await plain.lost()
+    assert plain.raw == b""
+    (line,) = violations(caplog)
+    assert (line["peer"], line["fault"]) == ("plain:1", "the peer speaks plain, but TLS is enforced here: use TLS")
+    assert (await make_client(tls=ClientTls(ca=ca.file)).call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS
+
+
+async def test_disabled_takes_plain_only(
+    make_server: MakeServer, make_client: MakeClient, ca: Authority, pair: Pair
+) -> None:
+    make_server(Dispatcher({ECHO: echo}), address=ADDRESS, tls=server_tls(pair, TlsMode.DISABLED))
+    assert (await make_client().call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS
+    with pytest.raises(ConnectionLost):
+        await make_client(tls=ClientTls(ca=ca.file)).call(ADDRESS, command(), 3)
+
+
+# --- certificates ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", list(ClientCertificates))
+@pytest.mark.parametrize("shown", ["none", "good", "unknown"])
+async def test_client_certificates(
+    make_server: MakeServer,
+    make_client: MakeClient,
+    ca: Authority,
+    stranger: Authority,
+    pair: Pair,
+    wanted: ClientCertificates,
+    shown: str,
+) -> None:
+    make_server(Dispatcher({ECHO: echo}), address=ADDRESS, tls=server_tls(pair, ca=ca.file, client_certificates=wanted))
+    mine = {"none": None, "good": ca.issue("client"), "unknown": stranger.issue("foreign")}[shown]
+    tls = ClientTls(ca=ca.file) if mine is None else ClientTls(ca=ca.file, certificate=mine.certificate, key=mine.key)
+    call = make_client(tls=tls).call(ADDRESS, command(), 3)
+    refused = {
+        ClientCertificates.NONE: set(),
+        ClientCertificates.OPTIONAL: {"unknown"},
+        ClientCertificates.REQUIRE: {"none", "unknown"},
+    }
+    if shown in refused[wanted]:
+        with pytest.raises(ConnectionLost):
+            await call
+    else:
+        assert (await call).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("verify", "host", "by_stranger", "is_taken"),
+    [
+        (Verify.FULL, "127.0.0.1", False, True),
+        (Verify.FULL, "10.9.8.7", False, False),
+        (Verify.FULL, "127.0.0.1", True, False),
+        (Verify.CA, "10.9.8.7", False, True),
+        (Verify.CA, "10.9.8.7", True, False),
+        (Verify.NONE, "10.9.8.7", True, True),
+    ],
+)
+async def test_what_a_client_checks_of_the_server(
+    make_server: MakeServer,
+    make_client: MakeClient,
+    ca: Authority,
+    stranger: Authority,
+    verify: Verify,
+    host: str,
+    by_stranger: bool,
+    is_taken: bool,
+) -> None:
+    shown = (stranger if by_stranger else ca).issue("shown", host=host)
+    make_server(Dispatcher({ECHO: echo}), address=ADDRESS, tls=server_tls(shown))
+    call = make_client(tls=ClientTls(ca=ca.file, verify=verify)).call(ADDRESS, command(), 3)
+    if is_taken:
+        assert (await call).code == ResponseCode.SUCCESS
+    else:
+        with pytest.raises(ConnectionLost, match=r"cannot connect to 127.0.0.1:1: .*bad bytes from a peer"):
+            await call
+
+
+async def test_an_encrypted_key_needs_its_password(
+    make_server: MakeServer, make_client: MakeClient, ca: Authority
+) -> None:
+    locked = ca.issue("locked", password="open sesame")
+    settings = server_tls(locked, key_password="open sesame")
+    assert "sesame" not in repr(settings)
+    make_server(Dispatcher({ECHO: echo}), address=ADDRESS, tls=settings)
+    assert (await make_client(tls=ClientTls(ca=ca.file)).call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS
+    for password in ("wrong", None):
+        with pytest.raises(ConfigError, match=r"TLS files cannot be used.*locked\.crt.*and the password"):
+            opening(server_tls(locked, key_password=password))
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path, pair: Pair, ca: Authority) -> None:
+    other = ca.issue("other")
+    for certificate, key in ((tmp_path / "missing.crt", pair.key), (pair.certificate, other.key)):
+        with pytest.raises(ConfigError, match=certificate.name):
+            opening(server_tls(Pair(certificate, key)))
+    with pytest.raises(ConfigError, match="no CA file says by whom"):
+        server_tls(pair, client_certificates=ClientCertificates.REQUIRE)
+    with pytest.raises(ConfigError, match="needs its key"):
+        ClientTls(certificate=pair.certificate)
+
+
+# --- reload ----------------------------------------------------------------------------------------------------------
+
+
+async def test_replaced_certificates_serve_the_next_connection(
+    make_server: MakeServer, make_client: MakeClient, ca: Authority, stranger: Authority, tmp_path: Path, caplog: Logs
+) -> None:
+    live = Pair(tmp_path / "live.crt", tmp_path / "live.key")
+    replace(live, stranger.issue("old"))
+    make_server(Dispatcher({ECHO: echo}), address=ADDRESS, tls=server_tls(live))
+    early = make_client(tls=ClientTls(ca=stranger.file))
+    assert (await early.call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS
+
+    replace(live, ca.issue("new"))
+    assert (await make_client(tls=ClientTls(ca=ca.file)).call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS
+    with pytest.raises(ConnectionLost):
+        await make_client(tls=ClientTls(ca=stranger.file)).call(ADDRESS, command(), 3)
+    assert (await early.call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS  # it stays connected
+
+
+async def test_broken_files_leave_the_old_certificate_in_use(
+    make_server: MakeServer, make_client: MakeClient, ca: Authority, tmp_path: Path, caplog: Logs
+) -> None:
+    live = Pair(tmp_path / "live.crt", tmp_path / "live.key")
+    replace(live, ca.issue("first"))
+    make_server(Dispatcher({ECHO: echo}), address=ADDRESS, tls=server_tls(live))
+    live.certificate.write_text("half a certif")
+    for _ in range(3):
+        assert (await make_client(tls=ClientTls(ca=ca.file)).call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS
+    (line,) = violations(caplog)
+    assert line["event"] == "certificates not reloaded, the old ones stay in use"
+    assert str(live.certificate) in str(line["fault"])
+
+
+def replace(live: Pair, new: Pair) -> None:
+    """As certbot and Kubernetes do: another file under the same name."""
+    for old_file, new_file in ((live.certificate, new.certificate), (live.key, new.key)):
+        os.replace(new_file, old_file)
+
+
+# --- the layer itself ------------------------------------------------------------------------------------------------
+
+
+async def test_a_handshake_in_pieces_of_one_byte(
+    make_client: MakeClient, clock: ManualClock, ca: Authority, pair: Pair
+) -> None:
+    network = MemoryNetwork(chunk_bytes=1)
+    server = Server(Dispatcher({ECHO: echo}), clock=clock, tls=server_tls(pair))
+    network.listen(ADDRESS, server.attach)
+    client = make_client(connect=network.connect, tls=ClientTls(ca=ca.file))
+    assert (await client.call(ADDRESS, command(n="1"), 3)).fields == {"n": "1"}
+    await server.stop(grace_s=1)
+
+
+async def test_a_handshake_that_does_not_end_is_cut_off(
+    make_server: MakeServer, clock: ManualClock, ca: Authority, pair: Pair, caplog: Logs
+) -> None:
+    server = make_server(Dispatcher({}), tls=server_tls(pair))
+    peer = raw_peer(server, "half:1")
+    hello = TlsSession(ClientTls(ca=ca.file).new_context(), server_side=False, host="127.0.0.1").take_outgoing()
+    peer._decoder.feed = lambda _: []  # type: ignore[method-assign]  # what comes back is no frame
+    peer.write(hello)
+    await clock.advance(29)
+    assert not peer.is_lost
+    assert peer.raw[0] == 0x16
+    await clock.advance(2)
+    assert peer.is_lost
+    assert violations(caplog) == [{"event": "slow peer", "peer": "half:1", "limit": "opening_s", "value": 30.0}]
+
+
+async def test_garbage_behind_the_first_byte_ends_the_connection(
+    make_server: MakeServer, pair: Pair, caplog: Logs
+) -> None:
+    server = make_server(Dispatcher({}), tls=server_tls(pair))
+    peer = raw_peer(server, "bad:1")
+    peer._decoder.feed = lambda _: []  # type: ignore[method-assign]
+    peer.write(b"\x16" + bytes(500))
+    await peer.lost()
+    assert "TLS handshake" in str(violations(caplog)[0]["fault"])
+
+
+def test_old_versions_of_tls_are_not_spoken(pair: Pair) -> None:
+    for context in (server_tls(pair).new_context(), ClientTls().new_context()):
+        assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+        assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+# --- over real sockets, against Python's own TLS ---------------------------------------------------------------------
+
+
+async def test_another_implementation_of_tls_speaks_with_our_server(ca: Authority, pair: Pair) -> None:
+    server = Server(Dispatcher({ECHO: echo}), clock=SystemClock(), tls=server_tls(pair))
+    host, _, port = (await server.start("127.0.0.1", 0)).rpartition(":")
+    context = ssl.create_default_context(cafile=ca.file)
+    loop = asyncio.get_running_loop()
+    _, peer = await loop.create_connection(RawPeer, host, int(port), ssl=context)
+    peer.write(frames(*(command(opaque=n, body=bytes(200_000)) for n in range(20))))
+    answers = await peer.answers(20)
+    assert {(each.opaque, len(each.body)) for each in answers} == {(n, 200_000) for n in range(20)}
+    await server.stop(grace_s=10)
+    await peer.lost()
+
+
+async def test_our_client_speaks_with_another_implementation_of_tls(ca: Authority, pair: Pair) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.certificate, pair.key)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        size = int.from_bytes(await reader.readexactly(4))
+        frame = bytearray(await reader.readexactly(size))
+        flag = frame.index(b'"flag":0')
+        frame[flag : flag + 8] = b'"flag":1'
+        writer.write(size.to_bytes(4) + frame)
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    listener = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    port = listener.sockets[0].getsockname()[1]
+    async with Client(clock=SystemClock(), rng=random.Random(7), tls=ClientTls(ca=ca.file)) as client:
+        response = await client.call(f"127.0.0.1:{port}", command(body=bytes(300_000)), timeout_s=30)
+        assert len(response.body) == 300_000
+    listener.close()
