@@ -1,4 +1,4 @@
-"""Stores that the Java broker wrote: everything in them is read as Java reads it, and our writer makes the same bytes."""
+"""Stores that the Java broker wrote: all in them is read as Java reads it, and our writer makes the same bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_queue_entry_of_the_manifest(golden_store: Unpack, name: str) -> N
         assert queue.next_offset >= expected["maxOffset"]
         for row in expected.get("entries") or expected["firstEntries"] + expected["lastEntries"]:
             fields = dict(zip(expected["fields"].split(","), row, strict=True))
-            offset = fields.get("offset", fields.get("baseOffset"))
+            offset = fields["offset"] if "offset" in fields else fields["baseOffset"]
             entry = queue.entry_at(offset)
             assert entry is not None
             assert (entry.position, entry.size, entry.tag_code) == (
@@ -210,7 +210,7 @@ def test_our_writer_makes_the_same_bytes(golden_store: Unpack, tmp_path: Path) -
         name for name in theirs if not name.startswith("index/")
     }
     for name, digest in made.items():
-        if name.startswith("consumequeue/") or name.startswith("batchconsumequeue/"):
+        if name.startswith(("consumequeue/", "batchconsumequeue/")):
             assert digest == theirs[name], name
         elif name.startswith("commitlog/"):
             assert used_part(ours / name) == used_part(golden.root / name), name

@@ -55,6 +55,7 @@ class Index:
                 log.warning("index file of another size is left alone", name=path, bytes=size, expected=length)
                 continue
             self._files.append(self._open(path))
+        self._drop_empty()
         self._follow_files()
 
     def _open(self, path: str) -> IndexFile:
@@ -62,7 +63,6 @@ class Index:
         return IndexFile(self._disk, path, config.index_slots, config.index_entries, config.allocation_step_bytes)
 
     def _follow_files(self) -> None:
-        """An empty newest file of ours is none; `covered` follows from the newest that has entries."""
         filled = [file for file in self._files if file.header.next_entry > 1]
         self.covered = filled[-1].header.end_position if filled else -1
 
@@ -170,9 +170,13 @@ class Index:
         for file in self._files:
             if file.header.next_entry > 1 and file.header.end_position >= position:
                 file.cut(position)
+        self._drop_empty()
+        self._follow_files()
+
+    def _drop_empty(self) -> None:
+        """Files made ahead of a crash that never got an entry."""
         while self._files and self._files[-1].header.next_entry == 1:
             self._remove(self._files.pop())
-        self._follow_files()
 
     def drop_newest_from(self, number: int) -> int | None:
         """Remove files from `number` on; where the records that they covered begin."""
