@@ -76,6 +76,14 @@ class BrokerConfig(StoreConfig):
     send_thread_pool_queue_capacity: int = setting(
         10_000, low=1, flag=False, help="requests of one class that may wait to be served, then SYSTEM_BUSY"
     )
+    max_loop_lag_ms: int = setting(
+        1_000,
+        java="osPageCacheBusyTimeOutMills",
+        low=1,
+        flag=False,
+        live=True,
+        help="ms that the event loop runs late, then SYSTEM_BUSY",
+    )
     max_unflushed_bytes: int = setting(
         512 << 20, low=1 << 20, flag=False, live=True, help="bytes appended but not on the medium, then SYSTEM_BUSY"
     )
@@ -108,6 +116,14 @@ class BrokerConfig(StoreConfig):
     max_transfer_count_on_message_in_memory: int = setting(32, low=1, flag=False, live=True, help="of one pull")
     max_transfer_bytes_on_message_in_disk: int = setting(64 << 10, low=1, flag=False, live=True, help="of a cold pull")
     max_transfer_count_on_message_in_disk: int = setting(8, low=1, flag=False, live=True, help="of a cold pull")
+    access_message_in_memory_max_ratio: int = setting(
+        40,
+        low=1,
+        high=100,
+        flag=False,
+        live=True,
+        help="percent of the machine's memory that messages are taken to fill",
+    )
     large_pull_groups: tuple[str, ...] = setting(
         (), flag=False, live=True, help="groups that may pull up to largePullCount messages at once"
     )
@@ -172,6 +188,11 @@ class BrokerConfig(StoreConfig):
                 "this machine's"
             )
         return "127.0.0.1" if self.bind_address == "localhost" else self.bind_address
+
+    @property
+    def overlay_path(self) -> Path:
+        """Settings changed over the wire. What Java does not know lives in this folder of the store."""
+        return self.store_path_root_dir / "pyromq" / "broker-overlay.properties"
 
     @property
     def fast_port(self) -> int:

@@ -40,7 +40,6 @@ BROKER_KEYS = JavaKeys(
         endTransactionPoolQueueCapacity adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity
         putThreadPoolQueueCapacity waitTimeMillsInPullQueue waitTimeMillsInLitePullQueue waitTimeMillsInAckQueue
         waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue waitTimeMillsInAdminBrokerQueue
-        osPageCacheBusyTimeOutMills
         """,
     ),
     Carried(
@@ -53,12 +52,11 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "pulling and offsets",
         """
-        accessMessageInMemoryMaxRatio accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxFilterMessageSize
-        maxConsumeQueueScan travelCqFileNumWhenGetMessage disableConsumeIfConsumerReadSlowly
-        consumerFallbehindThreshold useStaticSubscription enableBroadcastOffsetStore broadcastOffsetExpireSecond
-        broadcastOffsetExpireMaxSecond flushConsumerOffsetHistoryInterval enableCleanExpiredOffset
-        coldDataFlowControlEnable coldDataScanEnable coldCtrStrategyEnable usePIDColdCtrStrategy cgColdReadThreshold
-        globalColdReadThreshold
+        accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxFilterMessageSize maxConsumeQueueScan
+        travelCqFileNumWhenGetMessage disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
+        useStaticSubscription enableBroadcastOffsetStore broadcastOffsetExpireSecond broadcastOffsetExpireMaxSecond
+        flushConsumerOffsetHistoryInterval enableCleanExpiredOffset coldDataFlowControlEnable coldDataScanEnable
+        coldCtrStrategyEnable usePIDColdCtrStrategy cgColdReadThreshold globalColdReadThreshold
         """,
     ),
     Carried(

@@ -17,6 +17,7 @@ from ..errors import PyroError
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
     "namesrv": ("namesrv", "namesrv", "Run a name server."),
+    "broker": ("broker", "broker", "Run a broker."),
     "config": ("config", "config", "Check configuration files."),
     "store": ("store", "store", "Verify, show, dump and back up a store."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),

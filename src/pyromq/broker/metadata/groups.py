@@ -23,9 +23,11 @@ READ_BIT = 1 << 2  # of a forbidden entry, as Java counts its permissions
 class Groups:
     """Event loop only. Configurations that it hands out are shared: change a copy and `put` it."""
 
-    def __init__(self, table: Table, now_ms: Callable[[], int]) -> None:
+    def __init__(self, table: Table, now_ms: Callable[[], int], changed: Callable[[], None] = lambda: None) -> None:
+        """`changed` is called whenever there is something new to write."""
         self._table = table
         self._now_ms = now_ms
+        self._changed = changed
         content = table.load()
         self.version = read_version(content, table.name)
         self._groups: dict[str, SubscriptionGroupConfig] = {}
@@ -108,3 +110,4 @@ class Groups:
     def _step(self) -> None:
         self.version = next_version(self.version, self._now_ms())
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
+        self._changed()

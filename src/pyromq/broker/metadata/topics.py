@@ -1,7 +1,7 @@
 """The topics of this broker: one versioned table, kept in `config/topics.json` as Java keeps it.
 
-Send, pull and administration ask it; whoever must know of changes (registration, verdicts) watches. A change is in
-the table at once and on disk when `saved` returns: an administrator is answered after that, a send is not held up.
+Send, pull and administration ask it; whoever must know of changes (registration, verdicts) watches. A change counts at
+once and is on disk soon after: an administrator is answered after that, a send is not held up (`saving.py`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,17 @@ TopicWatcher = Callable[[str, TopicConfig | None], None]
 class Topics:
     """Event loop only. Configurations that it hands out are shared: change a copy and `put` it."""
 
-    def __init__(self, table: Table, now_ms: Callable[[], int], system: Iterable[TopicConfig] = ()) -> None:
+    def __init__(
+        self,
+        table: Table,
+        now_ms: Callable[[], int],
+        system: Iterable[TopicConfig] = (),
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`changed` is called whenever there is something new to write."""
         self._table = table
         self._now_ms = now_ms
+        self._changed = changed
         self._watchers: list[TopicWatcher] = []
         content = table.load()
         self.version = read_version(content, table.name)
@@ -122,9 +130,17 @@ class Topics:
             self.put(existing)
         return existing
 
+    def declare_ordered(self, names_: Iterable[str]) -> None:
+        """Topics that the name server's configuration declares as ordered are so here too."""
+        for name in names_:
+            topic = self._topics.get(name)
+            if topic is not None and not topic.order:
+                self.put(msgspec.structs.replace(topic, order=True))
+
     def _keep(self, topic: TopicConfig) -> None:
         self._table.put(SECTION, topic.topic_name, msgspec.to_builtins(topic))
 
     def _step(self) -> None:
         self.version = next_version(self.version, self._now_ms())
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
+        self._changed()

@@ -1,0 +1,71 @@
+"""Whether a send is taken now: an overloaded broker says so early and names the limit, instead of growing slow.
+
+The limits are loop lag, unflushed bytes and waiting replies; how many requests may wait, and for how many bytes, is
+transport's to decide. Asked by `send.py` for every message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ambient import Clock
+from ..errors import RequestRefused
+from ..model.codes import ResponseCode
+from .config import BrokerConfig
+
+TICK_S = 0.1
+
+
+class LoopLag:
+    """How late the event loop is, measured by a timer that should fire every `TICK_S`. Event loop only."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due = clock.monotonic() + TICK_S
+        self.last_ms = 0.0
+
+    def now_ms(self) -> float:
+        """At least what was seen last time; more while the next tick is overdue."""
+        return max(self.last_ms, (self._clock.monotonic() - self._due) * 1000)
+
+    async def run(self) -> None:
+        while True:
+            self._due = self._clock.monotonic() + TICK_S
+            await self._clock.sleep(TICK_S)
+            self.last_ms = max(0.0, (self._clock.monotonic() - self._due) * 1000)
+
+
+class Admission:
+    """Event loop only."""
+
+    def __init__(self, lag: LoopLag, unflushed: Callable[[], int], waiting: Callable[[], int]) -> None:
+        self._lag = lag
+        self._unflushed = unflushed
+        self._waiting = waiting
+
+    def __call__(self, config: BrokerConfig) -> None:
+        lag = self._lag.now_ms()
+        if lag > config.max_loop_lag_ms:
+            raise _busy(
+                "PC_SYNCHRONIZED",
+                f"the broker runs {lag:.0f} ms late",
+                "osPageCacheBusyTimeOutMills",
+                config.max_loop_lag_ms,
+            )
+        unflushed = self._unflushed()
+        if unflushed > config.max_unflushed_bytes:
+            raise _busy(
+                "OVERLOAD", f"{unflushed} bytes wait for the disk", "maxUnflushedBytes", config.max_unflushed_bytes
+            )
+        waiting = self._waiting()
+        if waiting >= config.max_waiting_replies:
+            raise _busy(
+                "OVERLOAD", f"{waiting} sends wait for the disk", "maxWaitingReplies", config.max_waiting_replies
+            )
+
+
+def _busy(mark: str, what: str, key: str, limit: int) -> RequestRefused:
+    return RequestRefused(
+        f"[{mark}]broker busy, start flow control for a while: {what}, the limit ({key}) is {limit}",
+        ResponseCode.SYSTEM_BUSY,
+    )

@@ -1,0 +1,314 @@
+"""The broker's composition root: makes the parts, starts them in order, stops them in reverse. Nothing else.
+
+The command line calls `run`. Tests and the pytest plugin make a `Broker` on a disk of theirs and let it listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+from .. import logs
+from ..ambient import Clock
+from ..config import Live, Loaded
+from ..errors import RequestRefused
+from ..model.codes import RequestCode as Code
+from ..model.codes import ResponseCode
+from ..model.ids import UniqueIds, pack_host
+from ..store.disk import Disk
+from ..store.flush_loop import RunBlocking
+from ..store.message_store import MessageStore
+from ..store.real_disk import RealDisk
+from ..store.tables import Table
+from ..transport.address import format_address, parse_address
+from ..transport.client import Client, Connect
+from ..transport.dispatch import Answer, Dispatcher, Handler, Request
+from ..transport.limits import Limits
+from ..transport.peer import Peer
+from ..transport.server import Server
+from .admission import Admission, LoopLag
+from .clients.consumers import Consumers
+from .clients.handlers import ClientHandlers
+from .clients.producers import Producers
+from .config import BrokerConfig
+from .intake import Intake
+from .java_keys import BROKER_KEYS
+from .message_queries import MessageQueries
+from .metadata.attributes import QUEUE_TYPE
+from .metadata.groups import Groups
+from .metadata.offsets import Offsets
+from .metadata.saving import SaveSoon
+from .metadata.system_topics import system_topics
+from .metadata.topics import Topics
+from .offset_handlers import OffsetHandlers
+from .order_locks import OrderLocks
+from .parking import refuse_what_nobody_delivers
+from .pull import PullHandler
+from .pull_checks import PullChecks
+from .queue_handlers import QueueHandlers
+from .registration import Identity, Picture, Registration
+from .send import SendHandler
+from .send_checks import SendChecks
+from .stamp import Stamp
+from .surface import on_fast_port, refusals
+
+log = logs.get("pyromq.broker")
+
+T = TypeVar("T")
+HOUSEKEEPING_S = 10.0
+BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
+
+
+class Broker:
+    """Event loop only. Opening it takes the store's lock and recovers; ConfigError or StoreError says why not."""
+
+    def __init__(
+        self,
+        loaded: Loaded[BrokerConfig],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        disk: Disk,
+        run_blocking: RunBlocking,
+        connect: Connect | None = None,
+        memory_bytes: int = 0,
+    ) -> None:
+        config = loaded.config
+        self._clock = clock
+        self._rng = rng
+        self._config = config
+        self._memory_bytes = memory_bytes
+        self.live = Live(loaded, BROKER_KEYS, config.overlay_path)
+        self._saves = [
+            SaveSoon(Table(disk, f"config/{name}.json"), run_blocking, clock)
+            for name in ("topics", "subscriptionGroup", "consumerOffset")
+        ]
+        topics, groups, offsets = self._saves
+        self.topics = Topics(topics.table, clock.now_ms, system_topics(config), topics.changed)
+        self.groups = Groups(groups.table, clock.now_ms, groups.changed)
+        self.offsets = Offsets(offsets.table, clock.now_ms, config.consumer_offset_update_version_step)
+        self.store = MessageStore(disk, config, clock, run_blocking, self._is_batch_topic)
+        self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
+        self._lag = LoopLag(clock)
+        self.clients = ClientHandlers(
+            self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks
+        )
+        self.pulls = PullHandler(
+            self.live, clock, self.store, PullChecks(self.topics, self.groups, self.consumers), self.offsets
+        )
+        self._client = Client(clock=clock, rng=rng, connect=connect, on_close=self._name_server_lost)
+        self._front: dict[str, Dispatcher] = {}
+        self.servers = [self._server(name) for name in ("main", "fast")]
+        self.registration: Registration | None = None
+        self.address = ""
+
+    def _is_batch_topic(self, name: str) -> bool:
+        topic = self.topics.find(name)
+        return topic is not None and topic.attributes.get(QUEUE_TYPE) == "BatchCQ"
+
+    def _server(self, name: str) -> Server:
+        config = self._config
+        return Server(
+            lambda request: self._serve(name, request),
+            clock=self._clock,
+            limits=Limits(
+                idle_s=config.server_channel_max_idle_time_seconds,
+                queued_requests=config.send_thread_pool_queue_capacity,
+            ),
+            on_close=self._connection_lost,
+            name=name,
+        )
+
+    def _serve(self, listener: str, request: Request) -> Answer:
+        dispatcher = self._front.get(listener)
+        if dispatcher is None:
+            raise RequestRefused("this broker is starting: try again", ResponseCode.SERVICE_NOT_AVAILABLE)
+        return dispatcher(request)
+
+    # --- start and stop -------------------------------------------------------------------------------------------
+
+    async def start(self) -> str:
+        """Listen and serve; the address that clients are told."""
+        config = self._config
+        host = config.bind_address.strip("[]")
+        port = parse_address(await self.servers[0].start(host, config.listen_port))[1]
+        await self.servers[1].start(host, config.fast_port)
+        self.address = format_address(config.advertised_host, port)
+        handlers = self._handlers(pack_host(config.advertised_host, port))
+        self._front = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
+        self.registration = self._registration(port)
+        self.topics.watch(lambda name, topic: self._topic_changed(name))
+        return self.address
+
+    def _registration(self, port: int) -> Registration:
+        config = self._config
+        identity = Identity(
+            cluster=config.broker_cluster_name,
+            broker_name=config.broker_name,
+            address=self.address,
+            ha_address=format_address(config.advertised_host, port + 1),
+        )
+        return Registration(
+            self._client,
+            self._clock,
+            identity,
+            config.namesrv_addr,
+            self._picture,
+            period_s=config.register_name_server_period / 1000,
+            timeout_s=config.register_broker_timeout_mills / 1000,
+            order_topics=self.topics.declare_ordered,
+        )
+
+    def _picture(self) -> Picture:
+        config = self.live.config
+        return Picture(self.topics.version, self.topics.all(), config.broker_permission, config.compressed_register)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs as long as the broker does. One that ends takes the daemon with it."""
+        loops = [
+            self.store.run(),
+            self._lag.run(),
+            self._every(HOUSEKEEPING_S, self.clients.housekeep),
+            self._every(self._config.flush_consumer_offset_interval / 1000, self._store_offsets),
+        ]
+        if self.registration is not None and self._config.namesrv_addr:
+            loops.append(self.registration.run())
+        return loops
+
+    async def _every(self, seconds: float, act: Callable[[], None]) -> None:
+        while True:
+            await self._clock.sleep(seconds)
+            act()
+
+    def _store_offsets(self) -> None:
+        if self.offsets.store_changed():
+            self._saves[2].changed()
+
+    async def stop(self) -> None:
+        """Name servers first, so that clients look elsewhere; then what is in flight; the tables and the store last."""
+        if self.registration is not None:
+            await self.registration.farewell()
+        self.pulls.stop()
+        for server in self.servers:
+            await server.stop(self._config.shutdown_wait_time_seconds)
+        await self._client.close()
+        self.offsets.store_changed()
+        for save in self._saves:
+            await save.close()
+        self.store.close()
+
+    # --- what happens ---------------------------------------------------------------------------------------------
+
+    def _connection_lost(self, peer: Peer) -> None:
+        self.pulls.lost(peer)
+        self.clients.lost(peer)
+
+    def _name_server_lost(self, peer: Peer) -> None:
+        if self.registration is not None:
+            self.registration.lost(peer)
+
+    def _topic_changed(self, name: str) -> None:
+        self.pulls.topic_changed(name)
+        if self.registration is not None:
+            self.registration.announce()
+
+    # --- the surface ----------------------------------------------------------------------------------------------
+
+    def _handlers(self, store_host: bytes) -> dict[int, Handler]:
+        offsets = OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes)
+        queues, queries = QueueHandlers(self.store), MessageQueries(self.live, self.store)
+        send = self._send_handler(store_host)
+        return refusals() | {
+            Code.SEND_MESSAGE: send,
+            Code.SEND_MESSAGE_V2: send,
+            Code.SEND_BATCH_MESSAGE: send,
+            Code.PULL_MESSAGE: self.pulls,
+            Code.LITE_PULL_MESSAGE: self.pulls,
+            Code.HEART_BEAT: self.clients.heartbeat,
+            Code.UNREGISTER_CLIENT: self.clients.unregister,
+            Code.CHECK_CLIENT_CONFIG: self.clients.check_config,
+            Code.GET_CONSUMER_LIST_BY_GROUP: self.clients.list_members,
+            Code.LOCK_BATCH_MQ: self.clients.lock,
+            Code.UNLOCK_BATCH_MQ: self.clients.unlock,
+            Code.QUERY_CONSUMER_OFFSET: offsets.query,
+            Code.UPDATE_CONSUMER_OFFSET: offsets.update,
+            Code.SEARCH_OFFSET_BY_TIMESTAMP: queues.search,
+            Code.GET_MAX_OFFSET: queues.max_offset,
+            Code.GET_MIN_OFFSET: queues.min_offset,
+            Code.GET_EARLIEST_MSG_STORETIME: queues.earliest_time,
+            Code.QUERY_MESSAGE: queries.by_key,
+            Code.VIEW_MESSAGE_BY_ID: queries.by_place,
+        }
+
+    def _send_handler(self, store_host: bytes) -> SendHandler:
+        config = self._config
+        ids = UniqueIds(config.advertised_host, os.getpid(), self._rng.getrandbits(32), self._clock.now_ms)
+        intake = Intake(self.store, self._clock, config.flush_mode, (refuse_what_nobody_delivers,))
+        checks = SendChecks(
+            self.topics,
+            self.groups,
+            self._clock.now_ms,
+            lambda group: self.locks.is_locked(group, self._clock.monotonic()),
+            self._rng.randrange,
+        )
+        return SendHandler(
+            self.live,
+            checks,
+            intake,
+            Stamp(config.broker_cluster_name, config.region_id, ids.next),
+            store_host,
+            Admission(self._lag, lambda: self.store.unflushed, lambda: intake.waiting),
+        )
+
+
+async def run(
+    loaded: Loaded[BrokerConfig],
+    *,
+    clock: Clock,
+    rng: random.Random,
+    ready: Callable[[str], None],
+    stop_wanted: asyncio.Event,
+) -> None:
+    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken."""
+    for notice in loaded.notices:
+        log.warning("configuration", notice=notice)
+    async with AsyncExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(BLOCKING_THREADS, "pyromq-blocking"))
+        broker = Broker(
+            loaded,
+            clock=clock,
+            rng=rng,
+            disk=RealDisk(loaded.config.store_path_root_dir, create=True),
+            run_blocking=_in(pool),
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        )
+        stack.push_async_callback(broker.stop)
+        ready(await broker.start())
+        await until(stop_wanted, broker.loops())
+    log.info("broker stopped")
+
+
+def _in(pool: ThreadPoolExecutor) -> RunBlocking:
+    async def run_blocking(call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(pool, call)
+
+    return run_blocking
+
+
+async def until(stop_wanted: asyncio.Event, loops: list[Coroutine[Any, Any, None]]) -> None:
+    """Run the loops until a stop is wanted, or until one of them dies, which is then raised."""
+    tasks = [asyncio.create_task(loop) for loop in loops]
+    wanted = asyncio.create_task(stop_wanted.wait())
+    try:
+        done, _ = await asyncio.wait((wanted, *tasks), return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {wanted}:
+            task.result()
+    finally:
+        for task in (wanted, *tasks):
+            task.cancel()
+        await asyncio.gather(wanted, *tasks, return_exceptions=True)

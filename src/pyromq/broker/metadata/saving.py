@@ -1,0 +1,53 @@
+"""Writes a table soon after it has changed: at once, but many changes share a write, and nobody is held up by it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ... import logs
+from ...ambient import Clock
+from ...errors import PyroError
+from ...store.flush_loop import RunBlocking
+from ...store.tables import Table, TableSaver
+
+log = logs.get("pyromq.broker")
+
+RETRY_S = 5.0  # after a write that failed: a full disk may have room again
+
+
+class SaveSoon:
+    """Of one table. Event loop only. `close` once nothing changes any more."""
+
+    def __init__(self, table: Table, run_blocking: RunBlocking, clock: Clock) -> None:
+        self.table = table
+        self._saver = TableSaver(table, run_blocking)
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+
+    def changed(self) -> None:
+        """There is something new to write."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._save())
+
+    async def saved(self) -> None:
+        """Returns once everything that changed before is on disk: then an administrator may be told."""
+        await self._saver.saved()
+
+    async def _save(self) -> None:
+        while True:
+            try:
+                await self._saver.saved()
+                return
+            except PyroError as fault:
+                log.error("a table cannot be written, trying again", table=self.table.name, why=str(fault))
+                await self._clock.sleep(RETRY_S)
+
+    async def close(self) -> None:
+        """The last write."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            await self._saver.saved()
+        except PyroError as fault:
+            log.error("a table could not be written at the end", table=self.table.name, why=str(fault))

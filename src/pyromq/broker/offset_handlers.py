@@ -1,0 +1,74 @@
+"""A group's own offsets: asked for and committed by its clients (requests 14 and 15)."""
+
+from __future__ import annotations
+
+from ..config import Live
+from ..errors import RequestRefused
+from ..model.codes import ResponseCode
+from ..protocol.headers.offsets import OffsetAnswer, QueryConsumerOffset, UpdateConsumerOffset
+from ..store.message_store import MessageStore
+from ..transport.dispatch import Reply, Request
+from .config import BrokerConfig
+from .metadata.groups import Groups
+from .metadata.offsets import Offsets
+from .metadata.topics import Topics
+
+
+class OffsetHandlers:
+    """Event loop only. `memory_bytes` is the machine's: what fits into a share of it counts as still in memory."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        topics: Topics,
+        groups: Groups,
+        offsets: Offsets,
+        store: MessageStore,
+        memory_bytes: int,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._store = store
+        self._memory_bytes = memory_bytes
+
+    def query(self, request: Request) -> Reply:
+        """14. A group that never committed begins at 0 where everything is still there, else the client decides."""
+        header = request.header(QueryConsumerOffset)
+        offset = self._offsets.find(header.topic, header.consumer_group, header.queue_id)
+        if offset is None and header.set_zero_if_not_found is not False and self._has_it_all(header):
+            offset = 0
+        if offset is None:
+            raise RequestRefused(
+                f"Not found, maybe this group consumer boot first: {header.consumer_group} has no offset of "
+                f"{header.topic} queue {header.queue_id}",
+                ResponseCode.QUERY_NOT_FOUND,
+            )
+        return Reply(header=OffsetAnswer(offset=offset))
+
+    def _has_it_all(self, header: QueryConsumerOffset) -> bool:
+        """The queue begins at 0, and its first message is so young that reading it would not touch the disk."""
+        queue = self._store.queues.get(header.topic, header.queue_id)
+        if queue is None or queue.min_offset > 0 or queue.readable_end == 0:
+            return False
+        first = queue.entry_at(0)
+        share = self._live.config.access_message_in_memory_max_ratio / 100
+        return first is not None and self._store.commit_log.end - first.position <= self._memory_bytes * share
+
+    def update(self, request: Request) -> Reply:
+        """15."""
+        header = request.header(UpdateConsumerOffset)
+        if header.consumer_group not in self._groups:
+            raise RequestRefused(f"Group {header.consumer_group} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        if header.topic not in self._topics:
+            raise RequestRefused(f"Topic {header.topic} not exist!", ResponseCode.TOPIC_NOT_EXIST)
+        if header.queue_id < 0 or header.commit_offset < 0:
+            raise RequestRefused(
+                f"queueId {header.queue_id} and commitOffset {header.commit_offset} must not be negative",
+                ResponseCode.INVALID_PARAMETER,
+            )
+        if self._offsets.has_reset(header.topic, header.consumer_group, header.queue_id):
+            return Reply(remark="Offset has been previously reset")
+        self._offsets.commit(header.topic, header.consumer_group, header.queue_id, header.commit_offset)
+        return Reply()

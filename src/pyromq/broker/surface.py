@@ -1,0 +1,214 @@
+"""The whole request surface on one page: which handler serves which code, and why the others are not served.
+
+`docs/codes.md` is generated from this file (`python -m pyromq.broker.surface`); a test keeps it up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..errors import RequestRefused
+from ..model.codes import RequestCode as Code
+from ..model.codes import ResponseCode
+from ..transport.dispatch import Handler, Request
+
+NAME_SERVER = "the name server answers it"
+CONTROLLER = "it belongs to the controller, which is not there yet"
+TO_CLIENT = "brokers send it to clients, nobody sends it to brokers"
+NOBODY = "RocketMQ 5.5.0 has the number and no handler either"
+POP = "pop consumption is not there yet: consume by pulling (a push consumer does)"
+TIMERS = "delays and timers are not there yet"
+TRANSACTIONS = "transactions are not there yet"
+REPLIES = "request and reply is not there yet"
+RETRIES = "redelivery needs delays, which are not there yet: the consumer tries again by itself"
+REPLICATION = "replication is not there yet: this broker is a lone master"
+USERS = "users and permissions are not there yet"
+LITE = "lite topics are not there yet"
+STATIC = "static topics are not there yet"
+ROCKSDB = "this broker keeps no RocksDB"
+COLD = "limits on cold reads are not there yet"
+SOON = "it is not there yet"
+
+# Codes without a handler here, by reason.
+NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
+    NAME_SERVER: (
+        Code.PUT_KV_CONFIG,
+        Code.GET_KV_CONFIG,
+        Code.DELETE_KV_CONFIG,
+        Code.REGISTER_BROKER,
+        Code.UNREGISTER_BROKER,
+        Code.GET_ROUTEINFO_BY_TOPIC,
+        Code.GET_BROKER_CLUSTER_INFO,
+        Code.WIPE_WRITE_PERM_OF_BROKER,
+        Code.ADD_WRITE_PERM_OF_BROKER,
+        Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        Code.DELETE_TOPIC_IN_NAMESRV,
+        Code.REGISTER_TOPIC_IN_NAMESRV,
+        Code.GET_KVLIST_BY_NAMESPACE,
+        Code.GET_TOPICS_BY_CLUSTER,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        Code.GET_UNIT_TOPIC_LIST,
+        Code.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        Code.UPDATE_NAMESRV_CONFIG,
+        Code.GET_NAMESRV_CONFIG,
+        Code.QUERY_DATA_VERSION,
+        Code.GET_BROKER_MEMBER_GROUP,
+        Code.BROKER_HEARTBEAT,
+    ),
+    CONTROLLER: (
+        Code.CONTROLLER_ALTER_SYNC_STATE_SET,
+        Code.CONTROLLER_ELECT_MASTER,
+        Code.CONTROLLER_REGISTER_BROKER,
+        Code.CONTROLLER_GET_REPLICA_INFO,
+        Code.CONTROLLER_GET_METADATA_INFO,
+        Code.CONTROLLER_GET_SYNC_STATE_DATA,
+        Code.GET_BROKER_EPOCH_CACHE,
+        Code.NOTIFY_BROKER_ROLE_CHANGED,
+        Code.UPDATE_CONTROLLER_CONFIG,
+        Code.GET_CONTROLLER_CONFIG,
+        Code.CLEAN_BROKER_DATA,
+        Code.CONTROLLER_GET_NEXT_BROKER_ID,
+        Code.CONTROLLER_APPLY_BROKER_ID,
+        Code.BROKER_CLOSE_CHANNEL_REQUEST,
+        Code.CHECK_NOT_ACTIVE_BROKER_REQUEST,
+        Code.GET_BROKER_LIVE_INFO_REQUEST,
+        Code.GET_SYNC_STATE_DATA_REQUEST,
+        Code.RAFT_BROKER_HEART_BEAT_EVENT_REQUEST,
+    ),
+    TO_CLIENT: (
+        Code.CHECK_TRANSACTION_STATE,
+        Code.NOTIFY_CONSUMER_IDS_CHANGED,
+        Code.RESET_CONSUMER_CLIENT_OFFSET,
+        Code.GET_CONSUMER_STATUS_FROM_CLIENT,
+        Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
+        Code.NOTIFY_UNSUBSCRIBE_LITE,
+    ),
+    NOBODY: (
+        Code.QUERY_BROKER_OFFSET,
+        Code.GET_TOPIC_CONFIG_LIST,
+        Code.GET_TOPIC_NAME_LIST,
+        Code.TRIGGER_DELETE_FILES,
+        Code.GET_CLIENT_CONFIG,
+        Code.SUSPEND_CONSUMER,
+        Code.RESUME_CONSUMER,
+        Code.RESET_CONSUMER_OFFSET_IN_CONSUMER,
+        Code.RESET_CONSUMER_OFFSET_IN_BROKER,
+        Code.ADJUST_CONSUMER_THREAD_POOL,
+        Code.WHO_CONSUME_THE_MESSAGE,
+        Code.REGISTER_FILTER_SERVER,
+        Code.REGISTER_MESSAGE_FILTER_CLASS,
+        Code.ACK_LITE_MESSAGE,
+    ),
+    POP: (
+        Code.POP_MESSAGE,
+        Code.ACK_MESSAGE,
+        Code.BATCH_ACK_MESSAGE,
+        Code.PEEK_MESSAGE,
+        Code.CHANGE_MESSAGE_INVISIBLETIME,
+        Code.NOTIFICATION,
+        Code.POLLING_INFO,
+        Code.POP_ROLLBACK,
+        Code.QUERY_ASSIGNMENT,
+        Code.SET_MESSAGE_REQUEST_MODE,
+        Code.GET_ALL_MESSAGE_REQUEST_MODE,
+    ),
+    TIMERS: (
+        Code.GET_ALL_DELAY_OFFSET,
+        Code.GET_TIMER_CHECK_POINT,
+        Code.GET_TIMER_METRICS,
+        Code.RECALL_MESSAGE,
+        Code.SWITCH_TIMER_ENGINE,
+    ),
+    TRANSACTIONS: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
+    REPLIES: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
+    RETRIES: (Code.CONSUMER_SEND_MSG_BACK,),
+    REPLICATION: (
+        Code.ADD_BROKER,
+        Code.REMOVE_BROKER,
+        Code.NOTIFY_MIN_BROKER_ID_CHANGE,
+        Code.EXCHANGE_BROKER_HA_INFO,
+        Code.GET_BROKER_HA_STATUS,
+        Code.RESET_MASTER_FLUSH_OFFSET,
+    ),
+    USERS: (
+        Code.AUTH_CREATE_USER,
+        Code.AUTH_UPDATE_USER,
+        Code.AUTH_DELETE_USER,
+        Code.AUTH_GET_USER,
+        Code.AUTH_LIST_USER,
+        Code.AUTH_CREATE_ACL,
+        Code.AUTH_UPDATE_ACL,
+        Code.AUTH_DELETE_ACL,
+        Code.AUTH_GET_ACL,
+        Code.AUTH_LIST_ACL,
+    ),
+    LITE: (
+        Code.POP_LITE_MESSAGE,
+        Code.LITE_SUBSCRIPTION_CTL,
+        Code.GET_BROKER_LITE_INFO,
+        Code.GET_PARENT_TOPIC_INFO,
+        Code.GET_LITE_TOPIC_INFO,
+        Code.GET_LITE_CLIENT_INFO,
+        Code.GET_LITE_GROUP_INFO,
+        Code.TRIGGER_LITE_DISPATCH,
+    ),
+    STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
+    ROCKSDB: (Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Code.EXPORT_ROCKSDB_CONFIG_TO_JSON),
+    COLD: (
+        Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.GET_COLD_DATA_FLOW_CTR_INFO,
+        Code.SET_COMMITLOG_READ_MODE,
+    ),
+}
+
+# Requests that the fast port does not serve: they may wait long, and producers have it for themselves.
+NOT_ON_FAST_PORT = frozenset(
+    (
+        Code.PULL_MESSAGE,
+        Code.LITE_PULL_MESSAGE,
+        Code.POP_MESSAGE,
+        Code.PEEK_MESSAGE,
+        Code.NOTIFICATION,
+        Code.POLLING_INFO,
+    )
+)
+
+
+def refusals() -> dict[int, Handler]:
+    """A handler for each code that is known and not served: it says why."""
+    return {code: _refuse(code, reason) for reason, codes in NOT_SERVED.items() for code in codes}
+
+
+def _refuse(code: Code, reason: str) -> Handler:
+    def refuse(_: Request) -> None:
+        raise RequestRefused(
+            f" request type {code.value} not supported: {reason}", ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        )
+
+    return refuse
+
+
+def on_fast_port(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+    return {code: handler for code, handler in handlers.items() if code not in NOT_ON_FAST_PORT}
+
+
+def page(served: Iterable[int]) -> str:
+    """The table of every known code and its state."""
+    reasons = {code: reason for reason, codes in NOT_SERVED.items() for code in codes}
+    known = set(served)
+    lines = [
+        "# Request codes of the broker",
+        "",
+        "Made from `src/pyromq/broker/surface.py` by `python -m pyromq.broker.surface`. A code that is not served is",
+        "answered with REQUEST_CODE_NOT_SUPPORTED (3) and the reason as remark.",
+        "",
+        "| code | name | state |",
+        "|---|---|---|",
+    ]
+    for code in sorted(Code):
+        fast = "" if code not in NOT_ON_FAST_PORT else ", not on the fast port"
+        state = f"served{fast}" if code in known else f"not served: {reasons.get(code, 'unknown')}"
+        lines.append(f"| {code.value} | {code.name} | {state} |")
+    return "\n".join(lines) + "\n"

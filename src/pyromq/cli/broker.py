@@ -1,0 +1,67 @@
+"""`pyromq broker`: run a broker in the foreground until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from ..ambient import SystemClock, system_random
+from ..broker.broker import run
+from ..broker.config import BrokerConfig
+from ..broker.java_keys import BROKER_KEYS
+from ..config import Loaded, load
+from ..transport import loop
+from ..transport.address import parse_address
+from .options import config_options
+
+
+@click.command()
+@click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name servers, separated by ;  [namesrvAddr]")
+@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes a free one.  [127.0.0.1:10911]")
+@click.option(
+    "--insecure", is_flag=True, default=None, help="Allow an address other than loopback although there are no users."
+)
+@config_options(BrokerConfig)
+def broker(
+    namesrv: str | None, listen: str | None, insecure: bool | None, config_file: Path | None, **flags: object
+) -> None:
+    """Run a broker."""
+    if namesrv is not None:
+        flags["namesrv_addr"] = namesrv
+    if listen is not None:
+        flags["bind_address"], flags["listen_port"] = parse_address(listen)
+    flags["allow_unauthenticated"] = insecure or None
+    loaded = load(
+        BrokerConfig,
+        BROKER_KEYS,
+        daemon="broker",
+        file=config_file,
+        environment=_environment(),
+        flags=flags,
+        overlay=lambda config: config.overlay_path,
+    )
+    loop.run(serve(loaded))
+
+
+def _environment() -> dict[str, str]:
+    """PYROMQ_BROKER_*, and the one variable that Java's start script knows."""
+    found = dict(os.environ)
+    if "NAMESRV_ADDR" in found:
+        found.setdefault("PYROMQ_BROKER_NAMESRV_ADDR", found["NAMESRV_ADDR"])
+    return found
+
+
+async def serve(loaded: Loaded[BrokerConfig]) -> None:
+    stop_wanted = asyncio.Event()
+    running = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.add_signal_handler(number, stop_wanted.set)
+    await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_wanted)
+
+
+def say_ready(address: str) -> None:
+    click.echo(f"pyromq broker ready on {address}")  # echo flushes: who started us waits for this line
