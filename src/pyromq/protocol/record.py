@@ -68,42 +68,41 @@ def encode_record(record: Record, *, with_crc: bool = False) -> bytes:
 
     `with_crc` adds the whole-record CRC property. V2 is written where the topic needs it or the record says so.
     """
-    topic = record.topic.encode("utf-8")
-    properties = with_room_for_crc(record.properties) if with_crc else record.properties
-    if len(properties) + (CRC_PROPERTY_BYTES if with_crc else 0) > MAX_PROPERTIES_BYTES:
-        raise ValueError(f"properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+    topic, body, born_host, store_host = record.topic.encode(), record.body, record.born_host, record.store_host
+    properties = record.properties
+    properties_length = len(properties)
+    if with_crc:
+        properties = with_room_for_crc(properties)
+        properties_length = len(properties) + CRC_PROPERTY_BYTES
+    if properties_length > MAX_PROPERTIES_BYTES:
+        raise ValueError(f"properties take {properties_length} bytes, the limit is {MAX_PROPERTIES_BYTES}")
     magic = MAGIC_V2 if len(topic) > MAX_TOPIC_V1 else record.magic
-    properties_length = len(properties) + (CRC_PROPERTY_BYTES if with_crc else 0)
+    size = FIXED_BYTES - 16 + len(born_host) + len(store_host) + len(body) + len(topic) + properties_length
     raw = b"".join(
         (
             HEAD.pack(
-                record_size(record, len(topic), properties_length, magic),
+                size + (magic == MAGIC_V2),
                 magic,
-                crc32(record.body) & CRC_BITS,
+                crc32(body) & CRC_BITS,
                 record.queue_id,
                 record.flag,
                 record.queue_offset,
                 record.physical_offset,
-                host_bits(record.sys_flag, record.born_host, record.store_host),
+                host_bits(record.sys_flag, born_host, store_host),
                 record.born_timestamp,
             ),
-            record.born_host,
+            born_host,
             LONG.pack(record.store_timestamp),
-            record.store_host,
-            MIDDLE.pack(record.reconsume_times, record.prepared_transaction_offset, len(record.body)),
-            record.body,
-            SHORT.pack(len(topic)) if magic == MAGIC_V2 else bytes((len(topic),)),
+            store_host,
+            MIDDLE.pack(record.reconsume_times, record.prepared_transaction_offset, len(body)),
+            body,
+            len(topic).to_bytes(2 if magic == MAGIC_V2 else 1, "big"),
             topic,
             SHORT.pack(properties_length),
             properties,
         )
     )
     return raw + crc_property(crc32(raw)) if with_crc else raw
-
-
-def record_size(record: Record, topic_length: int, properties_length: int, magic: int) -> int:
-    hosts = len(record.born_host) + len(record.store_host) - 16
-    return FIXED_BYTES + hosts + (magic == MAGIC_V2) + len(record.body) + topic_length + properties_length
 
 
 def host_bits(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
@@ -196,7 +195,7 @@ def check_crc(record: memoryview, body: bytes | memoryview, body_crc: int, prope
 
 def with_room_for_crc(properties: bytes) -> bytes:
     """Properties without an older CRC (a record that is put again) and with an end mark, ready for the new one."""
-    if find_property(properties, CRC_NAME) is not None:
+    if CRC_NAME in properties and find_property(properties, CRC_NAME) is not None:
         pairs = (pair for pair in properties.split(b"\x02") if pair and not pair.startswith(CRC_NAME + b"\x01"))
         return b"".join(pair + b"\x02" for pair in pairs)
     return properties if not properties or properties.endswith(b"\x02") else properties + b"\x02"

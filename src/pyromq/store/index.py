@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from .. import logs
 from ..kernel.records import Placed
@@ -23,6 +24,7 @@ log = logs.get("pyromq.store")
 TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
 
 
+@lru_cache(maxsize=4096)  # tags repeat
 def index_hash(topic: str, key: str) -> int:
     """abs(String.hashCode) of `topic#key`, and 0 where Java's abs is negative."""
     value = abs(java_hash(f"{topic}#{key}"))
@@ -74,15 +76,16 @@ class Index:
 
     def keys_of(self, placed: Placed) -> list[str]:
         """What a record is found by, in the order in which Java puts it: unique key, keys, tag."""
+        properties = placed.properties
         keys: list[str] = []
-        unique = find_property(placed.properties, b"UNIQ_KEY")
+        unique = find_property(properties, b"UNIQ_KEY")
         if unique is not None:
             keys.append(unique.decode("utf-8", "replace"))
-        words = find_property(placed.properties, b"KEYS")
+        words = find_property(properties, b"KEYS")
         if words is not None:
             keys += [word for word in words.decode("utf-8", "replace").split(" ") if word]
         if self._config.index_tags:
-            tag = find_property(placed.properties, b"TAGS")
+            tag = find_property(properties, b"TAGS")
             if tag is not None:
                 keys.append(TAG_MARK + tag.decode("utf-8", "replace"))
         return keys
@@ -96,14 +99,17 @@ class Index:
             self._spare.reserve(entries)
 
     def accept(self, places: Sequence[Placed]) -> None:
+        file = self._files[-1] if self._files else None
         for placed in places:
             if placed.position <= self.covered or not placed.in_index:
                 continue
             for key in self.keys_of(placed):
-                self._writable().put(index_hash(placed.topic, key), placed.position, placed.store_time)
+                if file is None or file.is_full:
+                    file = self._writable()
+                file.put(index_hash(placed.topic, key), placed.position, placed.store_time)
                 self.covered = placed.position
-        if self._files:
-            self._files[-1].write_pending()
+        if file is not None:
+            file.write_pending()
 
     def _writable(self) -> IndexFile:
         if self._files and not self._files[-1].is_full:

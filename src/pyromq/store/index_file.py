@@ -109,7 +109,9 @@ class IndexFile:
         slot = key_hash % self._slot_count
         previous = slots[slot]
         seconds = (store_time - header.begin_time) // 1000 if header.begin_time > 0 else 0
-        self._pending.append(ENTRY.pack(key_hash, position, min(max(seconds, 0), _MAX_SECONDS), previous))
+        if not 0 <= seconds <= _MAX_SECONDS:
+            seconds = 0 if seconds < 0 else _MAX_SECONDS
+        self._pending.append(ENTRY.pack(key_hash, position, seconds, previous))
         slots[slot] = header.next_entry
         self._dirty.add(slot // _PAGE_SLOTS)
         if header.next_entry == 1:

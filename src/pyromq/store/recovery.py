@@ -33,7 +33,6 @@ from .dispatch import Dispatcher
 from .index import Index
 from .layout import COMMIT_LOG, QueueEntry
 from .log_walk import Gap, LogWalk, Tail
-from .queue import MessageQueue
 from .queues import QueueTable
 from .sizes import inferred_config
 
