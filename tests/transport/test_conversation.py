@@ -210,3 +210,47 @@ async def test_sending_to_a_peer_that_is_gone_is_silent(make_server: MakeServer)
     gone[0].send(command())
     with pytest.raises(ConnectionLost):
         await gone[0].call(command(), timeout_s=1)
+
+
+async def test_what_a_peer_sent_before_it_left_is_served_and_then_its_end_is_told(
+    make_server: MakeServer, clock: ManualClock
+) -> None:
+    """A consumer that shuts down sends its offsets one way and closes: none of them may be lost."""
+    events: list[str] = []
+
+    async def commit(request: Request) -> Reply:
+        await clock.sleep(1)
+        events.append(request.command.fields["n"])
+        return Reply()
+
+    server = make_server(
+        Dispatcher({15: lambda request: events.append(request.command.fields["n"]), 30: commit}),
+        on_close=lambda peer: events.append("closed"),
+    )
+    peer = raw_peer(server)
+    sent = [str(n) for n in range(200)]  # more than a turn serves
+    peer.write(frames(command(30, n="slow"), *(command(15, n=n, oneway=True) for n in sent)))
+    assert peer.stream is not None
+    peer.stream.close()
+    await clock.settle()
+    assert events == sent
+    await clock.advance(1)
+    assert events == [*sent, "slow", "closed"]
+    assert list(server.peers()) == []
+
+
+async def test_what_a_peer_had_waiting_that_was_cut_off_is_dropped(make_server: MakeServer, clock: ManualClock) -> None:
+    events: list[str] = []
+
+    def serve(request: Request) -> None:
+        if request.command.fields["n"] == "bad":
+            raise ProtocolError("bad body")
+        events.append(request.command.fields["n"])
+
+    server = make_server(serve, on_close=lambda peer: events.append("closed"))
+    peer = raw_peer(server)
+    peer.write(frames(command(n="1"), command(n="bad"), *(command(n="after") for _ in range(500))))
+    await peer.lost()
+    await clock.settle()
+    assert events == ["1", "closed"]
+    assert list(server.peers()) == []

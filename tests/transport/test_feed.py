@@ -239,3 +239,22 @@ async def test_the_length_words_are_checked_behind_the_kernel(
     await peer.lost()
     assert kernel.log == ["1"]
     assert "frame length 1073741824 is outside" in str(violations(caplog)[0]["fault"])
+
+
+async def test_a_log_that_does_not_become_readable_holds_up_its_writers(
+    make_server: MakeServer, clock: ManualClock
+) -> None:
+    """The disk stands still: parked replies stay bounded, since their peer is read no further."""
+    kernel = SmallKernel()
+    server = make_server(Dispatcher({}), Limits(write_high_bytes=2000), feed=kernel.feed)
+    peer = raw_peer(server, chunk_bytes=500)
+    peer.write(frames(*(send(n) for n in range(300))))
+    await clock.settle(300)
+    taken = len(kernel.log)
+    assert 2000 < server.held_bytes < 4000
+    assert taken < 50
+    for _ in range(100):
+        server.release(readable=len(kernel.log))
+        await clock.settle()
+    assert peer.opaques == list(range(300))
+    assert server.held_bytes == 0

@@ -75,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self.unfinished = 0
         self.notes: Any = None
         self.is_open = False
+        self.was_cut = False  # by us: a violation, or the end of the grace
         self._owner = owner
         self._opening = opening
         self._tls = tls
@@ -85,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_overfull = False  # the peer has asked for enough, we do not read on
         self._is_blocked = False  # the peer does not read from us, we neither read on nor serve it
         self._blocked_bytes = 0
+        self._parked_bytes = 0
         self._writable: asyncio.Future[None] | None = None  # made for those who wait until it does
         self._close_reason = "closed by the peer"
         self._linger: Timer | None = None
@@ -144,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         """Cut it off; what was not written yet is lost."""
         if self.is_open:
             self._close_reason = reason
-        self.is_open = False
+        self.is_open, self.was_cut = False, True
         self._drop_held()  # now, not when the stream has ended: others may use it
         if self._stream is not None:
             self._stream.abort()
@@ -325,9 +327,15 @@ class Connection(asyncio.BufferedProtocol):
             self._write(head, body)
 
     def send_frames(self, frames: bytes) -> None:
-        """Frames that are encoded already (replies of a kernel)."""
+        """Frames that are encoded already: replies of a kernel."""
         if self.is_open:
             self._write(frames, b"")
+
+    def parked(self, change: int) -> None:
+        """Bytes of such replies that wait for the log, more or less of them: a peer has to wait for them too."""
+        self._parked_bytes += change
+        self._account(change)
+        self._read_or_pause()
 
     def _refuse_to_send(self, command: Command, frame_bytes: int, header_bytes: int) -> None:
         limit = self._owner.limits.frame
@@ -400,11 +408,12 @@ class Connection(asyncio.BufferedProtocol):
         stream = self._stream
         if stream is None or stream.is_closing():
             return
-        if (self._is_blocked or self._is_overfull) == stream.is_reading():
-            if stream.is_reading():
-                stream.pause_reading()
-            else:
+        is_enough = self._parked_bytes > self._owner.limits.write_high_bytes
+        if not (self._is_blocked or self._is_overfull or is_enough):
+            if not stream.is_reading():
                 stream.resume_reading()
+        elif stream.is_reading():
+            stream.pause_reading()
 
     def _drop_held(self) -> None:
         self._owner.account(-self._inbox.drop() - self._blocked_bytes)

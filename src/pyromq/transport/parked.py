@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Protocol
-
-from ..kernel.seam import Waiting
 
 
 class FrameWriter(Protocol):
+    """The connection that a reply goes to."""
+
     def send_frames(self, frames: bytes) -> None: ...
+
+    def parked(self, change: int) -> None: ...
 
 
 class ParkedReplies:
@@ -25,9 +26,9 @@ class ParkedReplies:
     def __len__(self) -> int:
         return len(self._parked)
 
-    def park(self, writer: FrameWriter, waiting: Sequence[Waiting]) -> None:
-        for position, replies in waiting:
-            self._parked.append((position, replies, writer))
+    def park(self, position: int, replies: bytes, writer: FrameWriter) -> None:
+        self._parked.append((position, replies, writer))
+        writer.parked(len(replies))
 
     def release(self, readable: int) -> None:
         """Send what waits for positions up to `readable`. A writer that is gone meanwhile drops its own."""
@@ -35,3 +36,4 @@ class ParkedReplies:
         while parked and parked[0][0] <= readable:
             _, replies, writer = parked.popleft()
             writer.send_frames(replies)
+            writer.parked(-len(replies))

@@ -51,6 +51,7 @@ class Service:
         self._dispatch = dispatch
         self._queue: FairQueue[Connection, Command] = FairQueue(limits.shares)
         self._parked = ParkedReplies()
+        self._departed: set[Connection] = set()  # lost, with requests that are not finished
         self.held_bytes = 0
         self._unflushed: list[Connection] = []
         self._turn_is_due = False
@@ -63,9 +64,16 @@ class Service:
     # --- what connections ask ----------------------------------------------------------------------------------------
 
     def closed(self, connection: Connection) -> None:
-        for request in self._queue.discard(connection):
-            self._finish(connection, request)
-        self._closed(connection)
+        """What a peer sent before it left is served: the last thing of many clients is a one-way request. What one had
+        waiting that we cut off is dropped. The end is told when the last of its requests is finished."""
+        self._departed.add(connection)
+        if connection.was_cut:
+            for request in self._queue.discard(connection):
+                self._finish(connection, request)
+        else:
+            self._queue.resume(connection)
+            self._turn_soon()
+        self._look_if_departed(connection)
 
     def submit(self, connection: Connection, requests: Sequence[Command]) -> None:
         self._unfinished += len(requests)
@@ -82,7 +90,8 @@ class Service:
         self._turn_soon()
 
     def park(self, connection: Connection, waiting: Sequence[Waiting]) -> None:
-        self._parked.park(connection, waiting)
+        for position, replies in waiting:
+            self._parked.park(position, replies, connection)
 
     def flush_soon(self, connection: Connection) -> None:
         self._unflushed.append(connection)
@@ -138,6 +147,9 @@ class Service:
         self._turn_soon()
 
     def _serve(self, connection: Connection, command: Command) -> None:
+        if connection.was_cut:
+            self._finish(connection, command)
+            return
         request = Request(command, connection)
         try:
             answer = self._dispatch(request)
@@ -183,7 +195,14 @@ class Service:
     def _finish(self, connection: Connection, command: Command) -> None:
         connection.finished(command)
         self._unfinished -= 1
+        if not connection.is_open:
+            self._look_if_departed(connection)
         self._look_if_quiet()
+
+    def _look_if_departed(self, connection: Connection) -> None:
+        if not connection.unfinished and connection in self._departed:
+            self._departed.remove(connection)
+            self._closed(connection)
 
     def _flush(self) -> None:
         self._flush_is_due = False

@@ -7,7 +7,6 @@ keys from a file of their own; here they stand among the others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from ..config import setting
@@ -15,14 +14,6 @@ from ..errors import ConfigError
 from ..protocol.frame import FrameLimits
 from .limits import Limits
 from .tls import ClientCertificates, ClientTls, ServerTls, TlsMode, Verify
-
-
-class ClientAuth(Enum):
-    """Whether a connecting program has to show a certificate."""
-
-    NONE = "none"
-    OPTIONAL = "optional"
-    REQUIRE = "require"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +68,11 @@ class TransportSettings:
     tls_server_trust_cert_path: Path | None = setting(
         None, java="tls.server.trustCertPath", flag=False, help="who signs the certificates of peers"
     )
-    tls_server_need_client_auth: ClientAuth = setting(
-        ClientAuth.NONE, java="tls.server.need.client.auth", flag=False, help="whether peers must show a certificate"
+    tls_server_need_client_auth: ClientCertificates = setting(
+        ClientCertificates.NONE,
+        java="tls.server.need.client.auth",
+        flag=False,
+        help="whether peers must show a certificate",
     )
     tls_enable: bool = setting(False, java="tls.enable", flag=False, help="TLS for connections that we make")
     tls_client_auth_server: bool = setting(
@@ -118,7 +112,7 @@ class TransportSettings:
         )
 
     def server_tls(self) -> ServerTls | None:
-        """None where no certificate was given. ConfigError where TLS is enforced all the same, or one file is missing."""
+        """None where no certificate was given. ConfigError where TLS is enforced all the same, or a file is missing."""
         if self.tls_server_cert_path is None or self.tls_server_key_path is None:
             if self.tls_server_mode is TlsMode.ENFORCING or self.tls_server_cert_path or self.tls_server_key_path:
                 raise ConfigError(
@@ -133,7 +127,7 @@ class TransportSettings:
             key=self.tls_server_key_path,
             key_password=self.tls_server_key_password,
             ca=self.tls_server_trust_cert_path,
-            client_certificates=ClientCertificates[self.tls_server_need_client_auth.name],
+            client_certificates=self.tls_server_need_client_auth,
         )
 
     def client_tls(self) -> ClientTls | None:
