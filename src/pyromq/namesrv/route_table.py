@@ -10,10 +10,11 @@ Invariants, checked by tests/namesrv/test_route_table_properties.py after every 
 3. A topic's queues name only brokers that are there, and a broker's topics are exactly those with queues on it.
 4. A cluster lists the broker names of which a replica registered from it, and a broker name's own cluster lists it.
 5. A broker name whose slaves may act as master and that has no master has no writable queue.
-6. A cached route equals the one that would be built now.
-7. A registration that is refused changes nothing; one that is ignored only takes its own address away.
+6. A registration that is refused changes nothing; one that is ignored only takes its own address away.
 
-Costs: a route is one lookup; a registration is linear in its own topics; a departure in the topics of that broker.
+Costs: a route is one lookup and linear in its brokers; a registration is linear in its own topics; a departure in the
+topics of that broker. Routes are built when asked for: keeping them, even encoded, saved less than a tenth of a query
+and doubled the memory (bench/namesrv_scale.py).
 """
 
 from __future__ import annotations
@@ -84,7 +85,6 @@ class _Topic:
     name: str
     queues: dict[str, QueueData] = field(default_factory=dict)  # by broker name
     mappings: dict[str, TopicQueueMappingInfo] | None = None  # of a static topic, by broker name
-    route: TopicRouteData | None = None  # built when first asked for
 
 
 class RouteTable:
@@ -191,7 +191,6 @@ class RouteTable:
             topic = self._topics.get(name)
             if topic is not None and (changed or mapping.bname not in (topic.mappings or ())):
                 topic.mappings = (topic.mappings or {}) | {mapping.bname: mapping}
-                topic.route = None
 
     # --- brokers go ---------------------------------------------------------------------------------------------------
 
@@ -266,15 +265,11 @@ class RouteTable:
 
     def _show(self, broker: _Broker) -> None:
         addresses = {broker_id: broker.replicas[broker_id].address for broker_id in sorted(broker.replicas)}
-        data = BrokerData(
+        broker.data = BrokerData(
             broker_addrs=addresses, broker_name=broker.name, cluster=broker.cluster, zone_name=broker.zone,
             enable_acting_master=broker.acting_master,
         )  # fmt: skip
-        filters = {one.address: one.filter_servers for one in broker.replicas.values() if one.filter_servers}
-        if (data, filters) != (broker.data, broker.filters):
-            broker.data, broker.filters = data, filters
-            for name in broker.topics:
-                self._topics[name].route = None
+        broker.filters = {one.address: one.filter_servers for one in broker.replicas.values() if one.filter_servers}
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
@@ -324,28 +319,21 @@ class RouteTable:
             topic = self._topics[name] = _Topic(name)
         if topic.queues.get(broker.name) != queues:
             topic.queues[broker.name] = queues
-            topic.route = None
             broker.topics.add(topic.name)  # the same string object as the topic's own: 50,000 names are kept once
 
     def _drop_queues(self, topic: _Topic, broker: _Broker) -> None:
         del topic.queues[broker.name]
         broker.topics.discard(topic.name)
-        topic.route = None
         if not topic.queues:
             del self._topics[topic.name]
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def route(self, name: str) -> TopicRouteData | None:
-        """The topic's route. The same object as long as nothing in it has changed."""
+        """Where the topic's queues are, in order of broker name."""
         topic = self._topics.get(name)
         if topic is None:
             return None
-        if topic.route is None:
-            topic.route = self._build_route(topic)
-        return topic.route
-
-    def _build_route(self, topic: _Topic) -> TopicRouteData:
         brokers = [self._brokers[name] for name in sorted(topic.queues)]
         filters: dict[str, list[str]] = {}
         for broker in brokers:
