@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import ProtocolError
-from pyromq.protocol.json import JsonLimits, parse_json, standard_json
+from pyromq.protocol.json import JsonLimits, parse_json, quote_keys, standard_json
 
 values = st.recursive(
     st.booleans()
@@ -79,6 +79,27 @@ def test_the_scanner_agrees_with_the_fast_parser(value: object) -> None:
         assert json.loads(standard_json(text.encode())) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        (b'{0:"a",-1:"b"}', b'{"0":"a","-1":"b"}'),
+        (b'{"t":{{"q":0,"t":"x}:"}:7,{"q":1}:8}}', rb'{"t":{"{\"q\":0,\"t\":\"x}:\"}":7,"{\"q\":1}":8}}'),
+        (b'{"a":"{0:1,2:3}","b":[{"c":1},{"d":2}],"e":{}}', b'{"a":"{0:1,2:3}","b":[{"c":1},{"d":2}],"e":{}}'),
+        (rb'{"a\"{0:":1,2:3}', rb'{"a\"{0:":1,"2":3}'),
+        (b"no json at all", b"no json at all"),
+        (b'{"open,0:', b'{"open,0:'),
+    ],
+)
+def test_odd_keys_are_quoted_outside_of_strings_only(text: bytes, quoted: bytes) -> None:
+    assert quote_keys(text) == quoted
+
+
+@given(values)
+def test_quoting_keys_leaves_standard_json_alone(value: object) -> None:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    assert quote_keys(text) == text
+
+
 @given(st.binary(max_size=60) | st.text("{}[]:,'\"\\ 01aeN.-+/*\n", max_size=40).map(str.encode))
 def test_any_text_is_a_value_or_a_protocol_error(text: bytes) -> None:
     try:
@@ -128,11 +149,14 @@ def test_keys_inside_keys_are_refused_before_they_grow() -> None:
 
 
 def test_the_number_of_values_is_bounded() -> None:
-    few = JsonLimits(values=1000, scanned_values=10)
+    few = JsonLimits(values=1000, quoted_keys=20, scanned_values=10)
     with pytest.raises(ProtocolError, match="JSON with up to 2001 values, the limit is 1000"):
         parse_json(b"[" + b"0," * 2000 + b"0]", few)
     with pytest.raises(ProtocolError, match="more than 10 values"):
         parse_json(b"[" + b"0," * 100 + b"]", few)
+    with pytest.raises(ProtocolError, match="more than 20 keys that are no strings"):
+        parse_json(b"{" + b",".join(b"%d:0" % n for n in range(21)) + b"}", few)
+    assert len(parse_json(b"{" + b",".join(b"%d:0" % n for n in range(20)) + b"}", few)) == 20
     assert len(parse_json(b"[" + b"0," * 900 + b"0]", few)) == 901
 
 

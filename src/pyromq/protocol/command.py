@@ -14,7 +14,7 @@ import msgspec
 
 from ..errors import ProtocolError
 from ..model.client_info import Language, Version
-from .json import standard_json
+from .json import DEFAULT_LIMITS, read_json
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
@@ -144,10 +144,7 @@ def _decode_json(header: bytes | memoryview) -> Command:
 def _decode_loosely(header: bytes | memoryview) -> _JsonIn:
     """Other types than Java's are common (C++, Node), fastjson's dialect is not, but every Java server reads it."""
     try:
-        try:
-            raw = _LOOSE_DECODER.decode(header)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raw = _LOOSE_DECODER.decode(standard_json(header))
+        raw = read_json(_LOOSE_DECODER.decode, header, DEFAULT_LIMITS)
     except msgspec.DecodeError as fault:
         raise ProtocolError(f"the JSON header cannot be read: {fault}") from None
     raw.fields = {name: _as_text(value) for name, value in raw.fields.items() if value is not None}

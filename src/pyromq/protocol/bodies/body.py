@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...errors import Malformed, ProtocolError
-from ..json import DEFAULT_LIMITS, Dialect, JsonLimits, check_count, standard_json
+from ..json import DEFAULT_LIMITS, Dialect, JsonLimits, read_json
 from .keyed import read_keyed
 from .writer import write_json
 
@@ -50,15 +50,9 @@ def decode_body(kind: type[T], data: bytes | memoryview, limits: JsonLimits = DE
     """A body of type `kind` (a Body, or a list or dict of them) from any JSON that a Java peer would read."""
     decoder: msgspec.json.Decoder[T] = _decoder(kind)  # type: ignore[arg-type]
     try:
-        check_count(data, limits)
-        try:
-            return decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            # Either the dialect, or null where a value is wanted, which Java takes as absent: both are mended there.
-            return decoder.decode(standard_json(data, limits))
+        return read_json(decoder.decode, data, limits)
     except (msgspec.DecodeError, ProtocolError) as fault:
-        name = getattr(kind, "__name__", str(kind))
-        raise Malformed(f"the body is no {name}: {fault or 'it is empty'}") from None
+        raise Malformed(f"the body is no {getattr(kind, '__name__', kind)}: {fault}") from None
 
 
 @cache
