@@ -11,7 +11,7 @@ from tests.house.source import LEVEL, LEVELS, NEVER, ROOT, Module, dependencies,
 CODE = modules()
 
 # Inside broker/ each folder is a capability, and so are these files with their `_checks`. Administration looks into all
-# of them; the tables of metadata/ and clients/ are what everybody may be handed. Otherwise capabilities meet in the log.
+# of them; the tables of metadata/ and clients/ may be handed to everybody. Otherwise capabilities meet in the log.
 BROKER_FILES = {"send", "pull", "query"}
 BROKER_ADMIN = "admin"
 BROKER_TABLES = ("metadata", "clients")
