@@ -95,6 +95,7 @@ class Broker:
         self.store = MessageStore(disk, config, clock, run_blocking, self._is_batch_topic)
         self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
         self._lag = LoopLag(clock)
+        self.intake = Intake(self.store, clock, config.flush_mode, (refuse_what_nobody_delivers,))
         self.clients = ClientHandlers(
             self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks
         )
@@ -195,6 +196,7 @@ class Broker:
             await self.registration.farewell()
         self.pulls.stop()
         for server in self.servers:
+            self.intake.flush()  # its answers are not among the requests that the server waits for
             await server.stop(self._config.shutdown_wait_time_seconds)
         await self._client.close()
         self.offsets.store_changed()
@@ -248,7 +250,6 @@ class Broker:
     def _send_handler(self, store_host: bytes) -> SendHandler:
         config = self._config
         ids = UniqueIds(config.advertised_host, os.getpid(), self._rng.getrandbits(32), self._clock.now_ms)
-        intake = Intake(self.store, self._clock, config.flush_mode, (refuse_what_nobody_delivers,))
         checks = SendChecks(
             self.topics,
             self.groups,
@@ -259,10 +260,10 @@ class Broker:
         return SendHandler(
             self.live,
             checks,
-            intake,
+            self.intake,
             Stamp(config.broker_cluster_name, config.region_id, ids.next),
             store_host,
-            Admission(self._lag, lambda: self.store.unflushed, lambda: intake.waiting),
+            Admission(self._lag, lambda: self.store.unflushed, lambda: self.intake.waiting),
         )
 
 

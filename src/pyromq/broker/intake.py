@@ -1,12 +1,17 @@
-"""The one door into the log: park, put, and wait until what was put is as safe as the flush mode promises.
+"""The one door into the log: park, gather, put, and answer once what was put is as safe as the flush mode promises.
 
-Send, and later timers, transactions and pop, put through it. It is also where the store's errors become refusals.
+Everything that arrives in one turn of the loop is put as one burst: one write, one look at each queue. Send, and later
+timers, transactions and pop, put through it. It is also where the store's errors become refusals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
+from .. import logs
 from ..ambient import Clock
 from ..errors import RequestRefused
 from ..kernel.records import Placed
@@ -14,34 +19,57 @@ from ..model.codes import ResponseCode
 from ..protocol.record import Record
 from ..store.config import FlushMode
 from ..store.disk import DiskError, DiskFull
-from ..store.errors import RecordTooLarge, StoreNotWritable
+from ..store.errors import RecordTooLarge, StoreError, StoreNotWritable
 from ..store.message_store import MessageStore
 from .parking import Park
 
+log = logs.get("pyromq.broker")
+
+StoreFault: TypeAlias = DiskError | StoreError
+
+
+class Outcome(NamedTuple):
+    """How a put ended. With a refusal nothing is stored; late: stored, but not on the medium in time."""
+
+    places: Sequence[Placed] = ()
+    refusal: RequestRefused | None = None
+    late: bool = False
+
+
+Done: TypeAlias = Callable[[Outcome], None]
+
+
+class _Put(NamedTuple):
+    record: Record
+    done: Done
+    wait_s: float  # how long to wait for the medium; 0: the page cache will do
+
+
+class _Unsafe(NamedTuple):
+    """Stored, and waiting for the medium."""
+
+    end: int
+    deadline: float
+    places: Sequence[Placed]
+    done: Done
+
 
 class Intake:
-    """Event loop only."""
+    """Event loop only. Records of one queue are stored in the order in which they came."""
 
     def __init__(self, store: MessageStore, clock: Clock, flush_mode: FlushMode, parks: Sequence[Park] = ()) -> None:
         self._store = store
         self._clock = clock
         self._parks = parks
-        self.waits_for_disk = flush_mode is FlushMode.SYNC
-        self.waiting = 0  # puts whose caller waits for the disk
+        self._waits_for_disk = flush_mode is FlushMode.SYNC
+        self._burst: list[_Put] = []
+        self._unsafe: deque[_Unsafe] = deque()
+        self._watch: asyncio.Task[None] | None = None
 
-    def put(self, record: Record) -> Placed:
-        """Store one record; RequestRefused says why it cannot be."""
-        try:
-            return self._store.put((record,))[0]
-        except (RecordTooLarge, DiskError, StoreNotWritable) as fault:
-            raise refusal(fault) from fault
-
-    def put_batch(self, batch: Record) -> list[Placed]:
-        """Store the messages of a batch body as records of their own, all or none."""
-        try:
-            return self._store.put_batch(batch)
-        except (RecordTooLarge, DiskError, StoreNotWritable) as fault:
-            raise refusal(fault) from fault
+    @property
+    def waiting(self) -> int:
+        """Puts that are stored and whose caller waits for the medium."""
+        return len(self._unsafe)
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:
         """The record to store: this one, or what a park makes of it."""
@@ -51,22 +79,89 @@ class Intake:
                 return parked
         return record
 
-    async def safe(self, end: int, timeout_s: float) -> bool:
-        """Whether what ends there is on the medium, after waiting for it. False: not in time, but stored."""
-        self.waiting += 1
+    def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None:
+        """Store it with this turn's burst; `done` is called with the outcome."""
+        if not self._burst:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._burst.append(_Put(record, done, wait_s))
+
+    def put_batch(self, batch: Record, done: Done, wait_s: float = 0.0) -> None:
+        """Store the messages of a batch body as records of their own, all or none."""
+        self.flush()  # what came before stays before
         try:
-            async with self._clock.timeout(timeout_s):
-                await self._store.readable.reached(end)
-        except TimeoutError:
-            return False
-        except StoreNotWritable as fault:
-            raise refusal(fault) from fault
+            places = self._store.put_batch(batch)
+        except (DiskError, StoreError) as fault:
+            done(Outcome(refusal=refusal(fault)))
+        else:
+            self._finish(places, done, wait_s)
+
+    def flush(self) -> None:
+        """Put what was gathered. By itself at the end of a turn; whoever stops the broker calls it too."""
+        burst, self._burst = self._burst, []
+        if not burst:
+            return
+        try:
+            places = self._store.put([one.record for one in burst])
+        except (DiskError, StoreError) as fault:
+            self._put_apart(burst, fault)
+        else:
+            for one, placed in zip(burst, places, strict=True):
+                self._finish((placed,), one.done, one.wait_s)
+
+    def _put_apart(self, burst: list[_Put], fault: StoreFault) -> None:
+        """One record was refused before anything was written: the others must not suffer for it."""
+        if len(burst) == 1:
+            burst[0].done(Outcome(refusal=refusal(fault)))
+            return
+        for one in burst:
+            try:
+                places = self._store.put((one.record,))
+            except (DiskError, StoreError) as own:
+                one.done(Outcome(refusal=refusal(own)))
+            else:
+                self._finish(places, one.done, one.wait_s)
+
+    # --- safe on the medium ---------------------------------------------------------------------------------------
+
+    def _finish(self, places: Sequence[Placed], done: Done, wait_s: float) -> None:
+        if not self._waits_for_disk or not wait_s or not places:
+            done(Outcome(places))
+            return
+        self._unsafe.append(_Unsafe(places[-1].end, self._clock.monotonic() + wait_s, places, done))
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._until_safe())
+
+    async def _until_safe(self) -> None:
+        """One task for all that wait: positions only grow, so the first in line is the next to be safe."""
+        try:
+            while self._unsafe:
+                await self._first_is_safe()
+        except Exception:
+            log.exception("replies that wait for the disk are lost")
+            raise
         finally:
-            self.waiting -= 1
-        return True
+            self._watch = None
+
+    async def _first_is_safe(self) -> None:
+        first = self._unsafe[0]
+        try:
+            async with self._clock.timeout(first.deadline - self._clock.monotonic()):
+                await self._store.readable.reached(first.end)
+        except TimeoutError:
+            self._unsafe.popleft()
+            first.done(Outcome(first.places, late=True))
+            return
+        except StoreNotWritable as fault:
+            while self._unsafe:
+                self._unsafe.popleft().done(Outcome(refusal=refusal(fault)))
+            return
+        safe = self._store.readable.value
+        while self._unsafe and self._unsafe[0].end <= safe:
+            one = self._unsafe.popleft()
+            one.done(Outcome(one.places))
 
 
-def refusal(fault: RecordTooLarge | DiskError | StoreNotWritable) -> RequestRefused:
+def refusal(fault: StoreFault) -> RequestRefused:
     """What a client is told: its own fault is not worth another try, ours is, at another broker."""
     if isinstance(fault, RecordTooLarge):
         return RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL)

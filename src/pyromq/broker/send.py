@@ -1,7 +1,4 @@
-"""Sending: requests 10, 310 and 320. Decode, check, build the record, put it, answer.
-
-The answer leaves at once under ASYNC_FLUSH; under SYNC_FLUSH a message that waits for the disk costs a task.
-"""
+"""Sending: requests 10, 310 and 320. Decode, check, build the record, put it; the answer leaves when it is stored."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from functools import lru_cache
 
 from ..config import Live
 from ..errors import ProtocolError, RequestRefused
-from ..kernel.records import Placed
 from ..model.codes import RequestCode, ResponseCode
 from ..model.ids import offset_message_id, pack_host
 from ..model.message import WRAPPED_BATCH, Property, SysFlag
@@ -25,7 +21,7 @@ from ..protocol.record import CRC_PROPERTY_BYTES, Record
 from ..transport.address import parse_address
 from ..transport.dispatch import Answer, Reply, Request
 from .config import BrokerConfig
-from .intake import Intake
+from .intake import Intake, Outcome
 from .message_type import PRIORITY, message_type, type_fault
 from .metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from .send_checks import Destination, SendChecks
@@ -56,13 +52,20 @@ PutCounter = Callable[[str, int, int, int], None]
 
 @dataclass(slots=True)
 class _Send:
-    """One request on its way."""
+    """One request on its way to the log and back."""
 
+    request: Request
     header: SendMessage
-    body: bytes
     config: BrokerConfig
     to: Destination
-    born_host: bytes
+    given: str  # properties as they came
+    unique: str | None = None  # id of the message, as the client or the broker made it
+    batch_id: str | None = None  # set for a batch that is kept as one record
+    record: Record | None = None
+
+    @property
+    def wait_s(self) -> float:
+        return 0.0 if _NO_WAIT in self.given else self.config.sync_flush_timeout / 1000
 
 
 class SendHandler:
@@ -89,48 +92,45 @@ class SendHandler:
 
     def __call__(self, request: Request) -> Answer:
         config = self._live.config
-        kind = SendMessage if request.command.code == RequestCode.SEND_MESSAGE else SendMessageV2
-        header = request.header(kind)
+        code = request.command.code
+        header = request.header(SendMessage if code == RequestCode.SEND_MESSAGE else SendMessageV2)
         self._admit(config)
         try:
             to = self._checks.destination(header, config, request.command.version)
-            send = _Send(header, request.body, config, to, born_host(request.peer.address))
-            if header.batch or request.command.code == RequestCode.SEND_BATCH_MESSAGE:
-                return self._batch(send)
-            return self._single(send)
+            send = _Send(request, header, config, to, header.properties or "")
+            if header.batch or code == RequestCode.SEND_BATCH_MESSAGE:
+                self._batch(send)
+            else:
+                self._single(send)
         except RequestRefused as refused:
-            refused.fields = self._region(config)  # clients name their trace topic after it, on refusals too
+            refused.fields = _region(config)  # clients name their trace topic after it, on refusals too
             raise
+        return None
 
     # --- one message ----------------------------------------------------------------------------------------------
 
-    def _single(self, send: _Send) -> Answer:
-        header, config, topic = send.header, send.config, send.to.topic
-        given = header.properties or ""
-        if not send.body:
+    def _single(self, send: _Send) -> None:
+        trace_on = send.config.trace_on
+        if not send.request.command.body:
             raise RequestRefused("the message is illegal: its body is empty", ResponseCode.MESSAGE_ILLEGAL)
-        special = send.to.dead or topic.attributes or _SPECIAL.search(given) is not None
-        if special:
-            properties = self._look(send, decode_properties(given))
-            stored, unique = self._stamp.changed(properties, config.trace_on)
+        if send.to.dead or send.to.topic.attributes or _SPECIAL.search(send.given) is not None:
+            properties = self._look(send, decode_properties(send.given))
+            stored, send.unique = self._stamp.changed(properties, trace_on)
+            record = self._intake.park(self._record(send, stored), properties)
         else:
-            stored, unique = self._stamp.single(given, config.trace_on)
-        record = self._record(send, send.body, stored)
-        if record.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH) and not special:
+            stored, send.unique = self._stamp.single(send.given, trace_on)
+            record = self._record(send, stored)
+        if record.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH) and record.topic == send.header.topic:
             raise RequestRefused(
-                f"the message is illegal: sysFlag {header.sys_flag} without the properties that belong to it",
+                f"the message is illegal: sysFlag {send.header.sys_flag} is not for a plain message",
                 ResponseCode.MESSAGE_ILLEGAL,
             )
-        if special:
-            record = self._intake.park(record, properties)
-        placed = self._intake.put(record)
-        self._count(record.topic, record.queue_id, placed.messages, placed.size)
-        answer = self._answer(placed.position, record.queue_id, placed.queue_offset, unique, config)
-        return self._reply(answer, placed.end, given, config)
+        send.record = record
+        self._intake.put(record, lambda outcome: self._answer(send, outcome), send.wait_s)
 
     def _look(self, send: _Send, properties: dict[str, str]) -> Mapping[str, str]:
         """What only some messages have: checked against the topic, and changed where Java changes it."""
-        topic = send.to.topic
+        topic, config = send.to.topic, send.config
         if send.to.dead:
             return properties | {Property.DELAY: "-1"}
         if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not properties.get(Property.KEYS, "").strip():
@@ -139,12 +139,12 @@ class SendHandler:
             raise RequestRefused(
                 f"the message is illegal: {Property.INNER_NUM} is for batches", ResponseCode.MESSAGE_ILLEGAL
             )
-        if send.config.reject_transaction_message and properties.get(Property.TRAN_MSG, "").lower() == "true":
+        if config.reject_transaction_message and properties.get(Property.TRAN_MSG, "").lower() == "true":
             raise RequestRefused(
-                f"the broker[{send.config.broker_name}] sending transaction message is forbidden",
+                f"the broker[{config.broker_name}] sending transaction message is forbidden",
                 ResponseCode.NO_PERMISSION,
             )
-        if send.config.enforce_message_type and not is_retry(topic.topic_name):
+        if config.enforce_message_type and not is_retry(topic.topic_name):
             fault = type_fault(topic.topic_name, topic.attributes, properties)
             if fault is not None:
                 raise RequestRefused(fault, ResponseCode.MESSAGE_ILLEGAL)
@@ -164,61 +164,57 @@ class SendHandler:
 
     # --- batches --------------------------------------------------------------------------------------------------
 
-    def _batch(self, send: _Send) -> Answer:
-        header, topic = send.header, send.to.topic
-        given = header.properties or ""
+    def _batch(self, send: _Send) -> None:
+        header, given = send.header, send.given
         if is_retry(header.topic):
             raise RequestRefused(
                 f"batch request does not support retry group {header.topic}", ResponseCode.MESSAGE_ILLEGAL
             )
         if len(header.topic) > MAX_TOPIC:
             raise RequestRefused(f"message topic length too long {len(header.topic)}", ResponseCode.MESSAGE_ILLEGAL)
-        if _SPECIAL.search(given) is not None:
+        if _SPECIAL.search(given) is not None or header.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH):
             raise RequestRefused(
-                "the batch is illegal: delay, timer and transaction properties are for single messages",
+                "the batch is illegal: delay, timer, transaction and batch marks are not for a batch",
                 ResponseCode.MESSAGE_ILLEGAL,
             )
-        unique = unique_id(given)
-        if topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and unique is not None:
-            return self._inner_batch(send, given)
-        record = self._record(send, send.body, b"")
-        places = self._put_batch(record)
-        ids = ",".join(offset_message_id(self._store_host, placed.position) for placed in places)
-        self._count(record.topic, record.queue_id, len(places), sum(placed.size for placed in places))
-        answer = self._answer_fields(ids, record.queue_id, places[0].queue_offset, unique, send.config)
-        return self._reply(answer, places[-1].end, given, send.config)
+        count = self._count_messages(send)
+        send.unique = unique_id(given)
+        if send.to.topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and send.unique is not None:
+            self._inner_batch(send, count)
+            return
+        send.record = self._record(send, b"")
+        self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s)
 
-    def _put_batch(self, record: Record) -> list[Placed]:
+    def _count_messages(self, send: _Send) -> int:
         try:
-            places = self._intake.put_batch(record)
+            entries = decode_batch(send.request.command.body)
         except ProtocolError as fault:
             raise RequestRefused(f"the batch is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
-        if not places:
-            raise RequestRefused("the batch is illegal: there is no message in it", ResponseCode.MESSAGE_ILLEGAL)
-        return places
+        if not 0 < len(entries) < 1 << 15:
+            raise RequestRefused(f"the batch is illegal: {len(entries)} messages in it", ResponseCode.MESSAGE_ILLEGAL)
+        room = _property_room(send.config)
+        for number, entry in enumerate(entries):
+            if len(entry.properties) > room:
+                raise RequestRefused(
+                    f"message {number} of the batch is illegal: its properties take {len(entry.properties)} bytes, "
+                    f"the limit is {room}",
+                    ResponseCode.MESSAGE_ILLEGAL,
+                )
+        return len(entries)
 
-    def _inner_batch(self, send: _Send, given: str) -> Answer:
+    def _inner_batch(self, send: _Send, count: int) -> None:
         """A topic with batch queues keeps the batch as one record, and one queue entry stands for all of it."""
-        try:
-            count = len(decode_batch(send.body))
-        except ProtocolError as fault:
-            raise RequestRefused(f"the batch is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
-        if not 0 < count < 1 << 15:
-            raise RequestRefused(f"the batch is illegal: {count} messages in it", ResponseCode.MESSAGE_ILLEGAL)
-        stored, unique = self._stamp.inner_batch(given, count, send.config.trace_on)
-        record = self._record(send, send.body, stored)
+        stored, send.unique = self._stamp.inner_batch(send.given, count, send.config.trace_on)
+        send.batch_id = send.unique
+        send.record = record = self._record(send, stored)
         record.sys_flag |= WRAPPED_BATCH
-        placed = self._intake.put(record)
-        self._count(record.topic, record.queue_id, count, placed.size)
-        answer = self._answer(placed.position, record.queue_id, placed.queue_offset, unique, send.config)
-        answer["batchUniqId"] = unique
-        return self._reply(answer, placed.end, given, send.config)
+        self._intake.put(record, lambda outcome: self._answer(send, outcome), send.wait_s)
 
     # --- records and answers --------------------------------------------------------------------------------------
 
-    def _record(self, send: _Send, body: bytes, properties: bytes) -> Record:
+    def _record(self, send: _Send, properties: bytes) -> Record:
         header, topic = send.header, send.to.topic
-        room = MAX_PROPERTIES_BYTES - (CRC_PROPERTY_BYTES if send.config.whole_record_crc else 0)
+        room = _property_room(send.config)
         if len(properties) > room:
             raise RequestRefused(
                 f"the message is illegal: its properties take {len(properties)} bytes, the limit is {room}",
@@ -227,46 +223,48 @@ class SendHandler:
         return Record(
             topic=topic.topic_name,
             queue_id=send.to.queue_id,
-            body=body,
+            body=send.request.body,
             properties=properties,
             flag=header.flag,
             sys_flag=_sys_flag(header, topic),
             born_timestamp=header.born_timestamp,
-            born_host=send.born_host,
+            born_host=born_host(send.request.peer.address),
             store_host=self._store_host,
             reconsume_times=header.reconsume_times or 0,
         )
 
-    def _answer(self, position: int, queue_id: int, offset: int, unique: str, config: BrokerConfig) -> dict[str, str]:
-        return self._answer_fields(offset_message_id(self._store_host, position), queue_id, offset, unique, config)
+    def _answer(self, send: _Send, outcome: Outcome) -> None:
+        assert send.record is not None
+        fields = _region(send.config)
+        if outcome.refusal is not None:
+            reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
+        else:
+            places = outcome.places
+            messages = sum(placed.messages for placed in places)
+            self._count(send.record.topic, send.record.queue_id, messages, sum(placed.size for placed in places))
+            fields["msgId"] = ",".join([offset_message_id(self._store_host, placed.position) for placed in places])
+            fields["queueId"] = str(send.record.queue_id)
+            fields["queueOffset"] = str(places[0].queue_offset)
+            if send.unique is not None:
+                fields["transactionId"] = send.unique
+            if send.batch_id is not None:
+                fields["batchUniqId"] = send.batch_id
+            reply = Reply(fields=fields) if not outcome.late else _late(send.config, fields)
+        if not send.request.command.is_oneway:
+            send.request.peer.send(reply.to_command(send.request.command))
 
-    def _answer_fields(
-        self, ids: str, queue_id: int, offset: int, unique: str | None, config: BrokerConfig
-    ) -> dict[str, str]:
-        fields = self._region(config)
-        fields["msgId"] = ids
-        fields["queueId"] = str(queue_id)
-        fields["queueOffset"] = str(offset)
-        if unique is not None:
-            fields["transactionId"] = unique
-        return fields
 
-    def _region(self, config: BrokerConfig) -> dict[str, str]:
-        return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+def _region(config: BrokerConfig) -> dict[str, str]:
+    return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
 
-    def _reply(self, fields: dict[str, str], end: int, properties: str, config: BrokerConfig) -> Answer:
-        if not self._intake.waits_for_disk or _NO_WAIT in properties:
-            return Reply(fields=fields)
-        return self._reply_when_safe(fields, end, config.sync_flush_timeout / 1000)
 
-    async def _reply_when_safe(self, fields: dict[str, str], end: int, timeout_s: float) -> Reply:
-        if await self._intake.safe(end, timeout_s):
-            return Reply(fields=fields)
-        return Reply(
-            ResponseCode.FLUSH_DISK_TIMEOUT,
-            remark=f"stored, but not on disk within {timeout_s:g} s (syncFlushTimeout)",
-            fields=fields,
-        )
+def _late(config: BrokerConfig, fields: dict[str, str]) -> Reply:
+    remark = f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
+    return Reply(ResponseCode.FLUSH_DISK_TIMEOUT, remark=remark, fields=fields)
+
+
+def _property_room(config: BrokerConfig) -> int:
+    return MAX_PROPERTIES_BYTES - (CRC_PROPERTY_BYTES if config.whole_record_crc else 0)
 
 
 def _sys_flag(header: SendMessage, topic: TopicConfig) -> int:
