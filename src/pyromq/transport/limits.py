@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from ..errors import ConfigError
 from ..protocol.frame import DEFAULT_LIMITS, FrameLimits
+from ..protocol.properties import MAX_PROPERTIES_BYTES
 from .request_class import SHARES, RequestClass
 
 
@@ -15,7 +16,7 @@ class Limits:
     """Seconds, bytes and counts. A violation closes the connection where not stated otherwise."""
 
     frame: FrameLimits = DEFAULT_LIMITS
-    property_bytes: int = 32_767  # message properties of a send; refused with MESSAGE_ILLEGAL, as Java's short field
+    property_bytes: int = MAX_PROPERTIES_BYTES  # message properties of a send; refused with MESSAGE_ILLEGAL
 
     # Connections of one server. None: as many as descriptors are left after the reserve.
     connections: int | None = None

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..config import setting
 from ..errors import ConfigError
 from ..protocol.frame import FrameLimits
+from ..protocol.properties import MAX_PROPERTIES_BYTES
 from .limits import Limits
 from .tls import ClientCertificates, ClientTls, ServerTls, TlsMode, Verify
 
@@ -33,6 +34,13 @@ class TransportSettings:
     )
     header_max_length: int = setting(1 << 20, low=1024, high=0xFFFFFF, flag=False, help="bytes of its header")
     header_max_fields: int = setting(1024, low=16, flag=False, help="number of fields in a header")
+    property_max_length: int = setting(
+        MAX_PROPERTIES_BYTES,
+        low=1,
+        high=MAX_PROPERTIES_BYTES,
+        flag=False,
+        help="bytes of a message's properties; more are refused",
+    )
     max_connections: int = setting(
         0, low=0, flag=False, help="connections in total; 0: as many as there are files left for it"
     )
@@ -96,6 +104,7 @@ class TransportSettings:
                 header_bytes=self.header_max_length,
                 header_fields=self.header_max_fields,
             ),
+            property_bytes=self.property_max_length,
             connections=self.max_connections or None,
             connections_per_address=self.max_connections_per_address or None,
             reserved_descriptors=self.reserved_descriptors,
