@@ -69,14 +69,23 @@ class GoodClient:
 class Subject:
     """The name server under attack, with a broker of many topics."""
 
-    def __init__(self, home: Path) -> None:
-        server = ours.NameServer(home)
+    def __init__(self, home: Path, descriptors: int | None = None) -> None:
+        server = ours.NameServer(home, descriptors=descriptors)
         self.address, self.program = server.address, server.program
         self.broker = wire.Client(self.address)
         assert wire.register_broker(self.broker, "broker-x", TOPICS).code == 0
         self.good = GoodClient(self.address)
         self.good.is_still_served()
         self.resident_before = self.program.resident_bytes()
+
+    def stop(self) -> None:
+        """Whatever was done to it: it answers, its memory is bounded, and it ends cleanly when asked to."""
+        self.good.is_still_served()
+        assert self.program.resident_bytes() - self.resident_before < 256 * MIB
+        self.good.stop()
+        self.broker.close()
+        self.program.process.terminate()
+        assert self.program.wait() == 0, self.program.tail()
 
     @contextlib.contextmanager
     def memory_stays_within(self, growth: int) -> Iterator[None]:
@@ -93,13 +102,7 @@ class Subject:
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
     subject = Subject(tmp_path_factory.mktemp("broken"))
     yield subject
-    # Whatever was done to it: it answers, its memory is bounded, and it ends cleanly when asked to.
-    subject.good.is_still_served()
-    assert subject.program.resident_bytes() - subject.resident_before < 256 * MIB
-    subject.good.stop()
-    subject.broker.close()
-    subject.program.process.terminate()
-    assert subject.program.wait() == 0, subject.program.tail()
+    subject.stop()
 
 
 @contextlib.contextmanager
@@ -215,14 +218,14 @@ def test_one_peer_announcing_large_frames_that_never_end(subject: Subject) -> No
         subject.good.is_still_served()
 
 
-def test_a_peer_that_never_reads_large_answers(subject: Subject) -> None:
-    """Each request of 100 bytes asks for an answer of 300 KB: without back-pressure 10,000 of them would be 3 GB."""
-    requests = b"".join(wire.request_frame(wire.GET_ALL_TOPICS) for _ in range(10_000))
+def test_peers_that_never_read_large_answers(subject: Subject) -> None:
+    """A hundred bytes ask for an answer of 250 KB: without back-pressure these requests would be worth 50 GB."""
+    requests = b"".join(wire.request_frame(wire.GET_ALL_TOPICS) for _ in range(50_000))
     with contextlib.ExitStack() as stack, subject.memory_stays_within(96 * MIB):
-        peers = [stack.enter_context(wire.connect(subject.address)) for _ in range(4)]
-        for peer in peers:
-            send_as_far_as_taken(peer, requests)
-        subject.good.is_still_served()
+        for _ in range(4):
+            peer = stack.enter_context(wire.connect(subject.address))
+            assert send_as_far_as_taken(peer, requests) < len(requests), "the server reads on though nobody reads it"
+        subject.good.is_still_served(500)
 
 
 def test_ten_thousand_connections(subject: Subject) -> None:
@@ -261,6 +264,26 @@ def test_connections_that_come_and_go_leave_nothing_behind(subject: Subject) -> 
                     # A reset instead of an orderly end.
                     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     eventually(lambda: open_descriptors() <= before, "descriptors of gone peers are closed")
+
+
+def test_running_out_of_descriptors_refuses_newcomers_and_serves_the_others(tmp_path: Path) -> None:
+    """400 descriptors of which 256 stay in reserve."""
+    subject = Subject(tmp_path, descriptors=400)
+    with contextlib.ExitStack() as stack:
+        for _ in range(600):
+            stack.enter_context(wire.connect(subject.address))
+        subject.good.is_still_served()
+        subject.program.wait_for("(?i)connection.*limit")
+    # The places are free again once the server has seen the others leave.
+    eventually(lambda: answers_a_newcomer(subject.address), "a newcomer is served again")
+    subject.stop()
+
+
+def answers_a_newcomer(address: str) -> bool:
+    try:
+        return wire.ask(address, wire.GET_ROUTE, {"topic": TOPICS[4]}).code == 0
+    except ConnectionError:
+        return False
 
 
 def flood_of_unknown_codes() -> bytes:

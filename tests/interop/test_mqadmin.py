@@ -113,10 +113,11 @@ def test_topic_list(both: Both, topic: str) -> None:
     assert "broker-a" in own.splitlines(), "a broker's own name is a topic too"
 
 
-def test_topic_list_by_cluster_with_groups(both: Both, topic: str) -> None:
-    own, other = both.run("topicList", "-c")
-    assert sorted_lines(own) == sorted_lines(other)
-    assert re.search(rf"(?m)^{CLUSTER}\s+{topic}\s*$", own)
+def test_topic_list_by_cluster(both: Both, topic: str) -> None:
+    """The third column is what one broker of the topic, chosen by chance, says of its groups: it is not compared."""
+    own, other = ({tuple(line.split()[:2]) for line in printed.splitlines()} for printed in both.run("topicList", "-c"))
+    assert own == other
+    assert (CLUSTER, topic) in own
 
 
 def test_topic_route(both: Both, topic: str) -> None:
@@ -230,9 +231,10 @@ def test_name_server_configuration_is_shown(both: Both) -> None:
     printed = both.run("getNamesrvConfig")
     own, other = (settings_of(text) for text in printed)
     assert printed[0].splitlines()[0] == printed[1].splitlines()[0]
-    assert set(other) <= set(own), "every key of Java's is there"
-    for key in ("kvConfigPath", "configStorePath", "rocketmqHome", "listenPort"):
-        own.pop(key), other.pop(key)  # each has its own
+    del other["rocketmqHome"]  # the folder where Java is installed
+    assert set(other) <= set(own), "every other key of Java's is there"
+    for key in ("kvConfigPath", "configStorePath", "listenPort"):
+        del own[key], other[key]  # each has its own
     assert {key: own[key] for key in other} == other
 
 

@@ -85,6 +85,9 @@ public class Client {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName("I" + System.nanoTime());
+        // The broker may have learnt an older version of the subscription than the client then pulls with, and refuses
+        // the pulls until the next heartbeat: half a minute by default, whatever the servers.
+        consumer.setHeartbeatBrokerInterval(1_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         List<String> bodies = Collections.synchronizedList(new ArrayList<>());

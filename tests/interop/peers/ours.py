@@ -10,7 +10,10 @@ from .process import Program
 
 
 class NameServer:
-    """Our name server on a free loopback port, ready when constructed. Settings are Java's key names."""
+    """Our name server on a free loopback port, ready when constructed. Settings are Java's key names.
+
+    `descriptors` is the most files and sockets that it may have open.
+    """
 
     def __init__(
         self,
@@ -18,6 +21,7 @@ class NameServer:
         settings: Mapping[str, str] | None = None,
         *,
         port: int = 0,
+        descriptors: int | None = None,
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -40,6 +44,8 @@ class NameServer:
             self.conf,
             *arguments,
         ]
+        if descriptors is not None:
+            command = ["/bin/sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *command]
         self.program = Program(command, name="pyromq namesrv", env={"HOME": str(home), **(env or {})}, cwd=home)
         ready = self.program.wait_for(r"\b(127\.0\.0\.1:[1-9]\d*)\b")
         self.address = ready[1]
