@@ -14,8 +14,9 @@ from .. import logs
 from ..ambient import Clock
 from ..kernel.records import Placed, kernel_name
 from ..protocol.record import Record
+from .catalogue import Catalogue, KnownIndexFile, KnownQueue, write_catalogue
 from .changes import Changes
-from .checkpoint import mark_running, mark_stopped, read_checkpoint, read_synced, was_stopped_cleanly
+from .checkpoint import mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
 from .disk import Disk, DiskError, DiskLock, SyncFailed
@@ -28,7 +29,7 @@ from .open_files import OpenFiles
 from .queues import QueueTable
 from .readable import Readable
 from .reader import Reader, Selection
-from .recovery import MarksFound, Recovery, RecoveryReport
+from .recovery import Recovery, RecoveryReport, find_marks
 from .watermark import Watermark
 from .writer import Writer
 
@@ -85,7 +86,7 @@ class MessageStore:
 
     def _recover(self) -> RecoveryReport:
         checkpoint = read_checkpoint(self._disk)
-        found = MarksFound(checkpoint, read_synced(self._disk), was_stopped_cleanly(self._disk))
+        found = find_marks(self._disk, checkpoint)
         mark_running(self._disk, os.getpid())
         report = Recovery(
             self._disk, self._config, self.commit_log, self.queues, self.index, self._changes, found
@@ -220,6 +221,7 @@ class MessageStore:
         try:
             if self._writer.is_writable:
                 self.flush_now()
+                write_catalogue(self._disk, self._catalogue())
                 self.commit_log.close()
                 self._marks.close()
                 mark_stopped(self._disk)
@@ -229,6 +231,15 @@ class MessageStore:
                 self.index.close()
             self._files.close()
             self._lock.release()
+
+    def _catalogue(self) -> Catalogue:
+        return Catalogue(
+            read_checkpoint(self._disk).pack(),
+            [KnownQueue(queue.topic, queue.queue_id, queue.next_offset) for queue in self.queues],
+            None
+            if self.index is None
+            else [KnownIndexFile(file.name, file.header.end_position) for file in self.index.files],
+        )
 
 
 def _say_what_has_no_effect(config: StoreConfig) -> None:

@@ -24,8 +24,9 @@ from .. import logs
 from ..errors import ConfigError
 from ..kernel.records import Fault, Placed
 from ..protocol.record import whole_record_crc
+from .catalogue import Catalogue, read_catalogue
 from .changes import Changes
-from .checkpoint import Checkpoint, CheckpointFile
+from .checkpoint import Checkpoint, CheckpointFile, read_synced, was_stopped_cleanly
 from .commit_log import CommitLog
 from .config import StoreConfig
 from .disk import Disk
@@ -49,7 +50,16 @@ class MarksFound:
     checkpoint: Checkpoint
     synced: int | None  # None: only Java wrote this store
     clean_stop: bool
-    index_is_empty: bool = False  # no record so far had a key, so that no index file is no loss
+    catalogue: Catalogue | None = None  # of the last clean stop, if nobody else wrote since
+
+
+def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
+    """After a clean stop of ours the catalogue fits the checkpoint. If not, a Java broker wrote in between: then our
+    synced mark may speak of records that it replaced, and the store is taken as one of Java's."""
+    clean_stop = was_stopped_cleanly(disk)
+    catalogue = read_catalogue(disk, checkpoint)
+    synced = read_synced(disk) if catalogue is not None or not clean_stop else None
+    return MarksFound(checkpoint, synced, clean_stop, catalogue)
 
 
 @dataclass(slots=True)
@@ -86,7 +96,7 @@ class Recovery:
         self._changes = changes
         self._checkpoint = marks.checkpoint
         self._synced = marks.synced
-        self._index_is_empty = marks.index_is_empty
+        self._catalogue = marks.catalogue
         self._dispatcher = Dispatcher(queues, index)
         self._report = RecoveryReport(marks.clean_stop)
         self._incomplete: set[tuple[str, int]] = set()  # queues that lack older entries
@@ -141,6 +151,11 @@ class Recovery:
             elif last is not None:
                 self._confirmed = max(self._confirmed, last.position + last.size)
         self._confirmed = min(self._confirmed, self._log.sequence.limit)  # an entry may be damaged itself
+        for known in self._catalogue.queues if self._catalogue is not None else ():
+            there = self._queues.get(known.topic, known.queue_id)
+            if known.next_offset and (there is None or there.next_offset < known.next_offset):
+                log.warning("queue lacks entries", topic=known.topic, queue=known.queue_id)
+                self._incomplete.add((known.topic, known.queue_id))
         if self._index is not None:
             self._index.load()
 
@@ -169,13 +184,24 @@ class Recovery:
     def _choose_start(self) -> int:
         if self._report.clean_stop:
             start = self._newest_known()
-            if self._index is not None and not self._index.files and not self._index_is_empty:
-                start = self._log.start  # no index at all: it is written from the beginning
+            if self._index is not None and self._index_lacks_files():
+                self._forget_checkpoint()
+                self._index.drop_newest_from(0)
+                start = self._log.start  # it is written anew
         elif self._synced is not None:
             start = self._checkpoint.queues_position
         else:
             start = self._java_start()
         return start if self._log.sequence.has(start) else self._log.start
+
+    def _index_lacks_files(self) -> bool:
+        """Whether index files are missing. A store of Java's without any is taken to lack them all."""
+        assert self._index is not None
+        there = {file.name for file in self._index.files}
+        if self._catalogue is None or self._catalogue.index_files is None:
+            return not there
+        known = self._catalogue.index_files
+        return any(file.name not in there and file.end_position >= self._log.start for file in known)
 
     def _newest_known(self) -> int:
         """The newest record that a queue entry leads to."""

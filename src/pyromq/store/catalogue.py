@@ -1,0 +1,51 @@
+"""What a clean stop left: which queues and index files there were. Opening compares, so that a missing file is noticed.
+
+Without it a queue folder that someone removed would look like a queue that never was, and its offsets would begin at 0
+again. Kept in pyromq/, which Java does not know; it counts only while the checkpoint is the one that we left.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .checkpoint import Checkpoint
+from .disk import Disk, FileMissing, make_folder_durably, read_whole, replace_durably
+
+CATALOGUE_FILE = "pyromq/catalogue"
+
+
+class KnownQueue(msgspec.Struct, array_like=True, frozen=True):
+    """A queue and the offset behind its last message."""
+
+    topic: str
+    queue_id: int
+    next_offset: int
+
+
+class KnownIndexFile(msgspec.Struct, array_like=True, frozen=True):
+    """An index file and the newest record in it."""
+
+    name: str
+    end_position: int
+
+
+class Catalogue(msgspec.Struct, frozen=True):
+    """The derived files of a store at one moment."""
+
+    checkpoint: bytes
+    queues: list[KnownQueue]
+    index_files: list[KnownIndexFile] | None  # None: there is no index by configuration
+
+
+def read_catalogue(disk: Disk, checkpoint: Checkpoint) -> Catalogue | None:
+    """None if there is none, it cannot be read, or someone else wrote to the store since."""
+    try:
+        catalogue = msgspec.json.decode(read_whole(disk, CATALOGUE_FILE), type=Catalogue)
+    except (FileMissing, msgspec.DecodeError):
+        return None
+    return catalogue if catalogue.checkpoint == checkpoint.pack() else None
+
+
+def write_catalogue(disk: Disk, catalogue: Catalogue) -> None:
+    make_folder_durably(disk, CATALOGUE_FILE.rpartition("/")[0])
+    replace_durably(disk, CATALOGUE_FILE, msgspec.json.encode(catalogue))
