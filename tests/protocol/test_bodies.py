@@ -197,6 +197,8 @@ def test_null_means_absent() -> None:
         (KVTable, b"[]", "Expected `object`, got `array`"),
         (KVTable, b'{"table":{"a":1}}', r"Expected `str`, got `int` - at `$.table[...]`"),
         (QueueData, b'{"perm":6}', "missing required field `brokerName`"),
+        (QueueData, b'{"brokerName":"b","perm":2147483648}', "Expected `int` <= 2147483647 - at `$.perm`"),
+        (ResetOffsetBody, b'{"offsetTable":{{"brokerName":"b","queueId":4294967296,"topic":"T"}:1}}', "2147483647"),
         (BrokerData, b'{"brokerName":"b","brokerAddrs":{"x":"a"}}', "brokerAddrs"),
         (HeartbeatData, b'{"clientID":"c","consumerDataSet":[{"groupName":"G","consumeType":9}]}', "no member 9"),
         (HeartbeatData, b'{"clientID":"c","consumerDataSet":[{"groupName":"G","consumeType":"?"}]}', "consumeType"),
@@ -222,7 +224,7 @@ def test_the_number_of_values_is_bounded() -> None:
 
 
 names = st.text("abcXYZ%_-0189", min_size=1, max_size=12)
-queues = st.builds(MessageQueue, broker_name=names, queue_id=st.integers(-1, 1 << 31), topic=names)
+queues = st.builds(MessageQueue, broker_name=names, queue_id=st.integers(-1, (1 << 31) - 1), topic=names)
 
 
 @given(
@@ -249,7 +251,10 @@ def test_routes_go_there_and_back(route: TopicRouteData, dialect: Dialect) -> No
 
 
 @given(
-    st.builds(ResetOffsetBody, offset_table=st.dictionaries(queues, st.integers(), max_size=4).map(ByQueue)),
+    st.builds(
+        ResetOffsetBody,
+        offset_table=st.dictionaries(queues, st.integers(-(1 << 63), (1 << 63) - 1), max_size=4).map(ByQueue),
+    ),
     st.sampled_from(Dialect),
 )
 def test_maps_by_queue_go_there_and_back(body: ResetOffsetBody, dialect: Dialect) -> None:

@@ -109,6 +109,7 @@ def test_attributes_may_hold_blanks_or_be_absent() -> None:
             "no `topic read write perm filter attributes`: 'T 1 2'",
         ),
         (deflated(VERSION, struct.pack(">i", 1), part(b"T x 2 6 SINGLE_TAG")), "no `topic read write"),
+        (deflated(VERSION, struct.pack(">i", 1), part(b"T 4294967296 2 6 SINGLE_TAG")), "<= 2147483647"),
         (deflated(VERSION, struct.pack(">i", 2**31 - 1)), "where a length was expected"),
         (deflated(VERSION, bytes(4), part(b"{}")), "Expected `array`"),
         (b'{"topicConfigSerializeWrapper":7}', "the body is no RegisterBrokerBody"),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Annotated
 
 import msgspec
 
 from ..errors import ProtocolError
 from ..model.client_info import Language, Version
+from .ints import Int32
 from .json import DEFAULT_LIMITS, read_json
 
 RESPONSE_FLAG = 1
@@ -94,19 +94,16 @@ class _JsonOut(msgspec.Struct):
     version: int
 
 
-_Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
-
-
 class _JsonIn(msgspec.Struct, rename={"fields": "extFields"}):
     """A header as Java writes it."""
 
-    code: _Int32 = 0
+    code: Int32 = 0
     fields: dict[str, str] = msgspec.field(default_factory=dict)
-    flag: _Int32 = 0
+    flag: Int32 = 0
     language: str | int | None = None
-    opaque: _Int32 = 0
+    opaque: Int32 = 0
     remark: str | None = None
-    version: _Int32 = 0
+    version: Int32 = 0
 
 
 class _LooseJsonIn(_JsonIn, rename={"fields": "extFields"}):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
+from ..ints import Int32, Int64
 from .body import Body, always, always_new
 from .heartbeat import SubscriptionData
 from .keyed import ByQueue
@@ -14,7 +15,7 @@ class Connection(Body, kw_only=True):
     client_addr: str = ""
     client_id: str = ""
     language: str | None = None
-    version: int = always(0)
+    version: Int32 = always(0)
 
 
 class ConsumerConnection(Body, kw_only=True):
@@ -32,9 +33,9 @@ class ProducerConnection(Body, kw_only=True):
 class ProducerInfo(Body, kw_only=True):
     client_id: str = ""
     language: str | None = None
-    last_update_timestamp: int = always(0)
+    last_update_timestamp: Int64 = always(0)
     remote_ip: str | None = msgspec.field(default=None, name="remoteIP")
-    version: int = always(0)
+    version: Int32 = always(0)
 
 
 class ProducerTableInfo(Body, kw_only=True):
@@ -46,8 +47,8 @@ class ProducerTableInfo(Body, kw_only=True):
 class ConsumeByWho(Body, kw_only=True):
     consumed_group: list[str] = always_new(list)
     not_consumed_group: list[str] = always_new(list)
-    offset: int = always(0)
-    queue_id: int = always(0)
+    offset: Int64 = always(0)
+    queue_id: Int32 = always(0)
     topic: str | None = None
 
 
@@ -64,38 +65,38 @@ class ConsumeMessageDirectlyResult(Body, kw_only=True):
     )
     order: bool = always(False)
     remark: str | None = None
-    spent_time_mills: int = always(0)
+    spent_time_mills: Int64 = always(0)
 
 
 class ProcessQueueInfo(Body, kw_only=True):
     """What a consumer holds of one queue."""
 
-    cached_msg_count: int = always(0)
-    cached_msg_max_offset: int = always(0)
-    cached_msg_min_offset: int = always(0)
-    cached_msg_size_in_mib: int = always(0, name="cachedMsgSizeInMiB")
-    commit_offset: int = always(0)
+    cached_msg_count: Int32 = always(0)
+    cached_msg_max_offset: Int64 = always(0)
+    cached_msg_min_offset: Int64 = always(0)
+    cached_msg_size_in_mib: Int32 = always(0, name="cachedMsgSizeInMiB")
+    commit_offset: Int64 = always(0)
     droped: bool = always(False)
-    last_consume_timestamp: int = always(0)
-    last_lock_timestamp: int = always(0)
-    last_pull_timestamp: int = always(0)
+    last_consume_timestamp: Int64 = always(0)
+    last_lock_timestamp: Int64 = always(0)
+    last_pull_timestamp: Int64 = always(0)
     locked: bool = always(False)
-    transaction_msg_count: int = always(0)
-    transaction_msg_max_offset: int = always(0)
-    transaction_msg_min_offset: int = always(0)
-    try_unlock_times: int = always(0)
+    transaction_msg_count: Int32 = always(0)
+    transaction_msg_max_offset: Int64 = always(0)
+    transaction_msg_min_offset: Int64 = always(0)
+    try_unlock_times: Int64 = always(0)
 
 
 class PopProcessQueueInfo(Body, kw_only=True):
     droped: bool = always(False)
-    last_pop_timestamp: int = always(0)
-    wait_ack_count: int = always(0)
+    last_pop_timestamp: Int64 = always(0)
+    wait_ack_count: Int32 = always(0)
 
 
 class ConsumeStatus(Body, kw_only=True):
     """Times in milliseconds, rates per second, of one topic."""
 
-    consume_failed_msgs: int = always(0)
+    consume_failed_msgs: Int64 = always(0)
     consume_failed_tps: float = always(0.0, name="consumeFailedTPS")
     consume_ok_tps: float = always(0.0, name="consumeOKTPS")
     consume_rt: float = always(0.0, name="consumeRT")

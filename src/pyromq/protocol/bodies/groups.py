@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from ..ints import Int32, Int64
 from .body import Body, always, always_new
 from .version import DataVersion
 
 
 class ExponentialRetryPolicy(Body, kw_only=True):
-    initial: int = always(5_000)
-    max: int = always(7_200_000)
-    multiplier: int = always(2)
+    initial: Int64 = always(5_000)
+    max: Int64 = always(7_200_000)
+    multiplier: Int64 = always(2)
 
 
 class CustomizedRetryPolicy(Body, kw_only=True):
     """Milliseconds before each redelivery."""
 
-    next: list[int] = always_new(list)
+    next: list[Int64] = always_new(list)
 
 
 class GroupRetryPolicy(Body, kw_only=True):
@@ -28,25 +29,25 @@ class SimpleSubscriptionData(Body, kw_only=True):
     expression: str | None = None
     expression_type: str | None = None
     topic: str | None = None
-    version: int = always(0)
+    version: Int64 = always(0)
 
 
 class SubscriptionGroupConfig(Body, kw_only=True):
     attributes: dict[str, str] = always_new(dict)
-    broker_id: int = always(0)
+    broker_id: Int64 = always(0)
     consume_broadcast_enable: bool = always(True)
     consume_enable: bool = always(True)
     consume_from_min_enable: bool = always(True)
     consume_message_orderly: bool = always(False)
-    consume_timeout_minute: int = always(15)
+    consume_timeout_minute: Int32 = always(15)
     group_name: str = ""
     group_retry_policy: GroupRetryPolicy = always_new(GroupRetryPolicy)
-    group_sys_flag: int = always(0)
+    group_sys_flag: Int32 = always(0)
     notify_consumer_ids_changed_enable: bool = always(True)
-    retry_max_times: int = always(16)
-    retry_queue_nums: int = always(1)
+    retry_max_times: Int32 = always(16)
+    retry_queue_nums: Int32 = always(1)
     subscription_data_set: list[SimpleSubscriptionData] | None = None
-    which_broker_when_consume_slowly: int = always(1)
+    which_broker_when_consume_slowly: Int64 = always(1)
 
 
 class SubscriptionGroupList(Body, kw_only=True):
@@ -57,7 +58,7 @@ class SubscriptionGroupWrapper(Body, kw_only=True):
     """All groups of a broker. Forbidden: by group, then by topic, bits of what is not allowed."""
 
     data_version: DataVersion = always_new(DataVersion)
-    forbidden_table: dict[str, dict[str, int]] = always_new(dict)
+    forbidden_table: dict[str, dict[str, Int32]] = always_new(dict)
     subscription_group_table: dict[str, SubscriptionGroupConfig] = always_new(dict)
 
 

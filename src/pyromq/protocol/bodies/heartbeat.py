@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel, MessageRequestMode
+from ..ints import Int32, Int64
 from .body import Body, always, always_new
 from .keyed import MessageQueue
 
@@ -37,10 +38,10 @@ class SubscriptionData(Body, kw_only=True):
     """What a group wants of one topic."""
 
     class_filter_mode: bool = always(False)
-    code_set: list[int] = always_new(list)  # Java's hash codes of the tags
+    code_set: list[Int32] = always_new(list)  # Java's hash codes of the tags
     expression_type: str | None = always("TAG")
     sub_string: str = ""
-    sub_version: int = always(0)
+    sub_version: Int64 = always(0)
     tags_set: list[str] = always_new(list)
     topic: str = ""
 
@@ -66,7 +67,7 @@ class ProducerData(Body, kw_only=True):
 class HeartbeatData(Body, kw_only=True):
     client_id: str = msgspec.field(name="clientID")
     consumer_data_set: list[ConsumerData] = always_new(list)
-    heartbeat_fingerprint: int = always(0)
+    heartbeat_fingerprint: Int32 = always(0)
     producer_data_set: list[ProducerData] = always_new(list)
     without_sub: bool = always(False)
 
@@ -119,7 +120,7 @@ class QueryAssignmentResponseBody(Body, kw_only=True):
 class SetMessageRequestModeRequestBody(Body, kw_only=True):
     consumer_group: str
     mode: MessageRequestMode = always(MessageRequestMode.PULL)
-    pop_share_queue_num: int = always(0)
+    pop_share_queue_num: Int32 = always(0)
     topic: str
 
 

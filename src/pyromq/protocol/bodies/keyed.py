@@ -6,6 +6,8 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 
+from ..ints import Int32
+
 V = TypeVar("V")
 
 
@@ -13,7 +15,7 @@ class MessageQueue(msgspec.Struct, rename="camel", frozen=True, order=True, kw_o
     """One queue of a topic on one broker. Queue id -1 is any queue of it (pop)."""
 
     broker_name: str
-    queue_id: int
+    queue_id: Int32
     topic: str
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ints import Int32, Int64
 from .body import Body, always, always_new
 from .keyed import ByQueue, MessageQueue
 from .version import DataVersion
@@ -12,22 +13,22 @@ class ConsumerOffsetSerializeWrapper(Body, kw_only=True):
 
     data_version: DataVersion | None = None
     group_topic_map: dict[str, list[str]] | None = None
-    offset_table: dict[str, dict[int, int]] = always_new(dict)
-    pull_offset_table: dict[str, dict[int, int]] | None = None
+    offset_table: dict[str, dict[Int32, Int64]] = always_new(dict)
+    pull_offset_table: dict[str, dict[Int32, Int64]] | None = None
 
 
 class DelayOffsetSerializeWrapper(Body, kw_only=True):
     """Progress of each delay level."""
 
     data_version: DataVersion | None = None
-    offset_table: dict[int, int] = always_new(dict)
+    offset_table: dict[Int32, Int64] = always_new(dict)
 
 
 class OffsetWrapper(Body, kw_only=True):
-    broker_offset: int = always(0)
-    consumer_offset: int = always(0)
-    last_timestamp: int = always(0)
-    pull_offset: int = always(0)
+    broker_offset: Int64 = always(0)
+    consumer_offset: Int64 = always(0)
+    last_timestamp: Int64 = always(0)
+    pull_offset: Int64 = always(0)
 
 
 class ConsumeStats(Body, kw_only=True):
@@ -40,14 +41,14 @@ class ConsumeStatsList(Body, kw_only=True):
 
     broker_addr: str | None = None
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = always_new(list)
-    total_diff: int = always(0)
-    total_inflight_diff: int = always(0)
+    total_diff: Int64 = always(0)
+    total_inflight_diff: Int64 = always(0)
 
 
 class TopicOffset(Body, kw_only=True):
-    last_update_timestamp: int = always(0)
-    max_offset: int = always(0)
-    min_offset: int = always(0)
+    last_update_timestamp: Int64 = always(0)
+    max_offset: Int64 = always(0)
+    min_offset: Int64 = always(0)
 
 
 class TopicStatsTable(Body, kw_only=True):
@@ -56,13 +57,13 @@ class TopicStatsTable(Body, kw_only=True):
 
 
 class ResetOffsetBody(Body, kw_only=True):
-    offset_table: ByQueue[int] = always_new(ByQueue)
+    offset_table: ByQueue[Int64] = always_new(ByQueue)
 
 
 class MessageQueueForC(Body, kw_only=True):
     broker_name: str
-    offset: int = always(0)
-    queue_id: int = always(0)
+    offset: Int64 = always(0)
+    queue_id: Int32 = always(0)
     topic: str
 
 
@@ -75,24 +76,24 @@ class ResetOffsetBodyForC(Body, kw_only=True):
 class GetConsumerStatusBody(Body, kw_only=True):
     """Offsets that clients hold: one client's by queue, or all clients' by client id."""
 
-    consumer_table: dict[str, ByQueue[int]] = always_new(dict)
-    message_queue_table: ByQueue[int] = always_new(ByQueue)
+    consumer_table: dict[str, ByQueue[Int64]] = always_new(dict)
+    message_queue_table: ByQueue[Int64] = always_new(ByQueue)
 
 
 class QueryCorrectionOffsetBody(Body, kw_only=True):
-    correction_offsets: dict[int, int] = always_new(dict)
+    correction_offsets: dict[Int32, Int64] = always_new(dict)
 
 
 class QueueTimeSpan(Body, kw_only=True):
     """The texts repeat the times as `yyyy-MM-dd#HH:mm:ss:SSS` of the broker's zone; nobody reads them back."""
 
-    consume_time_stamp: int = always(0)
+    consume_time_stamp: Int64 = always(0)
     consume_time_stamp_str: str | None = None
-    delay_time: int = always(0)
-    max_time_stamp: int = always(0)
+    delay_time: Int64 = always(0)
+    max_time_stamp: Int64 = always(0)
     max_time_stamp_str: str | None = None
     message_queue: MessageQueue | None = None
-    min_time_stamp: int = always(0)
+    min_time_stamp: Int64 = always(0)
     min_time_stamp_str: str | None = None
 
 
@@ -105,8 +106,8 @@ class OffsetMovedEvent(Body, kw_only=True):
 
     consumer_group: str | None = None
     message_queue: MessageQueue | None = None
-    offset_new: int = always(0)
-    offset_request: int = always(0)
+    offset_new: Int64 = always(0)
+    offset_request: Int64 = always(0)
 
 
 class BatchAck(Body, kw_only=True):
@@ -114,12 +115,12 @@ class BatchAck(Body, kw_only=True):
 
     b: str = ""
     c: str  # consumer group
-    it: int = always(0)  # invisible time
-    pt: int = always(0)  # pop time
-    q: int = always(0)  # queue id
+    it: Int64 = always(0)  # invisible time
+    pt: Int64 = always(0)  # pop time
+    q: Int32 = always(0)  # queue id
     r: str = always("0")  # retry mark of the topic
-    rq: int = always(0)  # revive queue
-    so: int = always(0)  # start offset
+    rq: Int32 = always(0)  # revive queue
+    so: Int64 = always(0)  # start offset
     t: str  # topic
 
 

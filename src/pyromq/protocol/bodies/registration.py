@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 import zlib
 
+import msgspec
+
 from ...errors import Malformed
 from ...model.client_info import Version
 from ..json import Dialect
@@ -117,17 +119,13 @@ class _Parts:
 
 def _topic(text: str) -> TopicConfig:
     parts = text.split(" ", 5)
+    if len(parts) < 5:
+        raise Malformed(f"no `topic read write perm filter attributes`: {text[:200]!r}")
+    names = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
     try:
-        name, read, write, perm, filter_type = parts[:5]
-        topic = TopicConfig(
-            topic_name=name,
-            read_queue_nums=int(read),
-            write_queue_nums=int(write),
-            perm=int(perm),
-            topic_filter_type=filter_type,
-        )
-    except ValueError:
-        raise Malformed(f"no `topic read write perm filter attributes`: {text[:200]!r}") from None
+        topic = msgspec.convert(dict(zip(names, parts, strict=False)), TopicConfig, strict=False)
+    except msgspec.ValidationError as fault:
+        raise Malformed(f"no `topic read write perm filter attributes`: {text[:200]!r}: {fault}") from None
     if len(parts) > 5 and parts[5]:
         topic.attributes = decode_body(dict[str, str], parts[5].encode())
     return topic

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ints import Int32, Int64
 from .body import Body, always, always_new
 from .topics import TopicQueueMappingInfo
 
@@ -10,16 +11,16 @@ class QueueData(Body, kw_only=True):
     """The queues of one topic on the brokers of one name."""
 
     broker_name: str
-    perm: int = always(0)
-    read_queue_nums: int = always(0)
-    topic_sys_flag: int = always(0)
-    write_queue_nums: int = always(0)
+    perm: Int32 = always(0)
+    read_queue_nums: Int32 = always(0)
+    topic_sys_flag: Int32 = always(0)
+    write_queue_nums: Int32 = always(0)
 
 
 class BrokerData(Body, kw_only=True):
     """The brokers of one name: broker id to address, 0 is the master."""
 
-    broker_addrs: dict[int, str] = always_new(dict)
+    broker_addrs: dict[Int64, str] = always_new(dict)
     broker_name: str
     cluster: str | None = None
     enable_acting_master: bool = always(False)
@@ -40,7 +41,7 @@ class ClusterInfo(Body, kw_only=True):
 
 
 class BrokerMemberGroup(Body, kw_only=True):
-    broker_addrs: dict[int, str] = always_new(dict)
+    broker_addrs: dict[Int64, str] = always_new(dict)
     broker_name: str | None = None
     cluster: str | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ints import Int32, Int64
 from .body import Body, always, always_new
 from .heartbeat import SubscriptionData
 from .version import DataVersion
@@ -9,7 +10,7 @@ from .version import DataVersion
 
 class BrokerStatsItem(Body, kw_only=True):
     avgpt: float = always(0.0)
-    sum: int = always(0)
+    sum: Int64 = always(0)
     tps: float = always(0.0)
 
 
@@ -24,15 +25,15 @@ class ConsumeQueueData(Body, kw_only=True):
     eval: bool = always(False)
     extend_data_json: str | None = None
     msg: str | None = None
-    physic_offset: int = always(0)
-    physic_size: int = always(0)
-    tags_code: int = always(0)
+    physic_offset: Int64 = always(0)
+    physic_size: Int32 = always(0)
+    tags_code: Int64 = always(0)
 
 
 class QueryConsumeQueueResponseBody(Body, kw_only=True):
     filter_data: str | None = None
-    max_queue_index: int = always(0)
-    min_queue_index: int = always(0)
+    max_queue_index: Int64 = always(0)
+    min_queue_index: Int64 = always(0)
     queue_data: list[ConsumeQueueData] | None = None
     subscription_data: SubscriptionData | None = None
 
@@ -41,12 +42,12 @@ class CheckRocksdbCqWriteResult(Body, kw_only=True):
     """Status 0 is fine, 1 is not, 2 still running, 3 an error."""
 
     check_result: str | None = None
-    check_status: int = always(0)
+    check_status: Int32 = always(0)
 
 
 class TimerCount(Body, kw_only=True):
-    count: int = always(0)
-    time_stamp: int = always(0)
+    count: Int64 = always(0)
+    time_stamp: Int64 = always(0)
 
 
 class TimerMetrics(Body, kw_only=True):
@@ -59,16 +60,16 @@ class TimerMetrics(Body, kw_only=True):
 class AccAndTimeStamp(Body, kw_only=True):
     """Cold bytes read by one group, and when."""
 
-    cold_acc: int = always(0)
-    create_time_mills: int = always(0)
-    last_cold_read_time_mills: int = always(0)
+    cold_acc: Int64 = always(0)
+    create_time_mills: Int64 = always(0)
+    last_cold_read_time_mills: Int64 = always(0)
 
 
 class ColdDataFlowCtrInfo(Body, kw_only=True):
     """2003. Java's own text has another order of members."""
 
-    cg_cold_read_threshold: int = always(0)
-    config_table: dict[str, int] = always_new(dict)
-    global_acc: int = always(0)
-    global_cold_read_threshold: int = always(0)
+    cg_cold_read_threshold: Int64 = always(0)
+    config_table: dict[str, Int64] = always_new(dict)
+    global_acc: Int64 = always(0)
+    global_cold_read_threshold: Int64 = always(0)
     runtime_table: dict[str, AccAndTimeStamp] = always_new(dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...model.topic import Perm
+from ..ints import Int32, Int64
 from .body import Body, always, always_new
 from .version import DataVersion
 
@@ -14,43 +15,43 @@ class TopicConfig(Body, kw_only=True):
 
     attributes: dict[str, str] = always_new(dict)
     order: bool = always(False)
-    perm: int = always(int(Perm.READ_WRITE))
-    read_queue_nums: int = always(16)
+    perm: Int32 = always(int(Perm.READ_WRITE))
+    read_queue_nums: Int32 = always(16)
     topic_filter_type: str = always("SINGLE_TAG")  # or MULTI_TAG
     topic_name: str = ""
-    topic_sys_flag: int = always(0)
-    write_queue_nums: int = always(16)
+    topic_sys_flag: Int32 = always(0)
+    write_queue_nums: Int32 = always(16)
 
 
 class LogicQueueMappingItem(Body, kw_only=True):
     """A stretch of a logical queue: from `logic_offset` on it lives in `queue_id` of broker `bname`."""
 
     bname: str = ""
-    end_offset: int = always(-1)
-    gen: int = always(0)
-    logic_offset: int = always(0)
-    queue_id: int = always(0)
-    start_offset: int = always(0)
-    time_of_end: int = always(-1)
-    time_of_start: int = always(-1)
+    end_offset: Int64 = always(-1)
+    gen: Int32 = always(0)
+    logic_offset: Int64 = always(0)
+    queue_id: Int32 = always(0)
+    start_offset: Int64 = always(0)
+    time_of_end: Int64 = always(-1)
+    time_of_start: Int64 = always(-1)
 
 
 class TopicQueueMappingInfo(Body, kw_only=True):
     """What routes need of a static topic: logical queue id to physical queue id, for one broker."""
 
     bname: str = ""
-    curr_id_map: dict[int, int] = always_new(dict)
+    curr_id_map: dict[Int32, Int32] = always_new(dict)
     dirty: bool = always(False)
-    epoch: int = always(0)
+    epoch: Int64 = always(0)
     scope: str = always(GLOBAL_SCOPE)
     topic: str = ""
-    total_queues: int = always(0)
+    total_queues: Int32 = always(0)
 
 
 class TopicQueueMappingDetail(TopicQueueMappingInfo, kw_only=True):
     """The same with the whole history of each queue."""
 
-    hosted_queues: dict[int, list[LogicQueueMappingItem]] = always_new(dict)
+    hosted_queues: dict[Int32, list[LogicQueueMappingItem]] = always_new(dict)
 
 
 class TopicConfigAndQueueMapping(TopicConfig, kw_only=True):
@@ -94,7 +95,7 @@ class TopicQueueMappingOne(Body, kw_only=True):
     """One logical queue with its stretches."""
 
     bname: str | None = None
-    global_id: int | None = None
+    global_id: Int32 | None = None
     items: list[LogicQueueMappingItem] = always_new(list)
     mapping_detail: TopicQueueMappingDetail | None = None
     topic: str | None = None
@@ -106,6 +107,6 @@ class TopicRemappingDetailWrapper(Body, kw_only=True):
     broker_config_map: dict[str, TopicConfigAndQueueMapping] = always_new(dict)
     broker_to_map_in: list[str] = always_new(list)
     broker_to_map_out: list[str] = always_new(list)
-    epoch: int = always(0)
+    epoch: Int64 = always(0)
     topic: str | None = None
     type: str | None = None

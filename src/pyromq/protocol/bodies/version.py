@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ..ints import Int64
 from .body import Body, always
 
 
 class DataVersion(Body, kw_only=True):
-    counter: int = always(0)
-    state_version: int = always(0)
-    timestamp: int = always(0)
+    counter: Int64 = always(0)
+    state_version: Int64 = always(0)
+    timestamp: Int64 = always(0)

@@ -67,7 +67,7 @@ def _struct_writer(kind: type[msgspec.Struct], dialect: Dialect) -> Write | None
 
 
 def _dict_writer(key: Any, item: Write | None, dialect: Dialect) -> Write | None:
-    if key is int and dialect is Dialect.JAVA:
+    if key is not str and dialect is Dialect.JAVA:
         return _map_writer(_encode, item)
     if item is None:
         return None

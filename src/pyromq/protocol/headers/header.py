@@ -1,6 +1,6 @@
 """Typed header fields, declared once and driven both ways.
 
-    class QueryConsumerOffset(Header):
+    class QueryConsumerOffset(Header, kw_only=True):
         consumer_group: str                  # required; `consumerGroup` on the wire
         queue_id: Int32
         set_zero_if_not_found: bool | None = None
@@ -11,14 +11,14 @@ On the wire every value is a string in the command's `fields`. Unknown fields ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import msgspec
 
 from ...errors import Malformed
+from ..ints import Int32, Int64
 
-Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+__all__ = ["Header", "Int32", "Int64"]
 
 
 class Header(msgspec.Struct, rename="camel", kw_only=True):
