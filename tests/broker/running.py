@@ -1,0 +1,145 @@
+"""A whole broker on loopback sockets and a folder of the test, with a client that speaks to it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pyromq.ambient import SystemClock
+from pyromq.broker.broker import Broker
+from pyromq.broker.config import BrokerConfig
+from pyromq.config import Loaded
+from pyromq.model.codes import RequestCode
+from pyromq.protocol.batch import BatchEntry, encode_batch
+from pyromq.protocol.command import Command
+from pyromq.protocol.properties import encode_properties
+from pyromq.store.message_store import run_at_once
+from pyromq.store.real_disk import RealDisk
+from pyromq.transport.client import Client
+from pyromq.transport.dispatch import Dispatcher, Reply, Request
+
+SMALL = {
+    "commit_log_file_bytes": 1 << 20,
+    "queue_file_bytes": 20 * 1000,
+    "batch_queue_file_bytes": 46 * 1000,
+    "index_slots": 1000,
+    "index_entries": 4000,
+}
+
+
+class Running:
+    """A broker that serves, and one connection to it. Requests that the broker sends to us gather in `received`."""
+
+    def __init__(self, broker: Broker, address: str, client: Client, received: list[Command]) -> None:
+        self.broker = broker
+        self.address = address
+        self.client = client
+        self.received = received
+
+    async def call(self, code: int, body: bytes = b"", **fields: object) -> Command:
+        texts = {
+            name.rstrip("_"): str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in fields.items()
+        }
+        return await self.client.call(self.address, Command(code=code, fields=texts, body=body), 20)
+
+    async def send(
+        self,
+        topic: str = "T",
+        body: bytes = b"hello",
+        queue: int = 0,
+        properties: dict[str, str] | str = "",
+        **extra: object,
+    ) -> Command:
+        fields: dict[str, object] = {
+            "producerGroup": "P",
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "defaultTopicQueueNums": 4,
+            "queueId": queue,
+            "sysFlag": 0,
+            "bornTimestamp": 1_700_000_000_000,
+            "flag": 0,
+            "properties": properties if isinstance(properties, str) else encode_properties(properties).decode(),
+        }
+        return await self.call(RequestCode.SEND_MESSAGE, body, **(fields | extra))
+
+    async def send_batch(self, bodies: list[bytes], topic: str = "T", unique: str = "U1", **extra: object) -> Command:
+        body = encode_batch(BatchEntry(one, 0, encode_properties({"KEYS": one.decode()})) for one in bodies)
+        fields: dict[str, object] = {
+            "a": "P",
+            "b": topic,
+            "c": "TBW102",
+            "d": 4,
+            "e": 0,
+            "f": 0,
+            "g": 1_700_000_000_000,
+            "h": 0,
+            "i": encode_properties({"UNIQ_KEY": unique}).decode() if unique else "",
+            "m": True,
+        }
+        return await self.call(RequestCode.SEND_BATCH_MESSAGE, body, **(fields | extra))
+
+    async def pull(
+        self, topic: str = "T", queue: int = 0, offset: int = 0, tags: str = "*", group: str = "G", **extra: object
+    ) -> Command:
+        fields: dict[str, object] = {
+            "consumerGroup": group,
+            "topic": topic,
+            "queueId": queue,
+            "queueOffset": offset,
+            "maxMsgNums": 32,
+            "sysFlag": 4,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 0,
+            "subscription": tags,
+            "subVersion": 0,
+        }
+        return await self.call(RequestCode.PULL_MESSAGE, **(fields | extra))
+
+
+@asynccontextmanager
+async def running_broker(folder: Path, **settings: Any) -> AsyncIterator[Running]:
+    config = BrokerConfig(
+        **({"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | SMALL | settings)
+    )
+    clock = SystemClock()
+    broker = Broker(
+        Loaded(config),
+        clock=clock,
+        rng=random.Random(7),
+        disk=RealDisk(folder, create=True),
+        run_blocking=run_at_once,
+        memory_bytes=1 << 34,
+    )
+    address = await broker.start()
+    loops = [asyncio.create_task(loop) for loop in broker.loops()]
+    received: list[Command] = []
+
+    def receive(request: Request) -> Reply:
+        received.append(request.command)
+        return Reply()
+
+    client = Client(clock=clock, rng=random.Random(8), dispatch=Dispatcher(dict.fromkeys(RequestCode, receive)))
+    try:
+        yield Running(broker, address, client, received)
+    finally:
+        await client.close()
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        await broker.stop()
+
+
+async def turns_until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so. The test's own time limit ends what never is."""
+    while not condition():
+        await turn()
+
+
+async def turn() -> None:
+    await asyncio.sleep(0)

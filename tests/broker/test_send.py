@@ -1,0 +1,275 @@
+"""Sending to a whole broker: what is stored, what is refused and with which code, and what the answer says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.ids import parse_offset_message_id
+from pyromq.protocol.batch import BatchEntry, encode_batch
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.keyed import MessageQueue
+from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.command import ONEWAY_FLAG, Command
+from pyromq.protocol.messages import decode_messages
+from pyromq.store.config import FlushMode
+from tests.broker.running import Running, running_broker
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Running]:
+    async with running_broker(tmp_path) as running:
+        yield running
+
+
+async def stored(broker: Running, topic: str = "T", queue: int = 0) -> list[dict[str, str]]:
+    answer = await broker.pull(topic, queue)
+    return [message.properties | {"body": message.body.decode()} for message in decode_messages(answer.body)]
+
+
+async def test_a_message_is_stored_with_what_the_broker_adds(broker: Running) -> None:
+    answer = await broker.send(properties={"TAGS": "A", "UNIQ_KEY": "U7"}, queue=2)
+    assert (answer.code, answer.remark) == (0, None)
+    assert answer.fields["queueId"] == "2"
+    assert answer.fields["queueOffset"] == "0"
+    assert answer.fields["transactionId"] == "U7"
+    assert (answer.fields["MSG_REGION"], answer.fields["TRACE_ON"]) == ("DefaultRegion", "true")
+    assert parse_offset_message_id(answer.fields["msgId"]).physical_offset == 0
+    (message,) = await stored(broker, queue=2)
+    assert message.pop("__CRC32#").isdigit()
+    assert message == {
+        "TAGS": "A",
+        "UNIQ_KEY": "U7",
+        "CLUSTER": "DefaultCluster",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "body": "hello",
+    }
+
+
+async def test_a_message_without_an_id_gets_one(broker: Running) -> None:
+    answer = await broker.send()
+    (message,) = await stored(broker)
+    assert message["UNIQ_KEY"] == answer.fields["transactionId"]
+    assert len(message["UNIQ_KEY"]) == 32
+
+
+async def test_what_a_client_may_not_say_of_itself_is_replaced(broker: Running) -> None:
+    await broker.send(properties={"CLUSTER": "Other", "POP_CK": "1 2 3", "TRACE_ON": "false", "a": "b"})
+    (message,) = await stored(broker)
+    assert (message["CLUSTER"], message["TRACE_ON"], message["a"]) == ("DefaultCluster", "true", "b")
+    assert "POP_CK" not in message
+
+
+async def test_the_short_names_mean_the_same(broker: Running) -> None:
+    fields = {"a": "P", "b": "T", "c": "TBW102", "d": 4, "e": 1, "f": 0, "g": 1, "h": 5, "i": "TAGS\x01x\x02"}
+    answer = await broker.call(RequestCode.SEND_MESSAGE_V2, b"short", **fields)
+    assert answer.code == 0
+    (message,) = decode_messages((await broker.pull(queue=1)).body)
+    assert (message.body, message.flag, message.tags) == (b"short", 5, "x")
+
+
+async def test_a_missing_topic_is_made_from_tbw102(broker: Running) -> None:
+    assert (await broker.send("New", defaultTopicQueueNums=3)).code == 0
+    topic = broker.broker.topics.find("New")
+    assert topic is not None
+    assert (topic.write_queue_nums, topic.perm) == (3, 6)
+
+
+async def test_any_queue_means_one_of_the_write_queues(broker: Running) -> None:
+    queues = {int((await broker.send(queue=-1)).fields["queueId"]) for _ in range(40)}
+    assert queues == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "remark"),
+    [
+        ({"topic": "no such topic"}, ResponseCode.INVALID_PARAMETER, "may hold only letters"),
+        ({"topic": ""}, ResponseCode.INVALID_PARAMETER, "is empty"),
+        ({"topic": "x" * 200}, ResponseCode.INVALID_PARAMETER, "200 characters, at most 127"),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, ResponseCode.NO_PERMISSION, "Sending message to topic"),
+        ({"topic": "Missing", "defaultTopic": "Nowhere"}, ResponseCode.TOPIC_NOT_EXIST, "apply first please"),
+        ({"queueId": 99}, ResponseCode.INVALID_PARAMETER, "queueId[99] is illegal"),
+        ({"properties": "K\x01" + "v" * 33000 + "\x02"}, ResponseCode.MESSAGE_ILLEGAL, "properties"),
+        ({"properties": "DELAY\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "delayed messages"),
+        ({"properties": "TIMER_DELAY_SEC\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "delayed messages"),
+        ({"properties": "TRAN_MSG\x01true\x02", "sysFlag": 4}, ResponseCode.MESSAGE_ILLEGAL, "transactions"),
+        ({"sysFlag": 4}, ResponseCode.MESSAGE_ILLEGAL, "sysFlag 4"),
+        ({"properties": "INNER_NUM\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "INNER_NUM is for batches"),
+    ],
+)
+async def test_what_may_not_be_is_refused_with_java_s_code_and_leaves_nothing(
+    broker: Running, extra: dict[str, object], code: int, remark: str
+) -> None:
+    await broker.send()
+    end = broker.broker.store.commit_log.end
+    answer = await broker.send(**extra)  # type: ignore[arg-type]
+    assert answer.code == code
+    assert remark in (answer.remark or "")
+    assert broker.broker.store.commit_log.end == end
+    if remark != "properties":  # refused by transport, which knows no region
+        assert answer.fields == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+
+async def test_bodies_are_limited_before_anything_is_written(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, max_message_bytes=1000) as broker:
+        assert (await broker.send(body=b"")).code == ResponseCode.MESSAGE_ILLEGAL
+        answer = await broker.send(body=b"x" * 1001)
+        assert (answer.code, "maxMessageSize is 1000" in (answer.remark or "")) == (ResponseCode.MESSAGE_ILLEGAL, True)
+        assert (await broker.send(body=b"x" * 1000)).code == 0
+
+
+async def test_one_message_too_large_does_not_harm_those_beside_it(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, max_message_bytes=1000) as broker:
+        await broker.send()
+        connection = await broker.client.connect(broker.address)
+        answers = [connection.call(send_command(body), 20) for body in (b"a", b"x" * 2000, b"b")]
+        codes = [(await answer).code for answer in answers]
+        assert codes == [0, ResponseCode.MESSAGE_ILLEGAL, 0]
+        assert [one["body"] for one in await stored(broker)] == ["hello", "a", "b"]
+
+
+def send_command(body: bytes, flag: int = 0) -> Command:
+    fields = {"a": "P", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "i": ""}
+    return Command(code=RequestCode.SEND_MESSAGE_V2, fields=fields, body=body, flag=flag)
+
+
+async def test_one_way_is_stored_and_not_answered(broker: Running) -> None:
+    await broker.client.send(broker.address, send_command(b"quiet", ONEWAY_FLAG))
+    assert (await broker.send()).code == 0  # behind it on the same connection
+    assert [one["body"] for one in await stored(broker)] == ["quiet", "hello"]
+
+
+async def test_permission_is_the_topic_s_and_the_broker_s(broker: Running) -> None:
+    broker.broker.topics.put(TopicConfig(topic_name="ReadOnly", perm=4, read_queue_nums=1, write_queue_nums=1))
+    answer = await broker.send("ReadOnly")
+    assert (answer.code, "permission 4" in (answer.remark or "")) == (ResponseCode.NO_PERMISSION, True)
+    broker.broker.live.change("enforceTopicPermission=false")
+    assert (await broker.send("ReadOnly")).code == 0
+    broker.broker.live.change("brokerPermission=4\nenforceTopicPermission=true")
+    assert (await broker.send()).code == ResponseCode.NO_PERMISSION
+
+
+async def test_a_batch_becomes_messages_in_one_queue(broker: Running) -> None:
+    answer = await broker.send_batch([b"one", b"two", b"three"])
+    assert answer.code == 0
+    ids = answer.fields["msgId"].split(",")
+    assert len(ids) == 3
+    assert (answer.fields["queueOffset"], answer.fields["transactionId"]) == ("0", "U1")
+    messages = decode_messages((await broker.pull()).body)
+    assert [(one.body, one.queue_offset, one.offset_id) for one in messages] == [
+        (b"one", 0, ids[0]),
+        (b"two", 1, ids[1]),
+        (b"three", 2, ids[2]),
+    ]
+    assert "CLUSTER" not in messages[0].properties
+
+
+async def test_a_batch_may_come_as_request_10(broker: Running) -> None:
+    answer = await broker.send(body=batch_body([b"x", b"y"]), batch=1)  # as C++ sends it
+    assert (answer.code, answer.fields["msgId"].count(",")) == (0, 1)
+    assert "transactionId" not in answer.fields
+
+
+def batch_body(bodies: list[bytes]) -> bytes:
+    return encode_batch(BatchEntry(one) for one in bodies)
+
+
+@pytest.mark.parametrize(
+    ("extra", "remark"),
+    [
+        ({"b": "%RETRY%G"}, "does not support retry group"),
+        ({"i": "DELAY\x013\x02"}, "not for a batch"),
+    ],
+)
+async def test_a_batch_that_may_not_be_is_refused(broker: Running, extra: dict[str, object], remark: str) -> None:
+    answer = await broker.send_batch([b"one"], **extra)  # type: ignore[arg-type]
+    assert (answer.code, remark in (answer.remark or "")) == (ResponseCode.MESSAGE_ILLEGAL, True)
+
+
+@pytest.mark.parametrize("body", [b"", b"short", bytes(40)])
+async def test_a_malformed_batch_is_refused_and_the_connection_stays(broker: Running, body: bytes) -> None:
+    answer = await broker.send(body=body, batch=True)
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert (await broker.send()).code == 0
+
+
+async def test_a_topic_with_batch_queues_keeps_the_batch_as_one_record(broker: Running) -> None:
+    broker.broker.topics.put(TopicConfig(topic_name="Bcq", write_queue_nums=1, attributes={"queue.type": "BatchCQ"}))
+    first = await broker.send_batch([b"one", b"two"], topic="Bcq")
+    second = await broker.send_batch([b"three"], topic="Bcq")
+    assert (first.fields["batchUniqId"], first.fields["queueOffset"]) == ("U1", "0")
+    assert second.fields["queueOffset"] == "2"
+    messages = decode_messages((await broker.pull("Bcq")).body)
+    assert [(one.body, one.queue_offset) for one in messages] == [(b"one", 0), (b"two", 1), (b"three", 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "code"),
+    [
+        ("NORMAL", {}, 0),
+        ("NORMAL", {"__SHARDINGKEY": "k"}, ResponseCode.MESSAGE_ILLEGAL),
+        ("FIFO", {"__SHARDINGKEY": "k"}, 0),
+        ("FIFO", {}, 0),
+        ("TRANSACTION", {}, ResponseCode.MESSAGE_ILLEGAL),
+        ("DELAY", {}, ResponseCode.MESSAGE_ILLEGAL),
+        ("MIXED", {"__SHARDINGKEY": "k"}, 0),
+    ],
+)
+async def test_a_topic_s_message_type_is_enforced(
+    broker: Running, kind: str, properties: dict[str, str], code: int
+) -> None:
+    broker.broker.topics.put(TopicConfig(topic_name="Typed", attributes={"message.type": kind}))
+    answer = await broker.send("Typed", properties=properties)
+    assert answer.code == code
+    if code:
+        assert f"takes {kind} messages only" in (answer.remark or "")
+        broker.broker.live.change("enforceMessageType=false")
+        assert (await broker.send("Typed", properties=properties)).code == 0
+
+
+async def test_a_compaction_topic_wants_keys(broker: Running) -> None:
+    broker.broker.topics.put(TopicConfig(topic_name="Compact", attributes={"cleanup.policy": "COMPACTION"}))
+    assert (await broker.send("Compact")).code == ResponseCode.MESSAGE_ILLEGAL
+    assert (await broker.send("Compact", properties={"KEYS": "k"})).code == 0
+
+
+async def test_a_retry_of_an_unknown_group_is_refused_where_groups_are_not_made(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, auto_create_subscription_group=False) as broker:
+        assert (await broker.send("%RETRY%G")).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+async def test_what_was_tried_too_often_goes_to_the_dead_letters(broker: Running) -> None:
+    broker.broker.groups.put(SubscriptionGroupConfig(group_name="G", retry_max_times=2))
+    assert (await broker.send("%RETRY%G", reconsumeTimes=2)).code == 0
+    assert (await broker.send("%RETRY%G", b"dead", reconsumeTimes=3)).code == 0
+    assert (await broker.send("%RETRY%G", b"own limit", reconsumeTimes=3, maxReconsumeTimes=5)).code == 0
+    dead = await stored(broker, "%DLQ%G")
+    assert [(one["body"], one["DELAY"]) for one in dead] == [("dead", "-1")]
+    assert [one["body"] for one in await stored(broker, "%RETRY%G")] == ["hello", "own limit"]
+
+
+async def test_a_group_that_holds_queue_locks_sends_straight_to_the_dead_letters(broker: Running) -> None:
+    queue = MessageQueue(broker_name="broker-a", queue_id=0, topic="T")
+    broker.broker.locks.lock("G", "c1", [queue], broker.broker._clock.monotonic())
+    await broker.send("%RETRY%G", b"ordered")
+    assert [one["body"] for one in await stored(broker, "%DLQ%G")] == ["ordered"]
+
+
+async def test_sync_flush_answers_when_the_disk_has_it(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, flush_mode=FlushMode.SYNC) as broker:
+        assert (await broker.send()).code == 0
+        store = broker.broker.store
+        assert store.flushed.value == store.appended.value
+        assert (await broker.send(properties={"WAIT": "false"})).code == 0
+        assert (await broker.send_batch([b"x", b"y"])).code == 0
+        assert len(await stored(broker)) == 4
+
+
+async def test_before_its_hour_a_broker_takes_nothing(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, start_accept_send_request_time_stamp=1 << 50) as broker:
+        answer = await broker.send()
+        assert (answer.code, "startAcceptSendRequestTimeStamp" in (answer.remark or "")) == (1, True)
