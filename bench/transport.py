@@ -1,10 +1,10 @@
-"""Requests per second through the server with a handler that echoes, as a ratio to a bare asyncio.Protocol echo.
+"""What a request costs the server: an echoing handler, as a ratio to a bare asyncio.Protocol echo in the same run.
 
     python bench/transport.py [seconds per cell]
 
-The servers run in a process of their own, the load comes from blocking sockets in this one, so that both cores of a small
-machine are used and the load generator costs the same for both. The bare echo does no more than give back the bytes: it
-is the floor of the event loop, not of the protocol.
+The servers run in a process of their own and tell their CPU time, so that a busy machine changes little; the
+load comes from blocking sockets in this process. The bare echo gives back bytes without looking at them: it is the
+floor of the event loop and the sockets, not of the protocol.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pyromq.transport.server import Server
 
 CODE = int(RequestCode.GET_MAX_OFFSET)
 REQUEST = Command(code=CODE, fields={"topic": "Bench", "queueId": "3"}, body=bytes(128))
+DEPTHS = (1, 16, 256)
 
 
 def echo(request: Request) -> Reply:
@@ -48,15 +49,15 @@ class BareEcho(asyncio.Protocol):
 
 
 async def serve(pipe: Pipe) -> None:
-    """The three servers of one loop; ends when the pipe is written to."""
-    ports = []
+    """Three servers on one loop. Each message on the pipe is answered with the CPU seconds so far; None ends it."""
     bare = await asyncio.get_running_loop().create_server(BareEcho, "127.0.0.1", 0)
-    ports.append(bare.sockets[0].getsockname()[1])
+    ports = [bare.sockets[0].getsockname()[1]]
     for handler in (echo, echo_later):
         server = Server(Dispatcher({CODE: handler}), clock=SystemClock())
         ports.append(int((await server.start("127.0.0.1", 0)).rpartition(":")[2]))
     pipe.send(ports)
-    await asyncio.get_running_loop().run_in_executor(None, pipe.recv)
+    while await asyncio.to_thread(pipe.recv):
+        pipe.send(time.process_time())
 
 
 def run_servers(pipe: Pipe, loop_name: str) -> None:
@@ -64,43 +65,35 @@ def run_servers(pipe: Pipe, loop_name: str) -> None:
         runner.run(serve(pipe))
 
 
-def drive(port: int, depth: int, seconds: float) -> float:
-    """Requests per second with `depth` of them in flight on one connection."""
-    batch = encode_frame(REQUEST) * depth
+def drive(port: int, depth: int, seconds: float) -> int:
+    """How many requests were answered, with `depth` of them in flight on one connection."""
+    one, done, until = encode_frame(REQUEST), 0, time.perf_counter() + seconds
     with socket.create_connection(("127.0.0.1", port)) as peer:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        one = _exchange(peer, encode_frame(REQUEST), None)
-        rounds, began = 0, time.perf_counter()
-        while (passed := time.perf_counter() - began) < seconds:
-            _exchange(peer, batch, one * depth)
-            rounds += 1
-        return rounds * depth / passed
+        peer.sendall(one)
+        answer_bytes = len(peer.recv(1 << 16)) * depth
+        while time.perf_counter() < until:
+            peer.sendall(one * depth)
+            got = 0
+            while got < answer_bytes:
+                got += len(peer.recv(1 << 20))
+            done += depth
+    return done
 
 
-def _exchange(peer: socket.socket, data: bytes, answer_bytes: int | None) -> int:
-    """Send and read the answer; its size if it is not known."""
-    peer.sendall(data)
-    got = len(peer.recv(1 << 20))
-    while answer_bytes is not None and got < answer_bytes:
-        got += len(peer.recv(1 << 20))
-    return got
-
-
-async def drive_client(port: int, depth: int, seconds: float) -> float:
+async def drive_client(port: int, depth: int, seconds: float) -> int:
     """The same with our own client as the load."""
-    done = 0
-    stop_at = time.perf_counter() + seconds
+    done, until = 0, time.perf_counter() + seconds
 
-    async def one_caller(client: Client) -> None:
+    async def call_on(client: Client) -> None:
         nonlocal done
-        while time.perf_counter() < stop_at:
+        while time.perf_counter() < until:
             await client.call(f"127.0.0.1:{port}", Command(code=CODE, body=bytes(128)), timeout_s=30)
             done += 1
 
-    began = time.perf_counter()
     async with Client(clock=SystemClock(), rng=random.Random(1)) as client:
-        await asyncio.gather(*(one_caller(client) for _ in range(depth)))
-        return done / (time.perf_counter() - began)
+        await asyncio.gather(*(call_on(client) for _ in range(depth)))
+    return done
 
 
 def measure(loop_name: str, seconds: float) -> None:
@@ -108,25 +101,30 @@ def measure(loop_name: str, seconds: float) -> None:
     process = multiprocessing.get_context("spawn").Process(target=run_servers, args=(there, loop_name))
     process.start()
     bare, direct, later = here.recv()
-    print(f"\n{loop_name}: requests per second (ratio to the bare echo)")
-    print(f"{'in flight':>10} {'bare echo':>12} {'handler':>20} {'async handler':>20} {'our client too':>20}")
-    for depth in (1, 16, 256):
-        floor = drive(bare, depth, seconds)
-        cells: list[Callable[[], float]] = [
-            lambda depth=depth: drive(direct, depth, seconds),
-            lambda depth=depth: drive(later, depth, seconds),
-            lambda depth=depth: _on_loop(loop_name, direct, depth, seconds),
-        ]
-        rates = [cell() for cell in cells]
-        row = "".join(f" {rate:11,.0f} ({rate / floor:4.2f})  " for rate in rates)
-        print(f"{depth:>10} {floor:12,.0f}{row}")
-    here.send("stop")
+
+    def server_cpu() -> float:
+        here.send(True)
+        return float(here.recv())
+
+    def server_us(load: Callable[[], int]) -> float:
+        before = server_cpu()
+        done = load()
+        return (server_cpu() - before) / done * 1e6
+
+    print(f"\n{loop_name}: CPU of the server in us per request (times the bare echo)")
+    print(f"{'in flight':>10}{'bare echo':>12}{'handler':>20}{'async handler':>20}")
+    for depth in DEPTHS:
+        floor = server_us(lambda depth=depth: drive(bare, depth, seconds))
+        cells = [server_us(lambda depth=depth, port=port: drive(port, depth, seconds)) for port in (direct, later)]
+        print(f"{depth:>10}{floor:12.2f}" + "".join(f"{cell:12.2f} ({cell / floor:5.1f})" for cell in cells))
+    print("our client: its own CPU in us per call")
+    for depth in DEPTHS:
+        before = time.process_time()
+        with asyncio.Runner(loop_factory=loop_factory(loop_name)) as runner:
+            done = runner.run(drive_client(direct, depth, seconds))
+        print(f"{depth:>10}{(time.process_time() - before) / done * 1e6:12.2f}")
+    here.send(None)
     process.join()
-
-
-def _on_loop(loop_name: str, port: int, depth: int, seconds: float) -> float:
-    with asyncio.Runner(loop_factory=loop_factory(loop_name)) as runner:
-        return runner.run(drive_client(port, depth, seconds))
 
 
 if __name__ == "__main__":
