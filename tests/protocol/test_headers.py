@@ -100,7 +100,7 @@ def test_booleans_as_clients_send_them(sent: str, read: bool) -> None:
     ("fields", "words"),
     [
         ({"topic": "T"}, "missing required field `queueId`"),
-        ({"topic": "T", "queueId": "x"}, r"Expected `int`, got `str` - at `\$.queueId`"),
+        ({"topic": "T", "queueId": "x"}, r"Expected `int`, got `str` - at `\$.queueId`, it is 'x'"),
         ({"topic": "T", "queueId": ""}, r"\$.queueId"),
         ({"topic": "T", "queueId": "1.5"}, r"\$.queueId"),
         ({"topic": "T", "queueId": "2147483648"}, r"<= 2147483647 - at `\$.queueId`"),
@@ -158,7 +158,7 @@ def test_a_bad_short_field_is_named_both_ways() -> None:
     fields = SendMessageV2.from_fields(
         {"a": "P", "b": "T", "c": "D", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
     ).to_fields()
-    with pytest.raises(Malformed, match=r"\$.queueId`, sent as `e`"):
+    with pytest.raises(Malformed, match=r"\$.queueId`, it is 'many', sent as `e`"):
         SendMessageV2.from_fields(fields | {"e": "many"})
 
 

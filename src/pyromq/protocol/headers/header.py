@@ -10,6 +10,7 @@ On the wire every value is a string in the command's `fields`. Unknown fields ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -19,6 +20,8 @@ from ...errors import Malformed
 from ..ints import Int32, Int64
 
 __all__ = ["Header", "Int32", "Int64"]
+
+_PLACE = re.compile(r"at `\$\.([^`]+)`")
 
 
 class Header(msgspec.Struct, rename="camel", kw_only=True):
@@ -30,7 +33,9 @@ class Header(msgspec.Struct, rename="camel", kw_only=True):
         try:
             return msgspec.convert(fields, cls, strict=False)
         except msgspec.ValidationError as fault:
-            raise Malformed(f"bad header fields: {fault}") from None
+            place = _PLACE.search(str(fault))
+            value = f", it is {fields[place[1]][:80]!r}" if place and place[1] in fields else ""
+            raise Malformed(f"bad header fields: {fault}{value}") from None
 
     def to_fields(self) -> dict[str, str]:
         pairs: dict[str, Any] = msgspec.to_builtins(self)
