@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from ..errors import ConfigError
-from .python import append as _append
-from .python import pull as _pull
-from .python import scan as _scan
+from .python.append import place_burst
 from .python.placed import DelayLevels, Placed, parse_delay_levels
+from .python.pull import Picked, Range, pick_entries
+from .python.scan import Fault, Scanned, check_at, is_intact, scan_records
 
 __all__ = [
     "DelayLevels",
@@ -29,16 +29,6 @@ __all__ = [
     "place_burst",
     "scan_records",
 ]
-
-place_burst = _append.place_burst
-scan_records = _scan.scan_records
-check_at = _scan.check_at
-is_intact = _scan.is_intact
-Scanned = _scan.Scanned
-Fault = _scan.Fault
-pick_entries = _pull.pick_entries
-Picked = _pull.Picked
-Range = _pull.Range
 
 
 def kernel_name() -> str:
