@@ -12,7 +12,7 @@ from pyromq.model.codes import RequestCode as Code
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
-from pyromq.transport.memory import pair
+from pyromq.transport.memory import MemoryNetwork, pair
 from pyromq.transport.server import Server
 from tests.transport.support import (
     ADDRESS,
@@ -101,9 +101,9 @@ async def test_a_peer_that_does_not_read_for_long_is_closed(
     stop_reading(deaf)
     deaf.write(frames(*(command(opaque=n) for n in range(20))))
     await clock.advance(59)
-    assert len(list(server.peers())) == 1
+    assert server.connections == 1
     await clock.advance(2)
-    assert len(list(server.peers())) == 0
+    assert server.connections == 0
     assert violations(caplog) == [{"event": "slow peer", "peer": "deaf:1", "limit": "blocked_s", "value": 60.0}]
     assert server.held_bytes == 0
 
@@ -122,7 +122,7 @@ async def test_answers_that_were_on_their_way_are_bounded_too(
     stop_reading(deaf)
     deaf.write(frames(*(command(opaque=n) for n in range(100))))
     await clock.advance(6)
-    assert len(list(server.peers())) == 0
+    assert server.connections == 0
     assert violations(caplog) == [
         {"event": "peer does not read", "peer": "deaf:1", "limit": "write_max_bytes", "value": 1000 * KIB}
     ]
@@ -201,19 +201,14 @@ async def test_all_peers_together_are_bounded(make_server: MakeServer, clock: Ma
 async def test_our_own_calls_wait_for_a_server_that_does_not_read(
     make_server: MakeServer, make_client: MakeClient, clock: ManualClock
 ) -> None:
-    near_and_far = []
-
     class Deaf(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            near_and_far.append(transport)
             transport.pause_reading()  # type: ignore[attr-defined]
 
     def attach(stream: asyncio.Transport) -> None:
         protocol = Deaf()
         stream.set_protocol(protocol)
         protocol.connection_made(stream)
-
-    from pyromq.transport.memory import MemoryNetwork
 
     network = MemoryNetwork()
     network.listen(ADDRESS, attach)
@@ -252,3 +247,41 @@ async def test_a_real_socket_that_is_not_read_does_not_make_memory_grow() -> Non
     assert len(handler.served) < 500
     deaf.stream.abort()  # type: ignore[union-attr]
     await server.stop(grace_s=10)
+
+
+async def test_a_real_socket_is_cut_off_when_its_write_buffer_is_full(caplog: Logs) -> None:
+    gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    go, all_there, asked = asyncio.Event(), asyncio.Event(), []
+
+    async def later(request: Request) -> Reply:
+        asked.append(request)
+        if len(asked) == 100:
+            all_there.set()
+        await go.wait()
+        return Reply(body=bytes(1 << 20))
+
+    limits = Limits(write_high_bytes=256 * KIB, write_max_bytes=8 << 20)
+    server = Server(later, clock=SystemClock(), limits=limits, on_close=lambda _: gone.set_result(None))
+    deaf = await socket_peer(await server.start("127.0.0.1", 0))
+    stop_reading(deaf)
+    deaf.write(frames(*(command(opaque=n) for n in range(100))))
+    await all_there.wait()
+    go.set()
+    await gone
+    assert [(each["event"], each["limit"]) for each in violations(caplog)] == [
+        ("peer does not read", "write_max_bytes")
+    ]
+    assert server.held_bytes == 0
+    deaf.stream.abort()  # type: ignore[union-attr]
+    await server.stop(grace_s=10)
+
+
+async def test_who_has_not_spoken_is_no_peer_yet(make_server: MakeServer, clock: ManualClock) -> None:
+    """Nothing is sent to it: whether it wants TLS is known by its first byte."""
+    server = make_server(Dispatcher({ECHO: echo}))
+    silent, speaking = raw_peer(server, "silent:1"), raw_peer(server, "speaking:1")
+    speaking.write(frames(command()))
+    await speaking.answers(1)
+    assert server.connections == 2
+    assert [peer.address for peer in server.peers()] == ["speaking:1"]
+    assert not silent.is_lost

@@ -118,7 +118,10 @@ async def test_a_call_that_is_not_answered_times_out_alone(
     assert (await client.call(ADDRESS, command(), timeout_s=3)).code == ResponseCode.SUCCESS
 
 
-async def test_a_late_response_is_ignored(make_server: MakeServer, make_client: MakeClient, clock: ManualClock) -> None:
+async def test_a_late_response_is_ignored(
+    make_server: MakeServer, make_client: MakeClient, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "pyromq.transport")
     held: list[Request] = []
     make_server(Dispatcher({ECHO: echo, 11: held.append}))  # type: ignore[dict-item]
     client = make_client()
@@ -128,6 +131,7 @@ async def test_a_late_response_is_ignored(make_server: MakeServer, make_client: 
     with pytest.raises(CallTimedOut):
         await slow
     assert (await client.call(ADDRESS, command(n="1"), timeout_s=3)).fields == {"n": "1"}
+    assert "response that nobody waits for" in caplog.messages
 
 
 async def test_a_handler_may_answer_later(make_server: MakeServer, make_client: MakeClient, clock: ManualClock) -> None:
@@ -180,7 +184,7 @@ async def test_a_protocol_error_in_a_handler_closes_the_connection(make_server: 
     peer.write(frames(command()))
     await peer.lost()
     assert [each.address for each in gone] == ["peer:1000"]
-    assert not list(server.peers())
+    assert server.connections == 0
 
 
 async def test_the_server_knows_its_peers_and_hears_of_their_end(make_server: MakeServer, clock: ManualClock) -> None:
@@ -236,7 +240,7 @@ async def test_what_a_peer_sent_before_it_left_is_served_and_then_its_end_is_tol
     assert events == sent
     await clock.advance(1)
     assert events == [*sent, "slow", "closed"]
-    assert list(server.peers()) == []
+    assert server.connections == 0
 
 
 async def test_what_a_peer_had_waiting_that_was_cut_off_is_dropped(make_server: MakeServer, clock: ManualClock) -> None:
@@ -253,4 +257,20 @@ async def test_what_a_peer_had_waiting_that_was_cut_off_is_dropped(make_server: 
     await peer.lost()
     await clock.settle()
     assert events == ["1", "closed"]
-    assert list(server.peers()) == []
+    assert server.connections == 0
+
+
+async def test_a_listener_for_lost_connections_that_fails_stops_nothing(
+    make_server: MakeServer, clock: ManualClock
+) -> None:
+    def fail(peer: Peer) -> None:
+        raise KeyError("a fault of ours")
+
+    server = make_server(Dispatcher({ECHO: echo}), on_close=fail)
+    leaving, staying = raw_peer(server, "leaving:1"), raw_peer(server, "staying:1")
+    leaving.write(frames(*(command(opaque=n) for n in range(100))))
+    staying.write(frames(*(command(opaque=n) for n in range(100))))
+    assert leaving.stream is not None
+    leaving.stream.close()
+    assert len(await staying.answers(100)) == 100
+    assert server.connections == 1

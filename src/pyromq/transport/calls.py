@@ -31,12 +31,6 @@ class PendingCalls:
         self._waiters[opaque] = waiter
         return opaque, waiter
 
-    def next_opaque(self) -> int:
-        """For one-way requests, which nobody answers."""
-        opaque = self._next
-        self._step()
-        return opaque
-
     def forget(self, opaque: int) -> None:
         self._waiters.pop(opaque, None)
 

@@ -75,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self.unfinished = 0
         self.notes: Any = None
         self.is_open = False
+        self.has_spoken = False  # a whole frame has come
         self.was_cut = False  # by us: a violation, or the end of the grace
         self._owner = owner
         self._opening = opening
@@ -134,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         """What was sent before still leaves, for as long as limits.linger_s."""
         if not self.is_open or self._stream is None:
             return
-        self._outbox.flush()
+        self.flush()
         self.is_open = False
         self._close_reason = reason
         if self._tls is not None:
@@ -152,10 +153,10 @@ class Connection(asyncio.BufferedProtocol):
             self._stream.abort()
 
     def violation(self, event: str, **fields: object) -> None:
-        """One rate-limited line, and the connection is cut."""
+        """One rate-limited line that says what was wrong, and the connection is cut."""
         if self.is_open:
             self._owner.warn.warning(event, peer=self.address, **fields)
-            self.abort(event)
+            self.abort(f"{event}: {fields['fault']}" if "fault" in fields else event)
 
     def eof_received(self) -> None:
         """asyncio closes the stream then: a peer that shut down its half gets no more answers, as from Java."""
@@ -228,6 +229,7 @@ class Connection(asyncio.BufferedProtocol):
         held_before = self._inbox.held
         fed, commands = self._inbox.receive(self._owner.feed, self, data)
         if commands or fed.used:
+            self.has_spoken = True
             self._watchdog.met("opening_s")
             self._watchdog.met("frame_s")
         held = self._inbox.held
@@ -367,7 +369,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._stream is None or self._outbox.is_empty:
             return
         self._watchdog.active_at = self._owner.clock.monotonic()
-        self._outbox.flush()
+        try:
+            self._outbox.flush()
+        except ProtocolError as fault:  # TLS that came to its end
+            self.violation("bad bytes from a peer", fault=str(fault))
         if self._is_blocked:
             self._check_write_buffer()
 

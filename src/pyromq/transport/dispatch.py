@@ -117,11 +117,15 @@ def failed(request: Request, fault: Exception) -> Reply:
     return Reply(ResponseCode.SYSTEM_ERROR, remark="internal error, see the server's log")
 
 
+# What the 16 bits of the binary header leave of the longer codes.
+_CUT_OFF = {code & 0xFFFF: code for code in RequestCode if code > 0x7FFF}
+
+
 def unsupported(request: Request) -> Reply:
     """Java's words for a code without a handler, and a hint where the binary header cut the code off."""
     code = request.command.code
     remark = f" request type {code} not supported"
-    cut = {full & 0xFFFF: full for full in RequestCode if full > 0x7FFF}.get(code & 0xFFFF)
-    if cut is not None:
-        remark += f"; if {cut} ({RequestCode(cut).name}) was meant, it needs the JSON header (binary has 16 bits)"
+    meant = _CUT_OFF.get(code)
+    if meant is not None:
+        remark += f"; if {meant} ({meant.name}) was meant, it needs the JSON header (binary has 16 bits)"
     return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)

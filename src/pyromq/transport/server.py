@@ -77,9 +77,13 @@ class Server:
         connection.connection_made(stream)
         return connection
 
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
     def peers(self) -> Iterator[Peer]:
-        """The connections that are open."""
-        return iter(tuple(self._connections))
+        """The connections that are open and have asked for something."""
+        return (connection for connection in tuple(self._connections) if connection.is_open and connection.has_spoken)
 
     @property
     def held_bytes(self) -> int:

@@ -80,7 +80,7 @@ class Service:
         for request in requests:
             kind = class_of(request.code)
             if self._stopping:
-                self._answer(connection, request, _stopping(request))
+                self._answer(connection, request, _go_away(request))
             elif self._queue.waiting(kind) >= self.limits.queued_requests:
                 self._answer(connection, request, self._overload(connection, kind))
             elif kind is RequestClass.SEND and (size := _property_bytes(request)) > self.limits.property_bytes:
@@ -141,10 +141,12 @@ class Service:
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        for connection, request in self._queue.turn():
-            self._serve(connection, request)
-        self._flush()
-        self._turn_soon()
+        try:
+            for connection, request in self._queue.turn():
+                self._serve(connection, request)
+        finally:
+            self._flush()
+            self._turn_soon()
 
     def _serve(self, connection: Connection, command: Command) -> None:
         if connection.was_cut:
@@ -202,7 +204,10 @@ class Service:
     def _look_if_departed(self, connection: Connection) -> None:
         if not connection.unfinished and connection in self._departed:
             self._departed.remove(connection)
-            self._closed(connection)
+            try:
+                self._closed(connection)
+            except Exception:  # not the fault of the request or stream that happened to be the last
+                log.exception("a lost connection could not be told", peer=connection.address)
 
     def _flush(self) -> None:
         self._flush_is_due = False
@@ -248,7 +253,7 @@ def _property_bytes(request: Command) -> int:
     return len(properties) if properties.isascii() else len(properties.encode(errors="surrogatepass"))
 
 
-def _stopping(request: Command) -> Reply:
+def _go_away(request: Command) -> Reply:
     """Newer clients reconnect elsewhere on GO_AWAY, all of them try another broker on SERVICE_NOT_AVAILABLE."""
     knows_go_away = request.version > Version.V5_3_1
     code = ResponseCode.GO_AWAY if knows_go_away else ResponseCode.SERVICE_NOT_AVAILABLE

@@ -169,7 +169,7 @@ def _unusable(files: Sequence[Path], fault: Exception) -> str:
 
 
 class TlsSession:
-    """One connection's TLS. A fault of the peer is a ProtocolError."""
+    """One connection's TLS. What goes wrong in it is a ProtocolError."""
 
     __slots__ = ("_incoming", "_object", "_outgoing", "is_ready")
 
@@ -197,10 +197,13 @@ class TlsSession:
 
     def encrypt(self, parts: Sequence[bytes | memoryview]) -> bytes:
         """For a session that is ready."""
-        for part in parts:
-            view = memoryview(part)
-            while view:
-                view = view[self._object.write(view) :]
+        try:
+            for part in parts:
+                view = memoryview(part)
+                while view:
+                    view = view[self._object.write(view) :]
+        except ssl.SSLError as fault:
+            raise ProtocolError(f"TLS: {fault}") from None
         return self._outgoing.read()
 
     def take_outgoing(self) -> bytes:
