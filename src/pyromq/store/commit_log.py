@@ -158,9 +158,12 @@ class CommitLog:
         return self.sequence.read(position, min(length, self.file_bytes - position % self.file_bytes))
 
     def read_resident(self, position: int, length: int) -> bytes | None:
-        """The same without waiting for the medium: None if a part is not in the page cache."""
+        """The same without waiting for the medium: None if a part is not in the page cache, or cannot be read."""
         file, inside = self.sequence.file_at(position)
-        return file.pread_resident(inside, length)
+        try:
+            return file.pread_resident(inside, length)
+        except DiskError:
+            return None
 
     def read_apart(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """For a helper thread: with descriptors of its own, so that none is closed under it."""

@@ -193,6 +193,7 @@ class MessageStore:
         """A failed sync is never tried again: who waits for it is told, what was acked before stays readable."""
         word = "a sync failed" if isinstance(fault, SyncFailed) else "a flush failed"
         self._writer.stop(f"{word}: {fault}. Look at the disk, then start again")
+        log.error("the store takes no more messages", why=str(fault))
         failure = StoreNotWritable(str(fault))
         self.flushed.fail(failure)
         if self._config.flush_mode is FlushMode.SYNC:

@@ -16,6 +16,7 @@ from ..model.message import Property
 from ..protocol.properties import decode_properties
 from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, Record, RecordError, decode_record
 from .commit_log import CommitLog
+from .disk import DiskError
 from .index import TAG_MARK, Index
 from .queue import Boundary
 from .queues import QueueTable
@@ -96,22 +97,28 @@ class Reader:
 
     def read_cold(self, ranges: Sequence[Range]) -> list[bytes]:
         """The same, waiting for the medium. For a helper thread; memory is bounded by what was selected."""
-        return _intact(ranges, self._log.read_apart(_merged(ranges)))
+        merged = _merged(ranges)
+        parts = self._log.read_apart(merged)
+        if all(parts) or len(merged) == len(ranges):
+            return _intact(ranges, parts)
+        # A part cannot be read: one by one, so that it costs the records in it alone.
+        apart = self._log.read_apart([(position, size) for position, size, _ in ranges])
+        return [raw for one, part in zip(ranges, apart, strict=True) for raw in _intact([one], [part])]
 
     # -- by place, key and time ---------------------------------------------------------------------------------------
 
     def record_at(self, position: int) -> Record | None:
         """The record that starts at a position, as a message id says; None if there is none, or it is damaged."""
-        head = self._log.read(position, BLANK_BYTES) if 0 <= position < self._readable.value else b""
-        if len(head) < BLANK_BYTES:
-            return None
-        size = BLANK.unpack(head)[0]
-        if size < FIXED_BYTES or position + size > self._readable.value:
-            return None
-        raw = self._log.read(position, size)
         try:
-            record = decode_record(raw)
-        except RecordError:
+            head = self._log.read(position, BLANK_BYTES) if 0 <= position < self._readable.value else b""
+            if len(head) < BLANK_BYTES:
+                return None
+            size = BLANK.unpack(head)[0]
+            if size < FIXED_BYTES or position + size > self._readable.value:
+                return None
+            record = decode_record(self._log.read(position, size))
+        except (RecordError, DiskError) as fault:
+            log.warning("no record can be read here", position=position, why=str(fault))
             return None
         return record if record.physical_offset == position else None
 

@@ -59,7 +59,6 @@ class Writer:
         """No more writing. The first reason is kept."""
         if self._stopped is None:
             self._stopped = reason
-            log.error("the store takes no more messages", why=reason)
 
     def put(self, records: Sequence[Record], *, together: bool = False) -> list[Placed]:
         """Append a burst. Raises RecordTooLarge, DiskFull (nothing written) or StoreNotWritable."""
@@ -141,6 +140,7 @@ class Writer:
 
     def _broken(self, fault: DiskError) -> StoreNotWritable:
         self.stop(f"a write failed half-way: {fault}. Open the store again to recover")
+        log.error("the store takes no more messages", why=str(fault))
         return StoreNotWritable(str(fault))
 
 
