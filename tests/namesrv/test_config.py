@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.config import load
+from pyromq.config import load, settings_of
 from pyromq.errors import ConfigError
 from pyromq.namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from pyromq.transport.tls import ClientCertificates, TlsMode, Verify
@@ -67,6 +67,12 @@ def test_keys_without_meaning_are_accepted_and_reported_once(tmp_path: Path) -> 
     loaded = load(NamesrvConfig, NAMESRV_KEYS, daemon="namesrv", file=file)
     assert len(loaded.notices) == 3
     assert "no thread pools" in loaded.notices[0]
+
+
+def test_the_page_lists_every_setting_that_can_be_changed_while_running() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "namesrv.md").read_text("utf-8")
+    for one in settings_of(NamesrvConfig).values():
+        assert (f"`{one.java}`" in page) or not one.live, one.java
 
 
 def test_limits_come_from_the_settings(tmp_path: Path) -> None:

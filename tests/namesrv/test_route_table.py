@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pyromq.errors import RequestRefused
@@ -400,3 +402,35 @@ def test_topic_lists_of_every_kind() -> None:
     assert sorted(table.topics_by_flag(2, unwanted=1)) == ["Sub"]
     assert table.topics_of_cluster("c1") == ["Both", "Plain", "Sub", "Unit"]
     assert table.topics_of_cluster("c2") == ["TopicA", "TopicB"]
+
+
+# --- cost -------------------------------------------------------------------------------------------------------------
+
+
+class NoWalk(dict[str, Any]):
+    """Looked up, never walked through: what it costs does not grow with it."""
+
+    def _refuse(self) -> Any:
+        raise AssertionError("the whole table was walked")
+
+    __iter__ = keys = values = items = _refuse  # type: ignore[assignment]
+
+
+def test_routes_registrations_and_departures_never_walk_through_all_topics_or_brokers() -> None:
+    table = RouteTable()
+    for number in range(20):
+        table.register(registration(f"broker-{number}", topics=topics(f"T{number}", f"T{number + 1}")), 0)
+    table._topics, table._brokers = NoWalk(table._topics), NoWalk(table._brokers)
+    table.register(registration("broker-3", topics=topics("T3", "T99"), version=version(2)), 0, prune_topics=True)
+    table.register(registration("broker-3", 1), 0)
+    assert perms(table, "T99") == {"broker-3": 6}
+    assert perms(table, "T4") == {"broker-4": 6}
+    assert table.wipe_write("broker-3") == 2
+    assert table.add_write("broker-3") == 2
+    assert table.topics_of_cluster("no such") == []
+    table.register_topic("T7", [QueueData(broker_name="broker-3", perm=6)])
+    table.delete_topic("T8")
+    table.heartbeat("DefaultCluster", "broker-3-0:10911", 5)
+    assert len(table.channel_lost("channel of broker-5-0:10911").departed) == 1
+    assert len(table.unregister([("broker-3", "broker-3-0:10911"), ("broker-3", "broker-3-1:10911")]).departed) == 2
+    assert perms(table, "T3") == {"broker-2": 6}
