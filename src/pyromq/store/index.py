@@ -13,6 +13,7 @@ from .. import logs
 from ..kernel.records import Placed
 from ..model.java_hash import java_hash
 from ..protocol.properties import find_property
+from .catalogue import KnownIndexFile
 from .changes import Changes
 from .config import StoreConfig
 from .disk import Disk, make_folder_durably
@@ -71,6 +72,11 @@ class Index:
     @property
     def files(self) -> Sequence[IndexFile]:
         return self._files
+
+    def known_files(self) -> list[KnownIndexFile]:
+        """For the catalogue: files that hold something."""
+        filled = [file for file in self._files if file.header.next_entry > 1]
+        return [KnownIndexFile(file.name, file.header.end_position) for file in filled]
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -208,5 +214,6 @@ class Index:
     def close(self) -> None:
         if self._spare is not None:
             self._remove(self._spare)
+        self._drop_empty()
         for file in self._files:
             file.close()

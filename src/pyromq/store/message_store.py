@@ -14,7 +14,7 @@ from .. import logs
 from ..ambient import Clock
 from ..kernel.records import Placed, kernel_name
 from ..protocol.record import Record
-from .catalogue import Catalogue, KnownIndexFile, KnownQueue, write_catalogue
+from .catalogue import Catalogue, KnownQueue, write_catalogue
 from .changes import Changes
 from .checkpoint import mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
@@ -237,9 +237,7 @@ class MessageStore:
         return Catalogue(
             read_checkpoint(self._disk).pack(),
             [KnownQueue(queue.topic, queue.queue_id, queue.next_offset) for queue in self.queues],
-            None
-            if self.index is None
-            else [KnownIndexFile(file.name, file.header.end_position) for file in self.index.files],
+            None if self.index is None else self.index.known_files(),
         )
 
 

@@ -355,7 +355,19 @@ class Recovery:
         last_position = self._last.position if self._last else min(self._checkpoint.queues_position, end)
         last_time = self._last.store_time if self._last else self._checkpoint.log_time_ms
         self._log.continue_at(end, last_position, last_time)
+        self._cut_derived(end)
+        if self._synced is not None and end < self._synced:
+            self._report.damage.append(Gap(end, self._synced, "the end of the log is gone"))
+            log.error("the log ends before what was synced", end=end, synced=self._synced)
+
+    def _cut_derived(self, end: int) -> None:
+        """No entry points at or beyond the end of the log, none before its start."""
         for queue in self._queues:
+            last = queue.last_entry()
+            if last is not None and last.position >= end:
+                queue.distrust_from(end, self._is_record)
             if self._log.start:
                 queue.raise_minimum(self._log.start)
             queue.readable_end = queue.next_offset
+        if self._index is not None and self._index.covered >= end:
+            self._index.distrust_from(end)
