@@ -27,7 +27,7 @@ class Encoding(IntEnum):
     ROCKETMQ = 1
 
 
-class Command(msgspec.Struct):
+class Command(msgspec.Struct, gc=False):
     """One request or response. `language` is None where the peer named one that we do not know."""
 
     code: int
@@ -94,7 +94,7 @@ class _JsonOut(msgspec.Struct):
     version: int
 
 
-class _JsonIn(msgspec.Struct, rename={"fields": "extFields"}):
+class _JsonIn(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
     """A header as Java writes it."""
 
     code: Int32 = 0
@@ -106,7 +106,7 @@ class _JsonIn(msgspec.Struct, rename={"fields": "extFields"}):
     version: Int32 = 0
 
 
-class _LooseJsonIn(_JsonIn, rename={"fields": "extFields"}):
+class _LooseJsonIn(_JsonIn, gc=False, rename={"fields": "extFields"}):
     """The same as others write it: numbers and booleans among the fields (Node, C++), null for what is absent."""
 
     fields: dict[str, str | int | float | bool | None] = msgspec.field(default_factory=dict)  # type: ignore[assignment]

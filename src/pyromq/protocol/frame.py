@@ -57,18 +57,19 @@ class FrameDecoder:
 def decode_frames(data: bytes | memoryview, limits: FrameLimits = DEFAULT_LIMITS) -> tuple[list[Command], int, int]:
     """All whole frames of the data, the bytes they took, and how many bytes the frame behind them needs in all."""
     commands: list[Command] = []
-    at, end, needed = 0, len(data), _WORDS.size
-    while end - at >= _WORDS.size:
+    at, end, needed = 0, len(data), 8
+    max_frame, max_header, max_fields = limits.frame_bytes, limits.header_bytes, limits.header_fields
+    while end - at >= 8:
         total, word = _WORDS.unpack_from(data, at)
         header_length = word & 0xFFFFFF
-        if not 4 <= total <= limits.frame_bytes or header_length > total - 4 or header_length > limits.header_bytes:
+        if not header_length + 4 <= total <= max_frame or header_length > max_header:
             raise _bad_lengths(total, header_length, limits)
         if end - at < 4 + total:
             needed = 4 + total
             break
         body_at = at + 8 + header_length
         # Copies, so that a command outlives the buffer that it came in. Slices of bytes are copies already.
-        command = decode_header(word >> 24, bytes(data[at + 8 : body_at]), limits.header_fields)
+        command = decode_header(word >> 24, bytes(data[at + 8 : body_at]), max_fields)
         at += 4 + total
         if body_at < at:
             command.body = bytes(data[body_at:at])
