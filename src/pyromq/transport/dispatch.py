@@ -25,10 +25,11 @@ H = TypeVar("H", bound=Header)
 
 @dataclass(slots=True)
 class Request:
-    """A decoded command and who sent it."""
+    """A decoded command, who sent it, and when it came (monotonic): what waited too long need not be served."""
 
     command: Command
     peer: Peer
+    arrived: float = 0.0
 
     @property
     def body(self) -> bytes:

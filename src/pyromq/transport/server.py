@@ -24,6 +24,7 @@ from .connection import Connection
 from .dispatch import Handler
 from .limits import Limits, connection_limit
 from .peer import Peer
+from .request_class import RequestClass
 from .service import Service
 from .tls import ServerTls, opening
 
@@ -89,6 +90,10 @@ class Server:
     def held_bytes(self) -> int:
         """What is held for peers at this moment: unfinished frames and requests, answers that they do not read."""
         return self._service.held_bytes
+
+    def waiting(self, kind: RequestClass) -> int:
+        """Requests of a class that wait to be served."""
+        return self._service.waiting(kind)
 
     def release(self, readable: int) -> None:
         """The log is readable up to here: replies that the kernel parked below it leave."""

@@ -49,7 +49,7 @@ class Service:
         self.opened = opened
         self._closed = closed
         self._dispatch = dispatch
-        self._queue: FairQueue[Connection, Command] = FairQueue(limits.shares)
+        self._queue: FairQueue[Connection, Request] = FairQueue(limits.shares)
         self._parked = ParkedReplies()
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
         self.held_bytes = 0
@@ -69,7 +69,7 @@ class Service:
         self._departed.add(connection)
         if connection.was_cut:
             for request in self._queue.discard(connection):
-                self._finish(connection, request)
+                self._finish(connection, request.command)
         else:
             self._queue.resume(connection)
             self._turn_soon()
@@ -77,6 +77,7 @@ class Service:
 
     def submit(self, connection: Connection, requests: Sequence[Command]) -> None:
         self._unfinished += len(requests)
+        arrived = self.clock.monotonic()
         for request in requests:
             kind = class_of(request.code)
             if self._stopping:
@@ -86,7 +87,7 @@ class Service:
             elif kind is RequestClass.SEND and (size := _property_bytes(request)) > self.limits.property_bytes:
                 self._answer(connection, request, self._long_properties(connection, size))
             else:
-                self._queue.put(kind, connection, request)
+                self._queue.put(kind, connection, Request(request, connection, arrived))
         self._turn_soon()
 
     def park(self, connection: Connection, waiting: Sequence[Waiting]) -> None:
@@ -105,6 +106,10 @@ class Service:
     def resume(self, connection: Connection) -> None:
         self._queue.resume(connection)
         self._turn_soon()
+
+    def waiting(self, kind: RequestClass) -> int:
+        """Requests of a class that wait to be served."""
+        return self._queue.waiting(kind)
 
     def account(self, change: int) -> bool:
         self.held_bytes += change
@@ -148,11 +153,11 @@ class Service:
             self._flush()
             self._turn_soon()
 
-    def _serve(self, connection: Connection, command: Command) -> None:
+    def _serve(self, connection: Connection, request: Request) -> None:
+        command = request.command
         if connection.was_cut:
             self._finish(connection, command)
             return
-        request = Request(command, connection)
         try:
             answer = self._dispatch(request)
         except Exception as fault:
