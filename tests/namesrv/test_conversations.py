@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ async def talk(world: World) -> Talk:
     return await world.talk()
 
 
-async def route(talk: Talk, topic: str = "TopicA", **fields: str) -> TopicRouteData | None:
+async def route(talk: Talk, topic: str = "TopicA", **fields: Any) -> TopicRouteData | None:
     response = await talk.ask(Code.GET_ROUTEINFO_BY_TOPIC, topic=topic, **fields)
     if response.code == 17:
         return None
@@ -37,7 +36,7 @@ async def route(talk: Talk, topic: str = "TopicA", **fields: str) -> TopicRouteD
     return decode_body(TopicRouteData, bytes(response.body))
 
 
-async def addresses(talk: Talk, topic: str = "TopicA", **fields: str) -> dict[str, dict[int, str]]:
+async def addresses(talk: Talk, topic: str = "TopicA", **fields: Any) -> dict[str, dict[int, str]]:
     found = await route(talk, topic, **fields)
     return {one.broker_name: one.broker_addrs for one in found.broker_datas} if found else {}
 
@@ -106,7 +105,7 @@ async def test_a_slave_hears_of_its_master(talk: Talk) -> None:
 
 
 async def test_data_versions_tell_a_broker_whether_it_must_register(talk: Talk) -> None:
-    header: dict[str, str] = {
+    header: dict[str, Any] = {
         "brokerName": "broker-a",
         "brokerAddr": "broker-a-0:10911",
         "clusterName": "DefaultCluster",
@@ -160,7 +159,7 @@ async def test_a_silent_broker_expires_after_120_s_and_its_connection_is_closed(
 
 async def test_heartbeats_keep_a_broker_alive_for_its_own_timeout(world: World, talk: Talk) -> None:
     await register(talk, TWO, broker_header(heartbeat_timeout_millis=10_000))
-    beat = {"clusterName": "DefaultCluster", "brokerAddr": "broker-a-0:10911", "brokerName": "broker-a"}
+    beat: dict[str, Any] = {"clusterName": "DefaultCluster", "brokerAddr": "broker-a-0:10911", "brokerName": "broker-a"}
     for _ in range(5):
         await world.clock.advance(9)
         assert (await talk.ask(Code.BROKER_HEARTBEAT, **beat)).code == 0
@@ -198,7 +197,7 @@ async def test_idle_connections_are_closed_after_120_s_and_the_broker_goes_with_
 
 async def test_unregistration_is_done_when_it_is_answered(talk: Talk) -> None:
     await register(talk, TWO)
-    fields = {"brokerName": "broker-a", "clusterName": "DefaultCluster", "brokerId": "0"}
+    fields: dict[str, Any] = {"brokerName": "broker-a", "clusterName": "DefaultCluster", "brokerId": "0"}
     assert (await talk.ask(Code.UNREGISTER_BROKER, brokerAddr="broker-a-0:10911", **fields)).code == 0
     assert await addresses(talk) == {}
     assert (await talk.ask(Code.UNREGISTER_BROKER, brokerAddr="broker-a-0:10911", **fields)).code == 0
@@ -210,7 +209,7 @@ async def test_unregistration_is_done_when_it_is_answered(talk: Talk) -> None:
 async def test_keys_of_route_maps_are_quoted_for_clients_from_4_9_4_on(talk: Talk) -> None:
     await register(talk, TWO)
     for version, accepts, quoted in ((400, None, False), (401, None, True), (0, "true", True), (0, "false", False)):
-        fields = {"topic": "TopicA"} | ({"acceptStandardJsonOnly": accepts} if accepts else {})
+        fields: dict[str, Any] = {"topic": "TopicA"} | ({"acceptStandardJsonOnly": accepts} if accepts else {})
         response = await talk.ask(Code.GET_ROUTEINFO_BY_TOPIC, version=version, **fields)
         assert (b'{"0":"broker-a-0:10911"}' in response.body) is quoted
         assert (b'{0:"broker-a-0:10911"}' in response.body) is not quoted
@@ -329,7 +328,7 @@ def listen(world: World, address: str) -> ListeningBroker:
 
 
 @pytest.fixture
-async def acting(world: World) -> AsyncIterator[dict[int, tuple[Talk, ListeningBroker]]]:
+async def acting(world: World) -> dict[int, tuple[Talk, ListeningBroker]]:
     """A master and two slaves, each over its own connection, each of which can be told something."""
     replicas = {}
     for broker_id in (0, 1, 2):

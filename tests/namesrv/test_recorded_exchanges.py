@@ -152,7 +152,7 @@ async def test_what_java_does_not_support_is_not_supported(world: World, exchang
     response = await ours(world, exchange)
     assert response.code == 3
     assert response.remark is not None
-    assert response.remark.startswith(exchange.answer.remark)  # see "cut code"
+    assert response.remark.startswith(exchange.answer.remark or "?")  # see "cut code"
 
 
 @pytest.mark.parametrize(

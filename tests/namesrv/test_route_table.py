@@ -413,7 +413,7 @@ class NoWalk(dict[str, Any]):
     def _refuse(self) -> Any:
         raise AssertionError("the whole table was walked")
 
-    __iter__ = keys = values = items = _refuse  # type: ignore[assignment]
+    __iter__ = keys = values = items = _refuse
 
 
 def test_routes_registrations_and_departures_never_walk_through_all_topics_or_brokers() -> None:

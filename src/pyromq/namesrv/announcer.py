@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 
 from .. import logs
+from ..ambient import Clock
 from ..config import Live
 from ..errors import CallFailed, ConfigError
 from ..model.codes import RequestCode
@@ -24,29 +25,31 @@ log = logs.get("pyromq.namesrv")
 class Announcer:
     """Event loop only."""
 
-    def __init__(self, client: Client, live: Live[NamesrvConfig]) -> None:
+    def __init__(self, client: Client, live: Live[NamesrvConfig], clock: Clock) -> None:
         self._client = client
         self._live = live
+        self._limited = logs.Limited(log, clock)  # for what two brokers with one id would say at every registration
         self._tasks: set[asyncio.Task[None]] = set()
 
     def registered(self, new: Registration, result: Registered) -> None:
         facts = {"broker": new.broker_name, "id": new.broker_id, "address": new.address, "cluster": new.cluster}
         if result.ignored is not None:
-            log.warning("registration ignored", **facts, reason=result.ignored)
+            self._limited.warning("registration ignored", **facts, reason=result.ignored)
         elif result.is_new:
             log.info("broker registered", **facts, topics=len(new.topics))
         for one in result.displaced:
-            log.warning(
+            self._limited.warning(
                 "broker displaced", broker=one.broker_name, id=one.broker_id, address=one.address, by=new.address
             )
         self._tell_all(result.changes)
 
-    def departed(self, departures: Departures, why: str) -> None:
+    def departed(self, departures: Departures, why: str, *, expected: bool = False) -> None:
+        say = log.info if expected else log.warning
         for one in departures.departed:
             facts = {"broker": one.broker_name, "id": one.broker_id, "address": one.address, "cluster": one.cluster}
             if one.silent_ms:
                 facts["silent_ms"] = one.silent_ms
-            log.warning(why, **facts)
+            say(why, **facts)
         self._tell_all(departures.changes)
 
     async def close(self) -> None:

@@ -13,8 +13,8 @@ Invariants, checked by tests/namesrv/test_route_table_properties.py after every 
 6. A registration that is refused changes nothing; one that is ignored only takes its own address away.
 
 Costs: a route is one lookup and linear in its brokers; a registration is linear in its own topics; a departure in the
-topics of that broker. Routes are built when asked for: keeping them encoded would save about a sixth of a query and more
-than double the memory of 1,000 brokers (bench/namesrv_scale.py).
+topics of that broker. Routes are built when asked for: keeping them encoded would save about a sixth of a query and
+more than double the memory of 1,000 brokers (bench/namesrv_scale.py).
 """
 
 from __future__ import annotations

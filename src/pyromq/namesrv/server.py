@@ -49,7 +49,7 @@ class NameServer:
         self.table = RouteTable()
         self._kv = KvConfig.open(config.kv_config_path, run_blocking)
         self._client = Client(clock=clock, rng=rng, tls=config.client_tls(), connect=connect)
-        self._announcer = Announcer(self._client, self.live)
+        self._announcer = Announcer(self._client, self.live, clock)
         handlers = surface(
             BrokerHandlers(self.table, self._kv, self.live, self._announcer, clock),
             TopicHandlers(self.table, self._kv, self.live, clock),

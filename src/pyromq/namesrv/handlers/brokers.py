@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ... import logs
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
@@ -18,6 +19,8 @@ from ..expiry import monotonic_ms
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from ..registration import DEFAULT_TIMEOUT_MS, Registration
 from ..route_table import RouteTable
+
+log = logs.get("pyromq.namesrv")
 
 
 class BrokerHandlers:
@@ -51,7 +54,7 @@ class BrokerHandlers:
         """104."""
         header = request.header(headers.UnregisterBroker)
         departures = self._table.unregister([(header.broker_name, header.broker_addr)])
-        self._announcer.departed(departures, "broker unregistered")
+        self._announcer.departed(departures, "broker unregistered", expected=True)
         return Reply()
 
     def heartbeat(self, request: Request) -> Reply:
@@ -89,12 +92,14 @@ class BrokerHandlers:
         """205."""
         header = request.header(headers.WipeWritePerm)
         count = self._table.wipe_write(header.broker_name)
+        log.info("write permission wiped", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.WipeWritePermAnswer(wipe_topic_count=count))
 
     def add_write(self, request: Request) -> Reply:
         """327."""
         header = request.header(headers.AddWritePerm)
         count = self._table.add_write(header.broker_name)
+        log.info("write permission added", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.AddWritePermAnswer(add_topic_count=count))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from ... import logs
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
@@ -22,6 +23,8 @@ from ..config import NamesrvConfig
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from ..route_table import RouteTable
 from ..route_views import in_zone, with_acting_masters
+
+log = logs.get("pyromq.namesrv")
 
 FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
@@ -66,7 +69,8 @@ class TopicHandlers:
     def delete_topic(self, request: Request) -> Reply:
         """216. Success also if there is no such topic."""
         header = request.header(headers.DeleteTopicInNamesrv)
-        self._table.delete_topic(header.topic, header.cluster_name or None)
+        if self._table.delete_topic(header.topic, header.cluster_name or None):
+            log.info("topic deleted", topic=header.topic, cluster=header.cluster_name, by=request.peer.address)
         return Reply()
 
     def all_topics(self, request: Request) -> Reply:
