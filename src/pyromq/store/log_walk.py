@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..kernel.records import DelayLevels, Fault, Placed, check_at
+from ..kernel.records import DelayLevels, Fault, Placed, check_at, scan_records
 from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from .disk import DiskError
 from .file_sequence import FileSequence
@@ -70,6 +70,12 @@ class LogWalk:
                 lost = Gap(self._position, base, "the file is missing")
             self._position = max(self._position, base)
             while self._position < base + self._log.file_bytes:
+                if lost is None:  # the ordinary case: many whole records at once
+                    for placed in self._whole_records():
+                        yield placed
+                        self._position = placed.end
+                    if self._position >= base + self._log.file_bytes:
+                        break
                 found = self._check(base)
                 if isinstance(found, Placed):
                     if lost is not None:
@@ -90,6 +96,14 @@ class LogWalk:
                 lost = lost or Gap(found.position, found.position, found.reason)
                 self._position = self._next_record(base)
         yield self._tail(lost)
+
+    def _whole_records(self) -> list[Placed]:
+        """Those from here on that lie in the window. What ends them is looked at by `_check`."""
+        at = self._position - self._window_at
+        if not 0 <= at <= len(self._window) - FIXED_BYTES:
+            return []
+        view = memoryview(self._window)[at:]
+        return scan_records(view, self._position, self._delays, whole_file=False).places
 
     def _check(self, base: int) -> Placed | Fault | None:
         """The record here, or what is wrong; None for a blank record."""
