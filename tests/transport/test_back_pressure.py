@@ -162,6 +162,23 @@ async def test_a_peer_that_asks_without_end_is_read_no_further(make_server: Make
     assert len(await peer.answers(200)) == 200
 
 
+async def test_a_connection_with_much_to_read_lets_the_others_read_too(
+    make_server: MakeServer, clock: ManualClock
+) -> None:
+    server = make_server(Dispatcher({ECHO: echo}))
+    near, far = pair("greedy:1", ADDRESS, chunk_bytes=256 * KIB)
+    server.attach(far)
+    greedy = join(near)
+    greedy.write(frames(command(body=bytes(1000 * KIB))))
+    reads = []
+    while not greedy.received:
+        left = near.get_write_buffer_size()
+        await clock.settle(1)
+        if near.get_write_buffer_size() < left:
+            reads.append(far.is_reading())
+    assert reads == [False, False, False, True]  # a full buffer: not again in the same pass of the loop
+
+
 async def test_bodies_that_wait_are_bounded_in_bytes(make_server: MakeServer, clock: ManualClock) -> None:
     go: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -86,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unfinished_bytes = 0
         self._is_overfull = False  # the peer has asked for enough, we do not read on
         self._is_blocked = False  # the peer does not read from us, we neither read on nor serve it
+        self._lets_others_read = False  # until the next pass of the loop
         self._blocked_bytes = 0
         self._parked_bytes = 0
         self._writable: asyncio.Future[None] | None = None  # made for those who wait until it does
@@ -213,6 +214,18 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             log.exception("receiving failed", peer=self.address)
             self.abort("internal error while receiving")
+        if nbytes == len(self._owner.buffer):
+            self._let_others_read()
+
+    def _let_others_read(self) -> None:
+        """The buffer was full, so more is waiting: uvloop would read on for this connection, up to 32 times."""
+        self._lets_others_read = True
+        self._read_or_pause()
+        asyncio.get_running_loop().call_soon(self._read_again)
+
+    def _read_again(self) -> None:
+        self._lets_others_read = False
+        self._read_or_pause()
 
     def _decrypt(self, tls: TlsSession, data: memoryview) -> bytes:
         try:
@@ -413,11 +426,15 @@ class Connection(asyncio.BufferedProtocol):
         stream = self._stream
         if stream is None or stream.is_closing():
             return
-        is_enough = self._parked_bytes > self._owner.limits.write_high_bytes
-        if not (self._is_blocked or self._is_overfull or is_enough):
-            if not stream.is_reading():
-                stream.resume_reading()
-        elif stream.is_reading():
+        may_read = not (
+            self._is_blocked
+            or self._is_overfull
+            or self._lets_others_read
+            or self._parked_bytes > self._owner.limits.write_high_bytes
+        )
+        if may_read and not stream.is_reading():
+            stream.resume_reading()
+        elif not may_read and stream.is_reading():
             stream.pause_reading()
 
     def _drop_held(self) -> None:
