@@ -1,7 +1,7 @@
 """Whether a send is taken now: an overloaded broker says so early and names the limit, instead of growing slow.
 
-The limits are loop lag, unflushed bytes and waiting replies; how many requests may wait, and for how many bytes, is
-transport's to decide. Asked by `send.py` for every message.
+The limits are time waited, loop lag, unflushed bytes and waiting replies; how many requests may wait, and with how many
+bytes, is transport's to decide. Asked by `send.py` for every message.
 """
 
 from __future__ import annotations
@@ -38,12 +38,22 @@ class LoopLag:
 class Admission:
     """Event loop only."""
 
-    def __init__(self, lag: LoopLag, unflushed: Callable[[], int], waiting: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, lag: LoopLag, unflushed: Callable[[], int], waiting: Callable[[], int]) -> None:
+        self._clock = clock
         self._lag = lag
         self._unflushed = unflushed
         self._waiting = waiting
 
-    def __call__(self, config: BrokerConfig) -> None:
+    def __call__(self, config: BrokerConfig, arrived: float) -> None:
+        """`arrived`: what waited to be served for longer than its client does is not stored late and silently."""
+        waited = (self._clock.monotonic() - arrived) * 1000
+        if waited > config.wait_time_mills_in_send_queue:
+            raise _busy(
+                "TIMEOUT_CLEAN_QUEUE",
+                f"this request waited {waited:.0f} ms to be served",
+                "waitTimeMillsInSendQueue",
+                config.wait_time_mills_in_send_queue,
+            )
         lag = self._lag.now_ms()
         if lag > config.max_loop_lag_ms:
             raise _busy(

@@ -17,7 +17,6 @@ from .. import logs
 from ..ambient import Clock
 from ..config import Live, Loaded
 from ..errors import RequestRefused
-from ..model.codes import RequestCode as Code
 from ..model.codes import ResponseCode
 from ..model.ids import UniqueIds, pack_host
 from ..store.disk import Disk
@@ -30,7 +29,16 @@ from ..transport.client import Client, Connect
 from ..transport.dispatch import Answer, Dispatcher, Handler, Request
 from ..transport.limits import Limits
 from ..transport.peer import Peer
+from ..transport.request_class import RequestClass
 from ..transport.server import Server
+from .admin.connections import ConnectionAdmin
+from .admin.groups import GroupAdmin
+from .admin.maintenance import Maintenance
+from .admin.offsets import OffsetAdmin
+from .admin.progress import Progress
+from .admin.runtime import RuntimeInfo
+from .admin.settings import SettingsAdmin
+from .admin.topics import TopicAdmin
 from .admission import Admission, LoopLag
 from .clients.consumers import Consumers
 from .clients.handlers import ClientHandlers
@@ -55,12 +63,14 @@ from .registration import Identity, Picture, Registration
 from .send import SendHandler
 from .send_checks import SendChecks
 from .stamp import Stamp
-from .surface import on_fast_port, refusals
+from .stats.counters import Counters
+from .surface import on_fast_port, surface
 
 log = logs.get("pyromq.broker")
 
 T = TypeVar("T")
 HOUSEKEEPING_S = 10.0
+SAMPLE_S = 10.0
 BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
 
 
@@ -93,6 +103,7 @@ class Broker:
         self.groups = Groups(groups.table, clock.now_ms, groups.changed)
         self.offsets = Offsets(offsets.table, clock.now_ms, config.consumer_offset_update_version_step)
         self.store = MessageStore(disk, config, clock, run_blocking, self._is_batch_topic)
+        self.counters = Counters(config.broker_cluster_name, clock.now_ms())
         self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
         self._lag = LoopLag(clock)
         self.intake = Intake(self.store, clock, config.flush_mode, (refuse_what_nobody_delivers,))
@@ -100,13 +111,31 @@ class Broker:
             self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks
         )
         self.pulls = PullHandler(
-            self.live, clock, self.store, PullChecks(self.topics, self.groups, self.consumers), self.offsets
+            self.live,
+            clock,
+            self.store,
+            PullChecks(self.topics, self.groups, self.consumers),
+            self.offsets,
+            self.counters.got,
         )
         self._client = Client(clock=clock, rng=rng, connect=connect, on_close=self._name_server_lost)
         self._front: dict[str, Dispatcher] = {}
+        self.runtime = RuntimeInfo(
+            self.live,
+            clock,
+            self.store,
+            disk,
+            self.counters,
+            self._waiting,
+            self._lag.now_ms,
+            lambda: self.pulls.missed,
+        )
         self.servers = [self._server(name) for name in ("main", "fast")]
         self.registration: Registration | None = None
         self.address = ""
+
+    def _waiting(self, kind: RequestClass) -> int:
+        return sum(server.waiting(kind) for server in self.servers)
 
     def _is_batch_topic(self, name: str) -> bool:
         topic = self.topics.find(name)
@@ -175,6 +204,8 @@ class Broker:
             self.store.run(),
             self._lag.run(),
             self._every(HOUSEKEEPING_S, self.clients.housekeep),
+            self._every(SAMPLE_S, lambda: self.counters.sample(self._clock.now_ms())),
+            self._every(1.0, self.runtime.sample),
             self._every(self._config.flush_consumer_offset_interval / 1000, self._store_offsets),
         ]
         if self.registration is not None and self._config.namesrv_addr:
@@ -222,30 +253,38 @@ class Broker:
     # --- the surface ----------------------------------------------------------------------------------------------
 
     def _handlers(self, store_host: bytes) -> dict[int, Handler]:
-        offsets = OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes)
-        queues, queries = QueueHandlers(self.store), MessageQueries(self.live, self.store)
-        send = self._send_handler(store_host)
-        return refusals() | {
-            Code.SEND_MESSAGE: send,
-            Code.SEND_MESSAGE_V2: send,
-            Code.SEND_BATCH_MESSAGE: send,
-            Code.PULL_MESSAGE: self.pulls,
-            Code.LITE_PULL_MESSAGE: self.pulls,
-            Code.HEART_BEAT: self.clients.heartbeat,
-            Code.UNREGISTER_CLIENT: self.clients.unregister,
-            Code.CHECK_CLIENT_CONFIG: self.clients.check_config,
-            Code.GET_CONSUMER_LIST_BY_GROUP: self.clients.list_members,
-            Code.LOCK_BATCH_MQ: self.clients.lock,
-            Code.UNLOCK_BATCH_MQ: self.clients.unlock,
-            Code.QUERY_CONSUMER_OFFSET: offsets.query,
-            Code.UPDATE_CONSUMER_OFFSET: offsets.update,
-            Code.SEARCH_OFFSET_BY_TIMESTAMP: queues.search,
-            Code.GET_MAX_OFFSET: queues.max_offset,
-            Code.GET_MIN_OFFSET: queues.min_offset,
-            Code.GET_EARLIEST_MSG_STORETIME: queues.earliest_time,
-            Code.QUERY_MESSAGE: queries.by_key,
-            Code.VIEW_MESSAGE_BY_ID: queries.by_place,
-        }
+        topics, groups = self._saves[:2]
+        tables = (self.topics, self.groups, self.offsets, self.consumers)
+        name = self._config.broker_name
+        return surface(
+            send=self._send_handler(store_host),
+            pulls=self.pulls,
+            clients=self.clients,
+            offsets=OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes),
+            queues=QueueHandlers(self.store),
+            queries=MessageQueries(self.live, self.store),
+            topic=TopicAdmin(
+                self.live, self.topics, self.offsets, self.store.queues, topics.saved, self.counters.forget_topic
+            ),
+            group=GroupAdmin(self.groups, self.offsets, groups.saved, self.counters.forget_group),
+            offset=OffsetAdmin(self.live, *tables, self.store, self._offsets_saved),
+            progress=Progress(name, self._own_address, self._clock.now_ms, *tables, self.store, self.counters),
+            connection=ConnectionAdmin(name, self._own_address, *tables, self.producers, self.store),
+            settings=SettingsAdmin(self.live, self._clock.now_ms, self._settings_changed),
+            runtime=self.runtime,
+            upkeep=Maintenance(self.topics, self.store),
+        )
+
+    def _own_address(self) -> str:
+        return self.address
+
+    async def _offsets_saved(self) -> None:
+        self.offsets.store_changed()
+        await self._saves[2].saved()
+
+    def _settings_changed(self, keys: set[str]) -> None:
+        if "brokerPermission" in keys and self.registration is not None:
+            self.registration.announce()
 
     def _send_handler(self, store_host: bytes) -> SendHandler:
         config = self._config
@@ -263,7 +302,8 @@ class Broker:
             self.intake,
             Stamp(config.broker_cluster_name, config.region_id, ids.next),
             store_host,
-            Admission(self._lag, lambda: self.store.unflushed, lambda: self.intake.waiting),
+            Admission(self._clock, self._lag, lambda: self.store.unflushed, lambda: self.intake.waiting),
+            self.counters.put,
         )
 
 

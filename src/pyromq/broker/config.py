@@ -105,6 +105,9 @@ class BrokerConfig(StoreConfig):
     )
     reject_transaction_message: bool = setting(False, flag=False, live=True, help="refuse half messages")
     enable_mixed_message_type: bool = setting(False, flag=False, live=True, help="topics may have message.type=MIXED")
+    validate_system_topic_when_update_topic: bool = setting(
+        True, flag=False, live=True, help="administrators may not change system topics"
+    )
     sync_flush_timeout: int = setting(5_000, low=1, flag=False, live=True, help="ms, then FLUSH_DISK_TIMEOUT")
     max_msgs_num_batch: int = setting(64, low=1, flag=False, live=True, help="messages that one key query returns")
     default_query_max_num: int = setting(32, low=1, flag=False, live=True, help="the same by unique key")
@@ -146,6 +149,9 @@ class BrokerConfig(StoreConfig):
     )
     subscription_expired_timeout: int = setting(
         600_000, low=1_000, flag=False, help="ms that a subscription outlives the group's last member"
+    )
+    clear_retry_topic_when_delete_topic: bool = setting(
+        True, flag=False, live=True, help="a deleted topic takes the pop retry topics of its groups along"
     )
     enable_register_producer: bool = setting(True, flag=False, live=True, help="keep a table of producers")
     refuse_conflicting_subscriptions: bool = setting(

@@ -46,7 +46,7 @@ BROKER_KEYS = JavaKeys(
         "sending",
         """
         storeReplyMessageEnable maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout recallMessageEnable
-        allowRecallWhenBrokerNotWriteable validateSystemTopicWhenUpdateTopic
+        allowRecallWhenBrokerNotWriteable
         """,
     ),
     Carried(
@@ -62,8 +62,8 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "clients and groups",
         """
-        realTimeNotifyConsumerChange lockInStrictMode clearRetryTopicWhenDeleteTopic serverLoadBalancerEnable
-        defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval
+        realTimeNotifyConsumerChange lockInStrictMode serverLoadBalancerEnable defaultMessageRequestMode
+        defaultPopShareQueueNum loadBalancePollNameServerInterval
         """,
     ),
     Carried(

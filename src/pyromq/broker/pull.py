@@ -64,6 +64,7 @@ class PullHandler:
         self._checks = checks
         self._offsets = offsets
         self._count = count
+        self.missed = 0  # pulls that were answered with nothing
         self._polls: LongPoll[Ticket] = LongPoll()
         self._arrived: dict[tuple[str, int], MessageQueue] = {}
         self._timer: Timer | None = None
@@ -123,6 +124,7 @@ class PullHandler:
         return self._answer(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
 
     def _nothing(self, ticket: Ticket, selection: Selection) -> Reply:
+        self.missed += 1
         code = _code(selection.status, ticket.header.queue_offset)
         return self._answer(ticket, code, selection.status.value, selection)
 

@@ -78,7 +78,7 @@ class SendHandler:
         intake: Intake,
         stamp: Stamp,
         store_host: bytes,
-        admit: Callable[[BrokerConfig], None] = lambda config: None,
+        admit: Callable[[BrokerConfig, float], None] = lambda config, arrived: None,
         count: PutCounter = lambda topic, queue_id, messages, size: None,
     ) -> None:
         """`admit` raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded."""
@@ -94,7 +94,7 @@ class SendHandler:
         config = self._live.config
         code = request.command.code
         header = request.header(SendMessage if code == RequestCode.SEND_MESSAGE else SendMessageV2)
-        self._admit(config)
+        self._admit(config, request.arrived)
         try:
             to = self._checks.destination(header, config, request.command.version)
             send = _Send(request, header, config, to, header.properties or "")

@@ -5,12 +5,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ..errors import RequestRefused
 from ..model.codes import RequestCode as Code
 from ..model.codes import ResponseCode
 from ..transport.dispatch import Handler, Request
+from .admin.connections import ConnectionAdmin
+from .admin.groups import GroupAdmin
+from .admin.maintenance import Maintenance
+from .admin.offsets import OffsetAdmin
+from .admin.progress import Progress
+from .admin.runtime import RuntimeInfo
+from .admin.settings import SettingsAdmin
+from .admin.topics import TopicAdmin
+from .clients.handlers import ClientHandlers
+from .message_queries import MessageQueries
+from .offset_handlers import OffsetHandlers
+from .pull import PullHandler
+from .queue_handlers import QueueHandlers
+from .send import SendHandler
 
 NAME_SERVER = "the name server answers it"
 CONTROLLER = "it belongs to the controller, which is not there yet"
@@ -27,7 +41,7 @@ LITE = "lite topics are not there yet"
 STATIC = "static topics are not there yet"
 ROCKSDB = "this broker keeps no RocksDB"
 COLD = "limits on cold reads are not there yet"
-SOON = "it is not there yet"
+RETENTION = "retention runs by itself and cannot be started by hand yet"
 
 # Codes without a handler here, by reason.
 NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
@@ -153,6 +167,7 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.GET_LITE_GROUP_INFO,
         Code.TRIGGER_LITE_DISPATCH,
     ),
+    RETENTION: (Code.DELETE_EXPIRED_COMMITLOG,),
     STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
     ROCKSDB: (Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Code.EXPORT_ROCKSDB_CONFIG_TO_JSON),
     COLD: (
@@ -176,6 +191,83 @@ NOT_ON_FAST_PORT = frozenset(
 )
 
 
+def surface(
+    *,
+    send: SendHandler,
+    pulls: PullHandler,
+    clients: ClientHandlers,
+    offsets: OffsetHandlers,
+    queues: QueueHandlers,
+    queries: MessageQueries,
+    topic: TopicAdmin,
+    group: GroupAdmin,
+    offset: OffsetAdmin,
+    progress: Progress,
+    connection: ConnectionAdmin,
+    settings: SettingsAdmin,
+    runtime: RuntimeInfo,
+    upkeep: Maintenance,
+) -> dict[int, Handler]:
+    """Every known code: what serves it, or why nothing does."""
+    return refusals() | {
+        Code.SEND_MESSAGE: send,
+        Code.SEND_MESSAGE_V2: send,
+        Code.SEND_BATCH_MESSAGE: send,
+        Code.PULL_MESSAGE: pulls,
+        Code.LITE_PULL_MESSAGE: pulls,
+        Code.HEART_BEAT: clients.heartbeat,
+        Code.UNREGISTER_CLIENT: clients.unregister,
+        Code.CHECK_CLIENT_CONFIG: clients.check_config,
+        Code.GET_CONSUMER_LIST_BY_GROUP: clients.list_members,
+        Code.LOCK_BATCH_MQ: clients.lock,
+        Code.UNLOCK_BATCH_MQ: clients.unlock,
+        Code.QUERY_CONSUMER_OFFSET: offsets.query,
+        Code.UPDATE_CONSUMER_OFFSET: offsets.update,
+        Code.SEARCH_OFFSET_BY_TIMESTAMP: queues.search,
+        Code.GET_MAX_OFFSET: queues.max_offset,
+        Code.GET_MIN_OFFSET: queues.min_offset,
+        Code.GET_EARLIEST_MSG_STORETIME: queues.earliest_time,
+        Code.QUERY_MESSAGE: queries.by_key,
+        Code.VIEW_MESSAGE_BY_ID: queries.by_place,
+        Code.UPDATE_AND_CREATE_TOPIC: topic.create,
+        Code.UPDATE_AND_CREATE_TOPIC_LIST: topic.create_many,
+        Code.GET_ALL_TOPIC_CONFIG: topic.get_all,
+        Code.GET_TOPIC_CONFIG: topic.get,
+        Code.DELETE_TOPIC_IN_BROKER: topic.delete,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: topic.system_topics,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: group.update,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: group.update_many,
+        Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: group.get_all,
+        Code.GET_SUBSCRIPTIONGROUP_CONFIG: group.get,
+        Code.DELETE_SUBSCRIPTIONGROUP: group.delete,
+        Code.UPDATE_AND_GET_GROUP_FORBIDDEN: group.forbid,
+        Code.GET_ALL_CONSUMER_OFFSET: offset.show_all,
+        Code.INVOKE_BROKER_TO_RESET_OFFSET: offset.reset,
+        Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: offset.status,
+        Code.CLONE_GROUP_OFFSET: offset.clone,
+        Code.GET_TOPIC_STATS_INFO: progress.topic_stats,
+        Code.GET_CONSUME_STATS: progress.consume_stats,
+        Code.GET_BROKER_CONSUME_STATS: progress.all_consume_stats,
+        Code.QUERY_CONSUME_TIME_SPAN: progress.time_span,
+        Code.QUERY_CORRECTION_OFFSET: progress.correction,
+        Code.VIEW_BROKER_STATS_DATA: progress.counters,
+        Code.QUERY_CONSUME_QUEUE: progress.entries,
+        Code.GET_CONSUMER_CONNECTION_LIST: connection.consumers,
+        Code.GET_PRODUCER_CONNECTION_LIST: connection.producers,
+        Code.GET_ALL_PRODUCER_INFO: connection.all_producers,
+        Code.QUERY_TOPIC_CONSUME_BY_WHO: connection.groups_of_topic,
+        Code.QUERY_TOPICS_BY_CONSUMER: connection.topics_of_group,
+        Code.QUERY_SUBSCRIPTION_BY_CONSUMER: connection.subscription,
+        Code.GET_CONSUMER_RUNNING_INFO: connection.running_info,
+        Code.CONSUME_MESSAGE_DIRECTLY: connection.consume_directly,
+        Code.UPDATE_BROKER_CONFIG: settings.change,
+        Code.GET_BROKER_CONFIG: settings.show,
+        Code.GET_BROKER_RUNTIME_INFO: runtime,
+        Code.CLEAN_EXPIRED_CONSUMEQUEUE: upkeep.clean_expired_queues,
+        Code.CLEAN_UNUSED_TOPIC: upkeep.clean_unused_topics,
+    }
+
+
 def refusals() -> dict[int, Handler]:
     """A handler for each code that is known and not served: it says why."""
     return {code: _refuse(code, reason) for reason, codes in NOT_SERVED.items() for code in codes}
@@ -194,10 +286,9 @@ def on_fast_port(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
     return {code: handler for code, handler in handlers.items() if code not in NOT_ON_FAST_PORT}
 
 
-def page(served: Iterable[int]) -> str:
+def page() -> str:
     """The table of every known code and its state."""
     reasons = {code: reason for reason, codes in NOT_SERVED.items() for code in codes}
-    known = set(served)
     lines = [
         "# Request codes of the broker",
         "",
@@ -209,6 +300,10 @@ def page(served: Iterable[int]) -> str:
     ]
     for code in sorted(Code):
         fast = "" if code not in NOT_ON_FAST_PORT else ", not on the fast port"
-        state = f"served{fast}" if code in known else f"not served: {reasons.get(code, 'unknown')}"
+        state = f"not served: {reasons[code]}" if code in reasons else f"served{fast}"
         lines.append(f"| {code.value} | {code.name} | {state} |")
     return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,196 @@
+"""Who is connected, who consumes what, and questions that are passed on to a client (203, 204, 300, 307, 309, 328, 343,
+345)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...errors import CallFailed, CallTimedOut, RequestRefused
+from ...model.client_info import Version
+from ...model.codes import RequestCode, ResponseCode
+from ...model.ids import parse_offset_message_id
+from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.connections import (
+    Connection,
+    ConsumerConnection,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
+    QuerySubscriptionResponseBody,
+)
+from ...protocol.bodies.groups import GroupList
+from ...protocol.bodies.topics import TopicList
+from ...protocol.command import Command
+from ...protocol.headers.clients import (
+    ConsumeMessageDirectly,
+    GetConsumerConnectionList,
+    GetConsumerRunningInfo,
+    GetProducerConnectionList,
+)
+from ...protocol.headers.topics import QuerySubscriptionByConsumer, QueryTopicsByConsumer, TopicName
+from ...protocol.record import encode_record
+from ...store.message_store import MessageStore
+from ...transport.address import host_of
+from ...transport.dispatch import Reply, Request
+from ...transport.peer import Peer
+from ..clients.consumers import Consumers
+from ..clients.producers import Producers
+from ..metadata.groups import Groups
+from ..metadata.offsets import Offsets
+from ..metadata.topics import Topics
+
+RELAY_S = 10.0
+
+
+class ConnectionAdmin:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        broker_name: str,
+        address: Callable[[], str],
+        topics: Topics,
+        groups: Groups,
+        offsets: Offsets,
+        consumers: Consumers,
+        producers: Producers,
+        store: MessageStore,
+    ) -> None:
+        self._broker_name = broker_name
+        self._address = address
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+        self._producers = producers
+        self._store = store
+
+    # --- who is connected -----------------------------------------------------------------------------------------
+
+    def consumers(self, request: Request) -> Reply:
+        """203."""
+        name = request.header(GetConsumerConnectionList).consumer_group
+        group = self._consumers.find(name)
+        if group is None:
+            raise RequestRefused(f"the consumer group[{name}] not online", ResponseCode.CONSUMER_NOT_ONLINE)
+        body = ConsumerConnection(
+            connection_set=[_connection(member.peer, member.client_id) for member in group.members.values()],
+            consume_from_where=group.from_where,
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            subscription_table=group.subscriptions,
+        )
+        # A group's status is where a conflict of its members is made visible to whoever asks.
+        return Reply(body=encode_body(body), remark=None if group.conflict is None else f"CONFLICT: {group.conflict}")
+
+    def producers(self, request: Request) -> Reply:
+        """204."""
+        name = request.header(GetProducerConnectionList).producer_group
+        members = self._producers.members(name)
+        if not members:
+            raise RequestRefused(f"the producer group[{name}] not exist")
+        connections = [_connection(peer, one.client_id) for peer, one in members.items()]
+        return Reply(body=encode_body(ProducerConnection(connection_set=connections)))
+
+    def all_producers(self, request: Request) -> Reply:
+        """328."""
+        data = {
+            group: [
+                ProducerInfo(
+                    client_id=one.client_id,
+                    remote_ip=host_of(peer.address),
+                    language=_language(peer),
+                    version=peer.version,
+                    last_update_timestamp=one.seen_ms,
+                )
+                for peer, one in members.items()
+            ]
+            for group, members in self._producers.all().items()
+        }
+        return Reply(body=encode_body(ProducerTableInfo(data=data)))
+
+    # --- who consumes what ----------------------------------------------------------------------------------------
+
+    def groups_of_topic(self, request: Request) -> Reply:
+        """300: online now, or with offsets."""
+        topic = request.header(TopicName).topic
+        groups = {*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)}
+        return Reply(body=encode_body(GroupList(group_list=sorted(groups))))
+
+    def topics_of_group(self, request: Request) -> Reply:
+        """343."""
+        topics = self._offsets.topics_of(request.header(QueryTopicsByConsumer).group)
+        return Reply(body=encode_body(TopicList(topic_list=topics, broker_addr=self._address())))
+
+    def subscription(self, request: Request) -> Reply:
+        """345."""
+        header = request.header(QuerySubscriptionByConsumer)
+        group = self._consumers.find(header.group)
+        found = None if group is None else group.subscriptions.get(header.topic or "")
+        body = QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=found)
+        return Reply(body=encode_body(body))
+
+    # --- passed on to a client ------------------------------------------------------------------------------------
+
+    async def running_info(self, request: Request) -> Reply:
+        """307."""
+        header = request.header(GetConsumerRunningInfo)
+        return await self._relay(
+            header.consumer_group,
+            header.client_id,
+            RequestCode.GET_CONSUMER_RUNNING_INFO,
+            request.command.fields,
+            request.body,
+        )
+
+    async def consume_directly(self, request: Request) -> Reply:
+        """309: the client consumes this one message now and tells how it went."""
+        header = request.header(ConsumeMessageDirectly)
+        try:
+            place = parse_offset_message_id(header.msg_id or "").physical_offset
+        except ValueError as fault:
+            raise RequestRefused(f"msgId: {fault}") from None
+        record = self._store.reader.record_at(place)
+        if record is None:
+            raise RequestRefused(f"no message {header.msg_id} in this broker")
+        fields = dict(request.command.fields) | {"brokerName": self._broker_name}
+        topic = self._topics.find(header.topic or "")
+        if topic is not None:
+            fields["topicSysFlag"] = str(topic.topic_sys_flag)
+        group = self._groups.find(header.consumer_group)
+        if group is not None:
+            fields["groupSysFlag"] = str(group.group_sys_flag)
+        return await self._relay(
+            header.consumer_group,
+            header.client_id or "",
+            RequestCode.CONSUME_MESSAGE_DIRECTLY,
+            fields,
+            encode_record(record),
+        )
+
+    async def _relay(self, group: str, client_id: str, code: RequestCode, fields: dict[str, str], body: bytes) -> Reply:
+        member = self._consumers.find_client(group, client_id)
+        if member is None:
+            raise RequestRefused(f"The Consumer <{group}> <{client_id}> not online")
+        if member.version < Version.V3_1_8_SNAPSHOT:
+            raise RequestRefused(
+                f"The Consumer <{client_id}> Version <{member.version}> too low to finish, "
+                "please upgrade it to V3_1_8_SNAPSHOT"
+            )
+        try:
+            answer = await member.peer.call(Command(code=code, fields=dict(fields), body=body), RELAY_S)
+        except CallTimedOut as fault:
+            raise RequestRefused(
+                f"consumer <{group}> <{client_id}> Timeout: {fault}", ResponseCode.CONSUME_MSG_TIMEOUT
+            ) from None
+        except CallFailed as fault:
+            raise RequestRefused(f"invoke consumer <{group}> <{client_id}> failed: {fault}") from None
+        return Reply(answer.code, remark=answer.remark, fields=answer.fields, body=answer.body)
+
+
+def _connection(peer: Peer, client_id: str) -> Connection:
+    return Connection(client_addr=peer.address, client_id=client_id, language=_language(peer), version=peer.version)
+
+
+def _language(peer: Peer) -> str:
+    return "OTHER" if peer.language is None else peer.language.name

@@ -1,0 +1,252 @@
+"""How far things are: queues of a topic, groups on their topics, what lags behind and by how much (202, 208, 303, 317,
+308, 315, 321). Read-only; computed from the store and the offset table when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.keyed import ByQueue, MessageQueue
+from ...protocol.bodies.offsets import (
+    ConsumeStats,
+    ConsumeStatsList,
+    OffsetWrapper,
+    QueryConsumeTimeSpanBody,
+    QueryCorrectionOffsetBody,
+    QueueTimeSpan,
+    TopicOffset,
+    TopicStatsTable,
+)
+from ...protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
+from ...protocol.bodies.topics import TopicConfig
+from ...protocol.headers.offsets import QueryCorrectionOffset
+from ...protocol.headers.pull import QueryConsumeQueue
+from ...protocol.headers.stats import (
+    GetBrokerConsumeStats,
+    GetConsumeStats,
+    QueryConsumeTimeSpan,
+    ViewBrokerStatsData,
+)
+from ...protocol.headers.topics import TopicName
+from ...protocol.json import Dialect
+from ...store.message_store import MessageStore
+from ...transport.dispatch import Reply, Request
+from ..clients.consumers import Consumers
+from ..filters import codes_of
+from ..metadata.groups import Groups
+from ..metadata.offsets import Offsets
+from ..metadata.topics import Topics
+from ..stats.counters import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Counters
+
+MOST_ENTRIES = 1_000  # of a queue in one answer
+
+
+class Progress:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        broker_name: str,
+        address: Callable[[], str],
+        now_ms: Callable[[], int],
+        topics: Topics,
+        groups: Groups,
+        offsets: Offsets,
+        consumers: Consumers,
+        store: MessageStore,
+        counters: Counters,
+    ) -> None:
+        self._broker_name = broker_name
+        self._address = address
+        self._now_ms = now_ms
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+        self._store = store
+        self._counters = counters
+
+    # --- of a topic -----------------------------------------------------------------------------------------------
+
+    def topic_stats(self, request: Request) -> Reply:
+        """202."""
+        topic = self._topic(request.header(TopicName).topic)
+        table = TopicStatsTable(topic_put_tps=self._counters.rate(TOPIC_PUT_NUMS, topic.topic_name))
+        for queue_id in range(max(topic.write_queue_nums, topic.read_queue_nums)):
+            low, high = self._range(topic.topic_name, queue_id)
+            last = self._time(topic.topic_name, queue_id, high - 1) if high > 0 else 0
+            table.offset_table[self._queue(topic.topic_name, queue_id)] = TopicOffset(
+                min_offset=low, max_offset=high, last_update_timestamp=last
+            )
+        return Reply(body=encode_body(table, Dialect.JAVA))
+
+    # --- of groups ------------------------------------------------------------------------------------------------
+
+    def consume_stats(self, request: Request) -> Reply:
+        """208."""
+        header = request.header(GetConsumeStats)
+        group = header.consumer_group
+        listed = [topic for topic in (header.topic_list or "").split(";") if topic.strip()]
+        if listed:
+            wanted: Iterable[str] = listed
+        else:
+            one = (header.topic or "").strip()
+            wanted = [one] if one else self._offsets.topics_of(group)
+            wanted = [topic for topic in wanted if self._is_of_interest(group, topic)]
+        table: ByQueue[OffsetWrapper] = ByQueue()
+        rate = 0.0
+        for name in wanted:
+            topic = self._topics.find(name)
+            if topic is not None:
+                table |= self._progress(group, topic, topic.read_queue_nums)
+                rate += self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
+        return Reply(body=encode_body(ConsumeStats(offset_table=table, consume_tps=rate), Dialect.JAVA))
+
+    def all_consume_stats(self, request: Request) -> Reply:
+        """317: every group of this broker."""
+        only_ordered = request.header(GetBrokerConsumeStats).is_order
+        answer = ConsumeStatsList(broker_addr=self._address())
+        for group in self._groups.all():
+            stats = []
+            for name in self._offsets.topics_of(group):
+                topic = self._topics.find(name)
+                if topic is None or (only_ordered and not topic.order) or not self._is_of_interest(group, name):
+                    continue
+                table = self._progress(group, topic, topic.write_queue_nums)
+                answer.total_diff += sum(one.broker_offset - one.consumer_offset for one in table.values())
+                answer.total_inflight_diff += sum(one.pull_offset - one.consumer_offset for one in table.values())
+                rate = self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
+                stats.append(ConsumeStats(offset_table=table, consume_tps=rate))
+            answer.consume_stats_list.append({group: stats})
+        return Reply(body=encode_body(answer, Dialect.JAVA))
+
+    def _is_of_interest(self, group: str, topic: str) -> bool:
+        """Offsets of topics that an online group no longer subscribes to are old news."""
+        members = self._consumers.find(group)
+        return members is None or not members.subscriptions or topic in members.subscriptions
+
+    def _progress(self, group: str, topic: TopicConfig, queues: int) -> ByQueue[OffsetWrapper]:
+        name = topic.topic_name
+        table: ByQueue[OffsetWrapper] = ByQueue()
+        for queue_id in range(queues):
+            done = max(0, self._offsets.find(name, group, queue_id) or 0)
+            pulled = max(done, self._offsets.pulled(name, group, queue_id) or 0)
+            last = self._time(name, queue_id, done - 1) if done > 0 else 0
+            table[self._queue(name, queue_id)] = OffsetWrapper(
+                broker_offset=self._range(name, queue_id)[1],
+                consumer_offset=done,
+                pull_offset=pulled,
+                last_timestamp=max(0, last),
+            )
+        return table
+
+    def time_span(self, request: Request) -> Reply:
+        """303: how old the oldest message not yet consumed is, by queue."""
+        header = request.header(QueryConsumeTimeSpan)
+        topic = self._topic(header.topic)
+        name = topic.topic_name
+        spans = []
+        for queue_id in range(topic.write_queue_nums):
+            low, high = self._range(name, queue_id)
+            first, last = self._time(name, queue_id, low), self._time(name, queue_id, high - 1)
+            done = self._offsets.find(name, header.group, queue_id)
+            consumed = self._time(name, queue_id, done - 1) if done else first
+            next_time = self._time(name, queue_id, done or 0) if (done or 0) < high else -1
+            spans.append(
+                QueueTimeSpan(
+                    message_queue=self._queue(name, queue_id),
+                    min_time_stamp=first,
+                    max_time_stamp=last,
+                    consume_time_stamp=consumed,
+                    delay_time=max(0, self._now_ms() - next_time) if next_time > 0 else 0,
+                    min_time_stamp_str=_time_text(first),
+                    max_time_stamp_str=_time_text(last),
+                    consume_time_stamp_str=_time_text(consumed),
+                )
+            )
+        return Reply(body=encode_body(QueryConsumeTimeSpanBody(consume_time_span_set=spans)))
+
+    def correction(self, request: Request) -> Reply:
+        """308: the smallest offset of all groups by queue; where the compared group is behind it, a huge one."""
+        header = request.header(QueryCorrectionOffset)
+        left_out = {name.strip() for name in (header.filter_groups or "").split(",")}
+        smallest: dict[int, int] = {}
+        for group in self._offsets.groups_of(header.topic):
+            if group in left_out:
+                continue
+            for queue_id, offset in self._offsets.queues(header.topic, group).items():
+                if offset >= self._range(header.topic, queue_id)[0]:
+                    smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
+        for queue_id, offset in self._offsets.queues(header.topic, header.compare_group).items():
+            if smallest.get(queue_id, 0) > offset:
+                smallest[queue_id] = (1 << 63) - 1
+        return Reply(body=encode_body(QueryCorrectionOffsetBody(correction_offsets=smallest), Dialect.JAVA))
+
+    # --- counters and entries -------------------------------------------------------------------------------------
+
+    def counters(self, request: Request) -> Reply:
+        """315."""
+        header = request.header(ViewBrokerStatsData)
+        counter = self._counters.find(header.stats_name, header.stats_key)
+        if counter is None:
+            raise RequestRefused(
+                f"The stats <{header.stats_name}> <{header.stats_key}> not exist: nothing was counted under it"
+            )
+        return Reply(body=encode_body(counter.data()))
+
+    def entries(self, request: Request) -> Reply:
+        """321: a stretch of a queue, and what a group's filter makes of it."""
+        header = request.header(QueryConsumeQueue)
+        queue = self._store.queues.get(header.topic or "", header.queue_id)
+        if queue is None:
+            raise RequestRefused(f"{header.queue_id}@{header.topic} is not exist!")
+        body = QueryConsumeQueueResponseBody(max_queue_index=queue.readable_end, min_queue_index=queue.min_offset)
+        codes: frozenset[int] | None = None
+        if header.consumer_group is not None:
+            members = self._consumers.find(header.consumer_group)
+            body.subscription_data = members.subscriptions.get(header.topic or "") if members is not None else None
+            body.filter_data = (
+                "null" if body.subscription_data else f"{header.consumer_group}@{header.topic} is not online!"
+            )
+            codes = None if body.subscription_data is None else codes_of(body.subscription_data)
+        if not queue.min_offset <= header.index < queue.readable_end:
+            return Reply(remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
+        end = min(queue.readable_end, header.index + min(header.count, MOST_ENTRIES))
+        entries = [queue.entry_at(offset) for offset in range(header.index, end)]
+        body.queue_data = [
+            ConsumeQueueData(
+                physic_offset=one.position,
+                physic_size=one.size,
+                tags_code=one.tag_code,
+                eval=header.consumer_group is not None and (codes is None or one.tag_code in codes),
+            )
+            for one in entries
+            if one is not None
+        ]
+        return Reply(body=encode_body(body))
+
+    # --- shared ---------------------------------------------------------------------------------------------------
+
+    def _topic(self, name: str) -> TopicConfig:
+        topic = self._topics.find(name)
+        if topic is None:
+            raise RequestRefused(f"topic[{name}] not exist", ResponseCode.TOPIC_NOT_EXIST)
+        return topic
+
+    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(broker_name=self._broker_name, queue_id=queue_id, topic=topic)
+
+    def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        queue = self._store.queues.get(topic, queue_id)
+        return (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
+
+    def _time(self, topic: str, queue_id: int, offset: int) -> int:
+        return self._store.reader.store_time(topic, queue_id, offset)
+
+
+def _time_text(time_ms: int) -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000)
+    return moment.strftime("%Y-%m-%d#%H:%M:%S:") + f"{moment.microsecond // 1000:03d}"

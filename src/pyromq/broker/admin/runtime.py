@@ -1,0 +1,138 @@
+"""What the broker is doing, in one table of texts (request 28), under the keys that RocketMQ's tools look for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from ...ambient import Clock
+from ...config import Live
+from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.route import KVTable
+from ...store.disk import Disk
+from ...store.message_store import MessageStore
+from ...transport.dispatch import Reply, Request
+from ...transport.request_class import RequestClass
+from ..config import BrokerConfig
+from ..stats.counters import Counters
+from ..stats.rates import ByDay, Rates, Totals, bytes_text, duration_text
+
+VERSION = "V5_5_0"  # what we speak as; mqadmin prints it
+
+
+class RuntimeInfo:
+    """Event loop only. `sample` is to be called every second.
+
+    `waiting` tells how many requests of a class wait to be served, `missed` how many pulls found nothing.
+    """
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        clock: Clock,
+        store: MessageStore,
+        disk: Disk,
+        counters: Counters,
+        waiting: Callable[[RequestClass], int],
+        lag_ms: Callable[[], float],
+        missed: Callable[[], int],
+    ) -> None:
+        now = clock.now_ms()
+        self._live = live
+        self._clock = clock
+        self._store = store
+        self._disk = disk
+        self._counters = counters
+        self._waiting = waiting
+        self._lag_ms = lag_ms
+        self._missed = missed
+        self._booted_ms = now
+        self._booted = clock.monotonic()
+        self._rates = Rates(now)
+        self._puts, self._gets = ByDay(now, midnight), ByDay(now, midnight)
+
+    def sample(self) -> None:
+        now = self._clock.now_ms()
+        put, got = self._counters.put_total, self._counters.got_total
+        self._rates.sample(now, Totals(put, got, self._missed(), got))
+        self._puts.sample(now, put)
+        self._gets.sample(now, got)
+
+    def __call__(self, request: Request) -> Reply:
+        table = self._store_part() | self._traffic_part() | self._queue_part()
+        return Reply(body=encode_body(KVTable(table=table)))
+
+    def _store_part(self) -> dict[str, str]:
+        usage = self._disk.usage()
+        log, root = self._store.commit_log, self._live.config.store_path_root_dir
+        ratio, free = f"{usage.ratio:.2f}", usage.total - usage.used
+        first = self._store.commit_log.store_time_at(log.start)
+        return {
+            "bootTimestamp": str(self._booted_ms),
+            "runtime": duration_text(int(self._clock.monotonic() - self._booted)),
+            "brokerActive": "true",
+            "brokerVersionDesc": VERSION,
+            "commitLogDiskRatio": ratio,
+            f"commitLogDiskRatio_{root}/commitlog": ratio,
+            "consumeQueueDiskRatio": ratio,
+            "commitLogMinOffset": str(log.start),
+            "commitLogMaxOffset": str(log.end),
+            "commitLogDirCapacity": f"Total : {bytes_text(usage.total)}, Free : {bytes_text(free)}.",
+            "earliestMessageTimeStamp": str(-1 if first is None else first),
+            "dispatchBehindBytes": "0",  # queues are written in the same call as the record
+            "dispatchMaxBuffer": "0",
+            "pageCacheLockTimeMills": str(round(self._lag_ms())),
+            "remainHowManyDataToFlush": bytes_text(self._store.unflushed),
+            "remainTransientStoreBufferNumbs": str((1 << 31) - 1),  # as Java says where it is off
+            "startAcceptSendRequestTimeStamp": str(self._live.config.start_accept_send_request_time_stamp),
+        }
+
+    def _traffic_part(self) -> dict[str, str]:
+        text = self._rates.text
+        got = text(lambda totals: totals.transferred)
+        return {
+            "putTps": text(lambda totals: totals.put),
+            "getFoundTps": text(lambda totals: totals.found),
+            "getMissTps": text(lambda totals: totals.missed),
+            "getTotalTps": text(lambda totals: totals.found + totals.missed, complete=True),
+            "getTransferredTps": got,
+            "getTransferedTps": got,  # 4.9's spelling
+            "putMessageTimesTotal": str(self._counters.put_total),
+            "msgPutTotalYesterdayMorning": str(self._puts.yesterday_morning),
+            "msgPutTotalTodayMorning": str(self._puts.today_morning),
+            "msgPutTotalTodayNow": str(self._counters.put_total),
+            "msgGetTotalYesterdayMorning": str(self._gets.yesterday_morning),
+            "msgGetTotalTodayMorning": str(self._gets.today_morning),
+            "msgGetTotalTodayNow": str(self._counters.got_total),
+        }
+
+    def _queue_part(self) -> dict[str, str]:
+        """What waits to be served, where Java shows its thread pools; timers and transactions have nothing waiting."""
+        capacity = str(self._live.config.send_thread_pool_queue_capacity)
+        waits = {
+            "send": RequestClass.SEND,
+            "pull": RequestClass.PULL,
+            "litePull": RequestClass.PULL,
+            "query": RequestClass.QUERY,
+            "ack": RequestClass.PULL,
+        }
+        table = {}
+        for name, kind in waits.items():
+            table[f"{name}ThreadPoolQueueSize"] = str(self._waiting(kind))
+            table[f"{name}ThreadPoolQueueCapacity"] = capacity
+            table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = str(round(self._lag_ms()))
+        return table | {
+            "EndTransactionQueueSize": "0",
+            "EndTransactionThreadPoolQueueCapacity": capacity,
+            "timerReadBehind": "0",
+            "timerOffsetBehind": "0",
+            "timerCongestNum": "0",
+            "timerEnqueueTps": "0.0",
+            "timerDequeueTps": "0.0",
+        }
+
+
+def midnight(now_ms: int) -> int:
+    """The start of the day of a time, where the broker is."""
+    day = datetime.fromtimestamp(now_ms / 1000).replace(hour=0, minute=0, second=0, microsecond=0)
+    return int(day.timestamp() * 1000)

@@ -1,0 +1,53 @@
+"""The broker's settings over the wire: shown (request 26) and changed (request 25).
+
+Only settings marked live may be changed; what is changed is kept in the overlay file and so survives a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ... import logs
+from ...config import Live, properties
+from ...errors import ConfigError, RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.version import DataVersion
+from ...protocol.headers.stats import GetBrokerConfigAnswer
+from ...transport.dispatch import Reply, Request
+from ..config import BrokerConfig
+from ..metadata.table_content import next_version
+
+log = logs.get("pyromq.broker")
+
+
+class SettingsAdmin:
+    """Event loop only. `changed` is told the Java keys that have new values."""
+
+    def __init__(
+        self, live: Live[BrokerConfig], now_ms: Callable[[], int], changed: Callable[[set[str]], None]
+    ) -> None:
+        self._live = live
+        self._now_ms = now_ms
+        self._changed = changed
+        self._version = DataVersion()
+
+    def show(self, request: Request) -> Reply:
+        text = properties.render(dict(sorted(self._live.shown().items())))
+        return Reply(header=GetBrokerConfigAnswer(version=encode_body(self._version).decode()), body=text.encode())
+
+    def change(self, request: Request) -> Reply:
+        if not request.body:
+            raise RequestRefused("string2Properties error: the body is empty, write key=value lines")
+        try:
+            text = request.body.decode()
+        except UnicodeDecodeError as fault:
+            raise RequestRefused(f"the body is no UTF-8 at byte {fault.start}") from None
+        try:
+            changed = self._live.change(text, "the request")
+        except ConfigError as fault:
+            raise RequestRefused(str(fault), ResponseCode.NO_PERMISSION) from None
+        self._version = next_version(self._version, self._now_ms())
+        log.warning("settings changed over the wire", peer=request.peer.address, **changed)
+        self._changed(set(changed))
+        return Reply()

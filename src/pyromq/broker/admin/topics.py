@@ -1,0 +1,180 @@
+"""Administration of topics (requests 17, 18, 21, 215, 305, 351). A change is answered once it is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from ... import logs
+from ...config import Live
+from ...errors import RequestRefused
+from ...model import names
+from ...model.codes import ResponseCode
+from ...model.topic import Perm
+from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.topics import (
+    CreateTopicListRequestBody,
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigAndQueueMapping,
+    TopicList,
+)
+from ...protocol.bodies.version import DataVersion
+from ...protocol.headers.topics import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer, TopicName
+from ...protocol.json import Dialect
+from ...store.queues import QueueTable
+from ...transport.dispatch import Reply, Request
+from ..config import BrokerConfig
+from ..metadata.attributes import MESSAGE_TYPE, TOPIC_ATTRIBUTES, alter, parse_changes
+from ..metadata.offsets import Offsets
+from ..metadata.topics import Topics
+
+log = logs.get("pyromq.broker")
+
+FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+MOST_QUEUES = 1 << 16
+PERMISSIONS = range(int(Perm.INHERIT | Perm.READ_WRITE | Perm.PRIORITY) + 1)
+
+
+class TopicAdmin:
+    """Event loop only. `saved` returns once the table is on disk; `forget` is told of deleted topics."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        topics: Topics,
+        offsets: Offsets,
+        queues: QueueTable,
+        saved: Callable[[], Awaitable[None]],
+        forget: Callable[[str], None],
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._offsets = offsets
+        self._queues = queues
+        self._saved = saved
+        self._forget = forget
+
+    # --- 17, 18 ---------------------------------------------------------------------------------------------------
+
+    async def create(self, request: Request) -> Reply:
+        header = request.header(CreateTopic)
+        wanted = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+            attributes=parse_changes(header.attributes),
+        )
+        self._topics.put(self._checked(wanted, header.force))
+        await self._saved()
+        return Reply()
+
+    async def create_many(self, request: Request) -> Reply:
+        """All or none: what is wrong with one is said before the first is made."""
+        wanted = decode_body(CreateTopicListRequestBody, request.body).topic_config_list
+        if not wanted:
+            raise RequestRefused("topicConfigList is empty", ResponseCode.INVALID_PARAMETER)
+        for topic in [self._checked(one, force=False) for one in wanted]:
+            self._topics.put(topic)
+        await self._saved()
+        return Reply()
+
+    def _checked(self, wanted: TopicConfig, force: bool) -> TopicConfig:
+        """The topic as it will be, its attributes altered from what they were."""
+        name = wanted.topic_name
+        self._check_name(name)
+        before = self._topics.find(name)
+        if wanted.topic_filter_type not in FILTER_TYPES:
+            raise RequestRefused(
+                f"topicFilterType {wanted.topic_filter_type!r} of topic {name}: it is one of {', '.join(FILTER_TYPES)}"
+            )
+        if wanted.perm not in PERMISSIONS:
+            raise _illegal(f"perm {wanted.perm} of topic {name}: 2 is write, 4 read, 6 both, 1 more is inherited")
+        for what, count in (("readQueueNums", wanted.read_queue_nums), ("writeQueueNums", wanted.write_queue_nums)):
+            if not 0 <= count <= MOST_QUEUES:
+                raise _illegal(f"{what} {count} of topic {name}: it must be from 0 to {MOST_QUEUES}")
+        changes = wanted.attributes
+        if changes.get(f"+{MESSAGE_TYPE}") == "MIXED" and not self._live.config.enable_mixed_message_type:
+            raise _illegal("MIXED message type is not supported: set enableMixedMessageType=true to allow it")
+        attributes = alter(TOPIC_ATTRIBUTES, None if before is None else before.attributes, changes)
+        topic = msgspec.structs.replace(wanted, attributes=attributes)
+        if before is not None:
+            _check_order(before, topic, force)
+        return topic
+
+    def _check_name(self, name: str) -> None:
+        fault = names.topic_fault(name)
+        if fault is not None:
+            raise _illegal(fault)
+        if self._live.config.validate_system_topic_when_update_topic and self._topics.is_system(name):
+            raise _illegal(f"The topic[{name}] is conflict with system topic: it is the broker's own")
+
+    # --- 215 ------------------------------------------------------------------------------------------------------
+
+    async def delete(self, request: Request) -> Reply:
+        """Its queues and offsets go too; its records leave the log when they expire."""
+        name = request.header(TopicName).topic
+        if not name.strip():
+            raise _illegal("The specified topic is blank.")
+        self._check_name(name)
+        doomed = [name]
+        if self._live.config.clear_retry_topic_when_delete_topic:
+            for group in self._offsets.groups_of(name):
+                doomed += [f"{names.RETRY_PREFIX}{group}+{name}", f"{names.RETRY_PREFIX}{group}_{name}"]
+        for topic in doomed:
+            if self._topics.delete(topic):
+                log.info("topic deleted", topic=topic, peer=request.peer.address)
+            self._offsets.drop_topic(topic)
+            self._queues.remove_topic(topic)
+            self._forget(topic)
+        await self._saved()
+        return Reply()
+
+    # --- 21, 305, 351 ---------------------------------------------------------------------------------------------
+
+    def get_all(self, request: Request) -> Reply:
+        """The whole table, or a page of it: slaves ask for pages, tools for everything."""
+        header = request.header(GetAllTopicConfig)
+        topics = dict(self._topics.all())
+        if header.max_topic_num is not None and header.max_topic_num > 0:
+            start = header.topic_seq or 0 if self._is_current(header.data_version) else 0
+            topics = self._topics.page(start, header.max_topic_num)
+        wrapper = TopicConfigAndMappingSerializeWrapper(data_version=self._topics.version, topic_config_table=topics)
+        return Reply(
+            header=GetAllTopicConfigAnswer(total_topic_num=len(self._topics)), body=encode_body(wrapper, Dialect.JAVA)
+        )
+
+    def _is_current(self, version: str | None) -> bool:
+        """A page of another state of the table would leave gaps: then it begins anew."""
+        return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._topics.version
+
+    def get(self, request: Request) -> Reply:
+        name = request.header(TopicName).topic
+        topic = self._topics.find(name)
+        if topic is None:
+            raise RequestRefused(f"No topic in this broker. topic: {name}", ResponseCode.TOPIC_NOT_EXIST)
+        body = msgspec.convert(msgspec.to_builtins(topic), TopicConfigAndQueueMapping)
+        return Reply(body=encode_body(body))
+
+    def system_topics(self, request: Request) -> Reply:
+        return Reply(body=encode_body(TopicList(topic_list=self._topics.system_names())))
+
+
+def _check_order(before: TopicConfig, after: TopicConfig, force: bool) -> None:
+    """The queue of a key follows from the number of queues: change that, and the order of keys under way is lost."""
+    if force or not before.order or before.write_queue_nums == after.write_queue_nums:
+        return
+    raise _illegal(
+        f"topic {before.topic_name} is ordered: from {before.write_queue_nums} to {after.write_queue_nums} queues, "
+        "keys move to other queues and messages under way may be consumed out of order; "
+        "wait until it is empty, or say force=true"
+    )
+
+
+def _illegal(remark: str) -> RequestRefused:
+    return RequestRefused(remark, ResponseCode.INVALID_PARAMETER)

@@ -1,0 +1,94 @@
+"""Counters and rates: what the last minute, hour and day had, and in which words it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyromq.broker.stats.counters import BROKER_PUT_NUMS, GROUP_GET_NUMS, TOPIC_PUT_NUMS, Counters
+from pyromq.broker.stats.rates import ByDay, Rates, Totals, bytes_text, duration_text
+
+T0 = 1_700_000_000_000
+
+
+def test_a_minute_is_the_difference_of_its_samples() -> None:
+    counters = Counters("C", T0)
+    for step in range(1, 13):
+        counters.put("T", 0, 5, 500)
+        counters.sample(T0 + step * 10_000)
+    counter = counters.find(TOPIC_PUT_NUMS, "T")
+    assert counter is not None
+    data = counter.data()
+    assert (data.stats_minute.sum, data.stats_minute.tps, data.stats_minute.avgpt) == (30, 0.5, 5.0)
+    assert counters.rate(TOPIC_PUT_NUMS, "T") == 0.5
+    assert counters.rate(BROKER_PUT_NUMS, "C") == 0.5
+    assert counters.put_total == 60
+
+
+def test_what_was_never_counted_has_no_counter_and_no_rate() -> None:
+    counters = Counters("C", T0)
+    assert counters.find(TOPIC_PUT_NUMS, "T") is None
+    assert counters.find("NONSENSE", "T") is None
+    assert counters.rate(TOPIC_PUT_NUMS, "T") == 0
+
+
+def test_an_hour_and_a_day_have_their_own_samples() -> None:
+    counters = Counters("C", T0)
+    for step in range(1, 2 * 360 + 1):  # two hours
+        counters.put("T", 0, 1, 1)
+        counters.sample(T0 + step * 10_000)
+    counter = counters.find(TOPIC_PUT_NUMS, "T")
+    assert counter is not None
+    data = counter.data()
+    assert 300 <= data.stats_hour.sum <= 360
+    assert data.stats_hour.tps == pytest.approx(0.1)
+    assert data.stats_day.sum > data.stats_hour.sum
+
+
+def test_what_nobody_adds_to_for_a_day_is_forgotten() -> None:
+    counters = Counters("C", T0)
+    counters.put("T", 0, 1, 1)
+    counters.got("T", "G", 0, 1, 1)
+    for hour in range(30):
+        counters.sample(T0 + hour * 3_600_000)
+    assert counters.find(TOPIC_PUT_NUMS, "T") is None
+    assert counters.find(BROKER_PUT_NUMS, "C") is not None
+
+
+def test_a_deleted_topic_or_group_takes_its_counters_along() -> None:
+    counters = Counters("C", T0)
+    for topic in ("T", "U"):
+        counters.put(topic, 0, 1, 1)
+        for group in ("G", "H"):
+            counters.got(topic, group, 0, 1, 1)
+    counters.forget_topic("T")
+    counters.forget_group("H")
+    assert counters.find(TOPIC_PUT_NUMS, "T") is None
+    assert counters.find(GROUP_GET_NUMS, "T@G") is None
+    assert counters.find(GROUP_GET_NUMS, "U@H") is None
+    assert counters.find(GROUP_GET_NUMS, "U@G") is not None
+
+
+def test_rates_are_three_numbers_of_which_the_young_are_left_out() -> None:
+    rates = Rates(T0)
+    assert rates.text(lambda totals: totals.put) == "0.0  "
+    assert rates.text(lambda totals: totals.put, complete=True) == "0.0 0.0 0.0"
+    for second in range(1, 61):
+        rates.sample(T0 + second * 1000, Totals(put=second * 10))
+    assert rates.text(lambda totals: totals.put) == "10.0 10.0 "
+
+
+def test_midnight_moves_the_totals() -> None:
+    day = 86_400_000
+    by_day = ByDay(day * 3 + 5, lambda now: now // day * day)
+    by_day.sample(day * 3 + 10, 100)
+    assert (by_day.yesterday_morning, by_day.today_morning) == (0, 0)
+    by_day.sample(day * 4 + 1, 150)
+    by_day.sample(day * 4 + 2, 160)
+    assert (by_day.yesterday_morning, by_day.today_morning) == (0, 150)
+    by_day.sample(day * 5, 200)
+    assert (by_day.yesterday_morning, by_day.today_morning) == (150, 200)
+
+
+def test_texts_are_as_java_writes_them() -> None:
+    assert duration_text(93_784) == "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"
+    assert [bytes_text(size) for size in (0, 1023, 1536, 5 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
