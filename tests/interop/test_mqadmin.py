@@ -17,6 +17,7 @@ import pytest
 from . import wire
 from .conftest import CLUSTER
 from .peers import java, ours
+from .waiting import eventually
 
 pytestmark = pytest.mark.interop
 
@@ -31,6 +32,11 @@ class Both:
     @property
     def own_address(self) -> str:
         return self._servers[0][1]
+
+    @property
+    def admin(self) -> java.Admin:
+        """The one that talks to ours."""
+        return self._servers[0][0]
 
     def run(self, *words: str) -> tuple[str, str]:
         """What was printed on ours and on Java's, with the address taken out."""
@@ -144,6 +150,37 @@ def test_topic_cluster_list(both: Both, topic: str, name: str | None) -> None:
     own, other = both.run("topicClusterList", "-t", name or topic)
     assert own == other
     assert (CLUSTER in own.splitlines()) == (name != "NoSuchTopic")
+
+
+def test_static_topics(both: Both) -> None:
+    """The mapping of a static topic's queues passes through registration into the route."""
+    both.admin.run("updateStaticTopic", "-n", both.own_address, "-b", "broker-a", "-t", "Static", "-qn", "4")
+
+    def known() -> bool:
+        return all(answer.code == 0 for answer in both.ask(wire.GET_ROUTE, {"topic": "Static"}))
+
+    eventually(known, "the static topic is known to both")
+    own, other = both.run("topicRoute", "-t", "Static")
+    assert route_of(own) == route_of(other)
+    assert '"totalQueues":4' in own
+
+
+def test_mqadmin_4_9(both: Both, topic: str, java_name_server: java.NameServer, home: Callable[[str], Path]) -> None:
+    old = java.Admin("4.9.8", home("mqadmin-4.9.8"))
+    try:
+        for command in (["topicRoute", "-t", topic], ["topicList"], ["clusterList"], ["topicClusterList", "-t", topic]):
+            own, other = (
+                old.run(command[0], "-n", address, *command[1:])
+                for address in (both.own_address, java_name_server.address)
+            )
+            assert without_rates(own) == without_rates(other), command
+            assert topic in own or "broker-a" in own or CLUSTER in own
+    finally:
+        old.kill()
+
+
+def without_rates(printed: str) -> list[str]:
+    return sorted(re.sub(r"\d+\.\d+\b(?!\.)(\(.*)?", "", line) for line in printed.splitlines())
 
 
 # --- key-value configuration ------------------------------------------------------------------------------------------

@@ -111,6 +111,7 @@ def start(
         *OPENS,
         *jvm,
         f"-Duser.home={home}",
+        f"-Djava.io.tmpdir={home}",
         f"-Drocketmq.client.logRoot={home}/logs",
         "-cp",
         ":".join(path),
@@ -249,6 +250,9 @@ class Admin(Conversation):
     """Java's mqadmin of one version; many commands in one JVM (tests/interop/java/Admin.java)."""
 
     def __init__(self, version: str, home: Path, *, env: Mapping[str, str] | None = None) -> None:
+        (home / "conf").mkdir(exist_ok=True)
+        # mqadmin 4.9 will not run without one.
+        (home / "conf" / "logback_tools.xml").write_text('<configuration><root level="OFF"/></configuration>')
         super().__init__(start(version, "Admin", home=home, env=env, programs=True))
 
     def run(self, *words: str) -> str:

@@ -26,11 +26,7 @@ class NameServer:
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home
-        merged = {
-            "kvConfigPath": str(home / "namesrv" / "kvConfig.json"),
-            "configStorePath": str(home / "namesrv" / "namesrv.properties"),
-            **(settings or {}),
-        }
+        merged = {"kvConfigPath": str(home / "namesrv" / "kvConfig.json"), **(settings or {})}
         self.conf = home / "conf" / "namesrv.conf"
         self.conf.parent.mkdir(parents=True, exist_ok=True)
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in merged.items()))
