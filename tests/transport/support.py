@@ -28,7 +28,7 @@ def echo(request: Request) -> Reply:
     return Reply(fields=dict(request.command.fields), body=request.command.body)
 
 
-def command(code: int = ECHO, *, opaque: int = 0, oneway: bool = False, body: bytes = b"", **fields: str) -> Command:
+def command(code: int = ECHO, *, opaque: int = 0, oneway: bool = False, body: bytes = b"", **fields: Any) -> Command:
     return Command(code=code, opaque=opaque, flag=ONEWAY_FLAG if oneway else 0, fields=fields, body=body)
 
 
@@ -80,15 +80,22 @@ class RawPeer(asyncio.Protocol):
         return [each.opaque for each in self.received]
 
 
-def raw_peer(server: Server, address: str = "peer:1000", **options: Any) -> RawPeer:
+class BytesPeer(RawPeer):
+    """One that gets something else than frames."""
+
+    def data_received(self, data: bytes) -> None:
+        self.raw += data
+
+
+def raw_peer(server: Server, address: str = "peer:1000", kind: type[RawPeer] = RawPeer, **options: Any) -> RawPeer:
     """Joined to the server by an in-memory stream."""
     near, far = pair(address, ADDRESS, **options)
     server.attach(far)
-    return join(near)
+    return join(near, kind)
 
 
-def join(near: MemoryStream) -> RawPeer:
-    peer = RawPeer()
+def join(near: MemoryStream, kind: type[RawPeer] = RawPeer) -> RawPeer:
+    peer = kind()
     near.set_protocol(peer)
     peer.connection_made(near)
     return peer

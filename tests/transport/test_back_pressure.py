@@ -130,7 +130,7 @@ async def test_answers_that_were_on_their_way_are_bounded_too(
 
 async def test_notifications_to_a_deaf_peer_are_bounded(make_server: MakeServer, clock: ManualClock) -> None:
     held: list[Request] = []
-    server = make_server(Dispatcher({ECHO: held.append}), Limits(write_high_bytes=50 * KIB, write_max_bytes=200 * KIB))  # type: ignore[dict-item]
+    server = make_server(Dispatcher({ECHO: held.append}), Limits(write_high_bytes=50 * KIB, write_max_bytes=200 * KIB))
     deaf = raw_peer(server, "deaf:1")
     deaf.write(frames(command()))
     await clock.settle()
@@ -160,6 +160,26 @@ async def test_a_peer_that_asks_without_end_is_read_no_further(make_server: Make
             if not each.done():
                 each.set_result(None)
     assert len(await peer.answers(200)) == 200
+
+
+async def test_a_close_does_not_wait_for_ever_for_a_peer_that_does_not_read(
+    make_server: MakeServer, clock: ManualClock
+) -> None:
+    def answer_and_close(request: Request) -> None:
+        request.peer.send(Reply(body=bytes(500 * KIB)).to_command(request.command))
+        request.peer.close("enough")
+
+    server = make_server(Dispatcher({ECHO: answer_and_close}))
+    deaf, good = raw_peer(server, "deaf:1"), raw_peer(server, "good:1")
+    stop_reading(deaf)
+    for peer in (deaf, good):
+        peer.write(frames(command()))
+    await good.lost()
+    assert len(good.received[0].body) == 500 * KIB
+    await clock.advance(4)
+    assert server.connections == 1
+    await clock.advance(2)
+    assert server.connections == 0
 
 
 async def test_a_connection_with_much_to_read_lets_the_others_read_too(
@@ -233,15 +253,16 @@ async def test_our_own_calls_wait_for_a_server_that_does_not_read(
     calls = [asyncio.create_task(client.call(ADDRESS, command(body=bytes(10 * KIB)), timeout_s=5)) for _ in range(100)]
     oneway = asyncio.create_task(client.send(ADDRESS, command()))
     await clock.advance(1)
-    late = [asyncio.create_task(client.call(ADDRESS, command(body=bytes(10 * KIB)), timeout_s=3)) for _ in range(100)]
-    await clock.advance(1)
     peer = await client.connect(ADDRESS)
     buffered = peer._stream.get_write_buffer_size()  # type: ignore[attr-defined]
+    assert buffered < 300 * KIB  # of a megabyte
+    late = [asyncio.create_task(client.call(ADDRESS, command(body=bytes(10 * KIB)), timeout_s=3)) for _ in range(100)]
+    await clock.advance(1)
+    assert buffered == peer._stream.get_write_buffer_size()  # type: ignore[attr-defined]
     await clock.advance(5)
     for call in (*calls, *late):
         with pytest.raises(CallTimedOut):
             await call
-    assert buffered == peer._stream.get_write_buffer_size()  # type: ignore[attr-defined]
     await clock.advance(60)
     with pytest.raises(ConnectionLost, match="slow peer"):
         await oneway

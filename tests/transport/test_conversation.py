@@ -123,7 +123,7 @@ async def test_a_late_response_is_ignored(
 ) -> None:
     caplog.set_level("DEBUG", "pyromq.transport")
     held: list[Request] = []
-    make_server(Dispatcher({ECHO: echo, 11: held.append}))  # type: ignore[dict-item]
+    make_server(Dispatcher({ECHO: echo, 11: held.append}))
     client = make_client()
     slow = asyncio.create_task(client.call(ADDRESS, command(11), timeout_s=1))
     await clock.advance(2)
@@ -136,7 +136,7 @@ async def test_a_late_response_is_ignored(
 
 async def test_a_handler_may_answer_later(make_server: MakeServer, make_client: MakeClient, clock: ManualClock) -> None:
     held: list[Request] = []
-    make_server(Dispatcher({11: held.append}))  # type: ignore[dict-item]
+    make_server(Dispatcher({11: held.append}))
     pull = asyncio.create_task(make_client().call(ADDRESS, command(11), timeout_s=30))
     await clock.advance(15)
     held[0].peer.send(Reply(19, remark="no message").to_command(held[0].command))

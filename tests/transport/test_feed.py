@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def _reply(request: Command) -> bytes:
     return encode_frame(Command(code=0, opaque=request.opaque, flag=RESPONSE_FLAG, remark="kernel"))
 
 
-def send(n: int, queue: str = "0", **fields: str) -> Command:
+def send(n: int, queue: str = "0", **fields: Any) -> Command:
     return command(SEND, opaque=n, n=str(n), queue=queue, **fields)
 
 

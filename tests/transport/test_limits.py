@@ -10,7 +10,7 @@ import pytest
 from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode as Code
 from pyromq.model.codes import ResponseCode
-from pyromq.protocol.command import Encoding
+from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import FrameLimits
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
@@ -33,7 +33,7 @@ Logs = pytest.LogCaptureFixture
         (struct.pack(">iI", 100, 200), "header length 200 is more than the frame's 96"),
         (struct.pack(">iI", 900, 600), "header length 600 is over the limit of 500"),
         (struct.pack(">iI", 20, 9 << 24 | 10) + bytes(16), "unknown serialize type 9"),
-        (frames(command(**{f"f{n}": "" for n in range(11)})), "11 header fields, the limit is 10"),
+        (frames(Command(code=1, fields={f"f{n}": "" for n in range(11)})), "11 header fields, the limit is 10"),
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "frame length 1195725856 is outside 4 to 1000"),
         (b"\x16\x03\x01\x02\x00\x01\x00", "the peer speaks TLS, which is disabled here"),
     ],
@@ -243,7 +243,7 @@ async def test_an_idle_connection_is_closed_after_120_s(
 
 async def test_what_the_server_writes_keeps_a_connection_alive(make_server: MakeServer, clock: ManualClock) -> None:
     held: list[Request] = []
-    peer = raw_peer(make_server(Dispatcher({ECHO: held.append})))  # type: ignore[dict-item]
+    peer = raw_peer(make_server(Dispatcher({ECHO: held.append})))
     peer.write(frames(command()))
     await clock.advance(100)
     held[0].peer.send(command(40))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,12 @@ from pyromq.transport.tls import ClientCertificates, TlsMode
 
 DEFAULTS = TransportSettings()
 NUMBERS = [spec.name for spec in fields(TransportSettings) if not spec.name.startswith("tls_")]
-FILES = {
+FILES: dict[str, Any] = {
     "tls_server_cert_path": Path("a.crt"),
     "tls_server_key_path": Path("a.key"),
     "tls_server_trust_cert_path": Path("ca.crt"),
 }
-CHANGES = {
+CHANGES: dict[str, Any] = {
     "tls_server_mode": TlsMode.ENFORCING,
     "tls_server_cert_path": Path("b.crt"),
     "tls_server_key_path": Path("b.key"),

@@ -20,7 +20,18 @@ from pyromq.transport.memory import MemoryNetwork
 from pyromq.transport.server import Server
 from pyromq.transport.tls import ClientCertificates, ClientTls, ServerTls, TlsMode, TlsSession, Verify, opening
 from tests.transport.certificates import Authority, Pair
-from tests.transport.support import ECHO, MakeClient, MakeServer, RawPeer, command, echo, frames, raw_peer, violations
+from tests.transport.support import (
+    ECHO,
+    BytesPeer,
+    MakeClient,
+    MakeServer,
+    RawPeer,
+    command,
+    echo,
+    frames,
+    raw_peer,
+    violations,
+)
 
 Logs = pytest.LogCaptureFixture
 ADDRESS = "127.0.0.1:1"  # in memory too: certificates are made out to it
@@ -227,9 +238,8 @@ async def test_a_handshake_that_does_not_end_is_cut_off(
     make_server: MakeServer, clock: ManualClock, ca: Authority, pair: Pair, caplog: Logs
 ) -> None:
     server = make_server(Dispatcher({}), tls=server_tls(pair))
-    peer = raw_peer(server, "half:1")
+    peer = raw_peer(server, "half:1", BytesPeer)
     hello = TlsSession(ClientTls(ca=ca.file).new_context(), server_side=False, host="127.0.0.1").take_outgoing()
-    peer._decoder.feed = lambda _: []  # type: ignore[method-assign]  # what comes back is no frame
     peer.write(hello)
     await clock.advance(29)
     assert not peer.is_lost
@@ -243,8 +253,7 @@ async def test_garbage_behind_the_first_byte_ends_the_connection(
     make_server: MakeServer, pair: Pair, caplog: Logs
 ) -> None:
     server = make_server(Dispatcher({}), tls=server_tls(pair))
-    peer = raw_peer(server, "bad:1")
-    peer._decoder.feed = lambda _: []  # type: ignore[method-assign]
+    peer = raw_peer(server, "bad:1", BytesPeer)
     peer.write(b"\x16" + bytes(500))
     await peer.lost()
     assert "TLS handshake" in str(violations(caplog)[0]["fault"])
