@@ -39,6 +39,7 @@ from .sizes import inferred_config
 
 log = logs.get("pyromq.store")
 
+_AGAIN_BYTES = 1 << 20
 _AT_ONCE = 1024  # records dispatched together
 _JAVA_SLACK_MS = 3_000  # how far behind the checkpoint's times Java itself goes back
 
@@ -350,6 +351,9 @@ class Recovery:
         if not as_we_left_it:
             self._changes.files.update(self._log.sequence.cut(end, allocate=True))
             self._changes.folders.add(COMMIT_LOG)
+            if not self._report.clean_stop:
+                known = self._report.start if self._synced is None else self._synced
+                self._write_again(max(known, self._log.start), end)
         elif self._log.sequence.drop_beyond(end):  # a file made ahead, whose removal a power cut undid
             self._changes.folders.add(COMMIT_LOG)
         last_position = self._last.position if self._last else min(self._checkpoint.queues_position, end)
@@ -371,3 +375,13 @@ class Recovery:
             queue.readable_end = queue.next_offset
         if self._index is not None and self._index.covered >= end:
             self._index.distrust_from(end)
+
+    def _write_again(self, position: int, end: int) -> None:
+        """After a failed sync the kernel takes pages for clean that the medium never got, so a sync by the next process
+        would prove nothing: what is not known to be synced is written once more."""
+        while position < end:
+            data = self._log.sequence.read(position, min(_AGAIN_BYTES, end - position))
+            if not data:
+                return
+            self._changes.files.update(self._log.sequence.write(position, data))
+            position += len(data)
