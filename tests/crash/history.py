@@ -105,9 +105,7 @@ def read_everything(store: MessageStore) -> dict[tuple[str, int, int], Record]:
     for queue in store.queues:
         offset = queue.min_offset
         while offset < queue.readable_end:
-            picked = store.reader.select(
-                queue.topic, queue.queue_id, offset, max_count=READ_AT_ONCE, max_bytes=1 << 20
-            )
+            picked = store.reader.select(queue.topic, queue.queue_id, offset, max_count=READ_AT_ONCE, max_bytes=1 << 20)
             records = [decode_record(raw) for raw in store.reader.read_cold(picked.ranges)]
             offsets = [record.queue_offset for record in records]
             if offsets != list(range(offset, picked.next_offset)):

@@ -10,13 +10,13 @@ from typing import Any
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode, StoreConfig
-from pyromq.store.disk import DiskFull
+from pyromq.store.disk import DiskError
 from pyromq.store.errors import StoreNotWritable
 from pyromq.store.message_store import MessageStore
 from pyromq.store.tables import Table
 from pyromq.store.verify import verify_store
 from pyromq.testing.clock import ManualClock
-from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
+from pyromq.testing.simulated_disk import PAGE, PowerCut, SimulatedDisk
 from tests.crash.history import Broken, History
 
 TOPICS = ("orders", "payments")
@@ -62,6 +62,8 @@ class Story:
     tables: int = 0  # entries of the table that were acked
     table_entries: int = 0  # entries that it may have
     log: list[str] = field(default_factory=list)
+    syncs_fail: bool = False
+    capacity: int | None = None  # of a disk that is too small for the story
 
     @property
     def config(self) -> StoreConfig:
@@ -78,21 +80,22 @@ class Story:
             store = self.open()
             self.work(store)
             if self.rng.random() < 0.3:
-                store.close()
-                self.remember(store)
-                self.log.append("closed")
+                self.close(store)
                 if self.rng.random() < 0.5:
-                    self.disk.keep_power()
+                    self.disk.heal()
                     return
         except PowerCut:
             self.power_goes()
             return
+        except StoreNotWritable:
+            self.log.append("not writable")
         if cut or self.rng.random() < 0.5:
             self.power_goes()
         else:
             self.killed()
 
     def open(self) -> MessageStore:
+        self.disk.capacity = 1 << 40  # someone made room before the start
         store = MessageStore(self.disk, self.config, self.clock)
         self.log.append(f"opened at {store.commit_log.end}")
         if store.recovery.damage:
@@ -101,15 +104,32 @@ class Story:
         self.history.check_keys(store, self.history.puts[-10:])
         self.remember(store)
         self.check_table()
+        if self.capacity is not None:
+            self.disk.capacity = self.capacity
         return store
+
+    def close(self, store: MessageStore) -> None:
+        try:
+            store.close()
+        except DiskError as fault:
+            raise StoreNotWritable(f"no clean stop: {fault}") from fault
+        self.remember(store)
+        self.log.append("closed")
 
     def work(self, store: MessageStore) -> None:
         for _ in range(self.rng.randint(0, 40)):
-            step = self.rng.choices(
-                (self.put, self.flush_log, self.flush_all, self.make_ahead, self.read, self.change_table, self.pass_time),
-                (10, 4, 2, 1, 2, 1, 1),
-            )[0]
-            step(store)
+            steps = {
+                self.put: 20,
+                self.flush_log: 8,
+                self.flush_all: 4,
+                self.make_ahead: 2,
+                self.read: 4,
+                self.change_table: 2,
+                self.pass_time: 2,
+                self.fail_a_sync: self.syncs_fail,
+                self.change_room: 2 * (self.capacity is not None),
+            }
+            self.rng.choices(list(steps), list(steps.values()))[0](store)
 
     def power_goes(self) -> None:
         seed = self.rng.getrandbits(32)
@@ -136,7 +156,14 @@ class Story:
             records.append(self.record(topic, queue_id, key))
             self.history.attempt(topic, queue_id, records[-1].body, key)
         keys = [self.history.attempts[record.body][2] for record in records]
-        for placed, record, key in zip(store.put(records), records, keys, strict=True):
+        try:
+            places = store.put(records)
+        except DiskError as fault:
+            for record in records:
+                del self.history.attempts[record.body]  # nothing of it may ever be seen
+            self.log.append(f"refused: {fault}")
+            return
+        for placed, record, key in zip(places, records, keys, strict=True):
             self.history.add(topic, queue_id, placed.queue_offset, placed.position, placed.end, record.body, key)
         self.log.append(f"put {len(records)} up to {store.commit_log.end}")
 
@@ -173,17 +200,31 @@ class Story:
 
     def change_table(self, _: MessageStore) -> None:
         table = Table(self.disk, TABLE)
-        table.load()
-        self.table_entries += 1
-        table.put("topicConfigTable", f"topic-{self.table_entries}", {"perm": 6})
-        table.save()
-        self.tables = self.table_entries
+        count = len(table.load().get("topicConfigTable", {})) + 1
+        table.put("topicConfigTable", f"topic-{self.rng.getrandbits(64)}", {"perm": 6})
+        self.table_entries = max(self.table_entries, count)
+        try:
+            table.save()
+        except DiskError as fault:
+            self.log.append(f"table not saved: {fault}")
+        else:
+            self.tables = self.table_entries = count
 
     def check_table(self) -> None:
         found = len(Table(self.disk, TABLE).load().get("topicConfigTable", {}))
         if not self.tables <= found <= self.table_entries:
             raise Broken(f"the table has {found} entries, {self.tables} were acked")
         self.tables = self.table_entries = found
+
+    def fail_a_sync(self, _: MessageStore) -> None:
+        part = self.rng.choice(["commitlog/", "consumequeue/", "index/", "checkpoint", "topics.json", "pyromq"])
+        self.disk.fail_sync_once(part)
+        self.log.append(f"a sync of {part} will fail")
+
+    def change_room(self, _: MessageStore) -> None:
+        """Someone else fills the disk, or frees some."""
+        self.disk.capacity = self.disk.usage().used + PAGE * self.rng.choice([0, 1, 2, 4, 1000])
+        self.log.append(f"room for {self.disk.capacity - self.disk.usage().used} bytes")
 
     def pass_time(self, _: MessageStore) -> None:
         """The wall clock jumps, also back."""
@@ -195,10 +236,13 @@ def tell(seed: int, lives: int = 3) -> Story:
     rng = Random(seed)
     clock = ManualClock()
     story = Story(rng, rng.choice(list(FlushMode)), SimulatedDisk(now_ms=clock.now_ms), clock)
+    story.syncs_fail = rng.random() < 0.2
+    story.capacity = PAGE * rng.randint(20, 60) if rng.random() < 0.2 else None
     try:
         for _ in range(rng.randint(1, lives)):
             story.live()
         # The last word: whatever happened, the store opens, keeps its promises and is clean afterwards.
+        story.capacity = None
         store = story.open()
         story.put(store)
         store.close()
@@ -213,6 +257,3 @@ def check_clean(disk: SimulatedDisk, config: StoreConfig) -> None:
     report = verify_store(disk, config)
     if report.exit_code:
         raise Broken(f"verify after a clean stop: {report.findings[:5]}")
-
-
-__all__ = ["DiskFull", "StoreNotWritable", "Story", "check_clean", "finish", "small_config", "tell"]

@@ -168,9 +168,10 @@ class SimulatedDisk:
         """Raise PowerCut in the changing call of that number from now (1 is the next); `crash` says how far it got."""
         self._cut_at = self.operations + operations
 
-    def keep_power(self) -> None:
-        """Take a cut that was asked for back."""
+    def heal(self) -> None:
+        """Take back a power cut and sync failures that were asked for and have not happened."""
         self._cut_at = None
+        self._sync_failures.clear()
 
     def fail_sync_once(self, name_part: str = "") -> None:
         """The next sync of a file or folder whose name contains this fails; its pages are forgotten as ext4 does."""
