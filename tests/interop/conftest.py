@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -19,6 +20,8 @@ from tests.support import require
 from . import wire
 from .peers import cache, cpp, java, node, ours
 from .waiting import eventually
+
+T = TypeVar("T")
 
 CLUSTER = "DefaultCluster"
 BROKERS = {"5.5.0": "broker-a", "5.3.3": "broker-b"}
@@ -30,28 +33,32 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return lambda name: tmp_path_factory.mktemp(name)
 
 
-def _fetched(fetch: Callable[[], object]) -> None:
+def needed(get: Callable[[], T]) -> T:
+    """What `get` returns; where it is missing the test is skipped with the reason (a failure under PYROMQ_CI=1)."""
     try:
-        fetch()
+        return get()
     except cache.PeerMissing as reason:
         require(False, str(reason))
+        raise
 
 
 @pytest.fixture(scope="session")
 def java_peers() -> None:
     """All Java versions are on this machine, or the test says what is missing."""
+    needed(java.runtime)
     for version in java.CLIENTS:
-        _fetched(partial(java.classes, version))
+        needed(partial(java.classes, version))
 
 
 @pytest.fixture(scope="session")
 def node_peer() -> None:
-    _fetched(node.modules)
+    needed(node.runtime)
+    needed(node.modules)
 
 
 @pytest.fixture(scope="session")
 def cpp_peer() -> None:
-    _fetched(cpp.packages)
+    needed(cpp.packages)
 
 
 @pytest.fixture(scope="session")

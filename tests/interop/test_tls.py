@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from . import wire
+from .conftest import needed
 from .peers import cache, java, ours
 from .peers.process import ProgramFailed
 
@@ -21,7 +23,16 @@ def certificate(home: Callable[[str], Path]) -> dict[str, str]:
     """The settings that name a self-signed certificate and its key."""
     folder = home("certificate")
     settings = {"tls.server.certPath": str(folder / "cert.pem"), "tls.server.keyPath": str(folder / "key.pem")}
-    command = [cache.tool("openssl", "openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command = [
+        needed(partial(cache.tool, "openssl", "openssl")),
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+    ]
     command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command += ["-out", settings["tls.server.certPath"], "-keyout", settings["tls.server.keyPath"]]
     subprocess.run(command, check=True, capture_output=True)

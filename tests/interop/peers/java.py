@@ -46,13 +46,18 @@ QUICK_BROKER: dict[str, str] = {
 }
 
 
+def runtime() -> str:
+    """The `java` command."""
+    return cache.tool("java", "openjdk-17-jre-headless")
+
+
 def jars(version: str) -> Path:
     """The folder with the jars of one version, fetched by Maven at the first call."""
     artifacts = ["client", "tools"] if version not in SERVERS else ["broker", "namesrv", "tools"]
 
     def build(folder: Path) -> None:
         (folder / "pom.xml").write_text(_pom(version, artifacts))
-        maven = cache.tool("mvn", "maven default-jdk-headless")
+        maven = cache.tool("mvn", "maven openjdk-17-jdk-headless")
         command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
         _run_build(command, folder, f"Maven could not fetch RocketMQ {version}")
 
@@ -66,7 +71,7 @@ def classes(version: str) -> Path:
     library = jars(version)
 
     def build(folder: Path) -> None:
-        command = [cache.tool("javac", "default-jdk-headless"), "-nowarn", "-cp", f"{library}/*", "-d", str(folder)]
+        command = [cache.tool("javac", "openjdk-17-jdk-headless"), "-nowarn", "-cp", f"{library}/*", "-d", str(folder)]
         _run_build([*command, *map(str, sources)], folder, f"javac failed against RocketMQ {version}")
 
     return cache.once(f"java-{version}-programs-{content}", build)
@@ -107,7 +112,7 @@ def start(
     if programs:
         path.append(str(classes(version)))
     command = [
-        cache.tool("java", "default-jre-headless"),
+        runtime(),
         *OPENS,
         *jvm,
         f"-Duser.home={home}",

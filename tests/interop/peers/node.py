@@ -13,6 +13,11 @@ from .process import Program, answer_of
 FOLDER = Path(__file__).resolve().parent.parent / "node"
 
 
+def runtime() -> str:
+    """The `node` command."""
+    return cache.tool("node", "nodejs")
+
+
 def modules() -> Path:
     """The node_modules folder, exactly as package-lock.json says."""
 
@@ -30,7 +35,7 @@ def modules() -> Path:
 def send(name_server: str, topic: str, body: str, *, home: Path) -> dict[str, Any]:
     """Send one message; the answer is `{"status": ..., "broker": ...}`."""
     home.mkdir(parents=True, exist_ok=True)
-    command: list[str | Path] = [cache.tool("node", "nodejs"), FOLDER / "client.js", name_server, topic, body]
+    command: list[str | Path] = [runtime(), FOLDER / "client.js", name_server, topic, body]
     env = {"HOME": str(home), "NODE_PATH": str(modules())}
     with Program(command, name="ali-ons", env=env, cwd=home) as program:
         sent: dict[str, Any] = answer_of(program)
