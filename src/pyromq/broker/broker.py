@@ -27,10 +27,10 @@ from ..store.tables import Table
 from ..transport.address import format_address, parse_address
 from ..transport.client import Client, Connect
 from ..transport.dispatch import Answer, Dispatcher, Handler, Request
-from ..transport.limits import Limits
 from ..transport.peer import Peer
 from ..transport.request_class import RequestClass
 from ..transport.server import Server
+from ..transport.settings import TransportSettings
 from .admin.connections import ConnectionAdmin
 from .admin.groups import GroupAdmin
 from .admin.maintenance import Maintenance
@@ -93,6 +93,7 @@ class Broker:
         self._rng = rng
         self._config = config
         self._memory_bytes = memory_bytes
+        self._transport = config.part(TransportSettings)
         self.live = Live(loaded, BROKER_KEYS, config.overlay_path)
         self._saves = [
             SaveSoon(Table(disk, f"config/{name}.json"), run_blocking, clock)
@@ -118,7 +119,13 @@ class Broker:
             self.offsets,
             self.counters.got,
         )
-        self._client = Client(clock=clock, rng=rng, connect=connect, on_close=self._name_server_lost)
+        self._client = Client(
+            clock=clock,
+            rng=rng,
+            tls=self._transport.client_tls(),
+            connect=connect,
+            on_close=self._name_server_lost,
+        )
         self._front: dict[str, Dispatcher] = {}
         self.runtime = RuntimeInfo(
             self.live,
@@ -142,14 +149,11 @@ class Broker:
         return topic is not None and topic.attributes.get(QUEUE_TYPE) == "BatchCQ"
 
     def _server(self, name: str) -> Server:
-        config = self._config
         return Server(
             lambda request: self._serve(name, request),
             clock=self._clock,
-            limits=Limits(
-                idle_s=config.server_channel_max_idle_time_seconds,
-                queued_requests=config.send_thread_pool_queue_capacity,
-            ),
+            limits=self._transport.limits(),
+            tls=self._transport.server_tls(),
             on_close=self._connection_lost,
             name=name,
         )

@@ -6,14 +6,21 @@ parts read them from `Live.config` each time they need one.
 
 from __future__ import annotations
 
+import dataclasses
 import socket
+import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ..config import check_ranges, setting
 from ..errors import ConfigError
 from ..model import names
 from ..store.config import StoreConfig
+from ..transport.settings import TransportSettings
+
+T = TypeVar("T")
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -24,7 +31,29 @@ def _host_name() -> str:
     return allowed or "DEFAULT_BROKER"
 
 
+def including(part: type) -> Callable[[type[T]], type[T]]:
+    """Takes over the settings that another room declares; a class with slots can inherit from one such room only.
+
+    What the class declares itself under the same name stays its own. `BrokerConfig.part` gives the room its settings.
+    """
+
+    def include(whole: type[T]) -> type[T]:
+        own = dict(whole.__annotations__)
+        hints = typing.get_type_hints(part)
+        for declared in dataclasses.fields(part):
+            if declared.name not in own:
+                whole.__annotations__[declared.name] = hints[declared.name]
+                copy: Any = dataclasses.field(
+                    default=declared.default, default_factory=declared.default_factory, metadata=declared.metadata
+                )
+                setattr(whole, declared.name, copy)
+        return whole
+
+    return include
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
+@including(TransportSettings)
 class BrokerConfig(StoreConfig):
     """Times are milliseconds where the name says so or Java's key is known for it."""
 
@@ -73,8 +102,12 @@ class BrokerConfig(StoreConfig):
     wait_time_mills_in_send_queue: int = setting(
         200, low=1, flag=False, live=True, help="ms that a send may wait to be served, then SYSTEM_BUSY"
     )
-    send_thread_pool_queue_capacity: int = setting(
-        10_000, low=1, flag=False, help="requests of one class that may wait to be served, then SYSTEM_BUSY"
+    queued_requests: int = setting(
+        10_000,
+        java="sendThreadPoolQueueCapacity",
+        low=1,
+        flag=False,
+        help="requests of one class that may wait to be served, then SYSTEM_BUSY",
     )
     max_loop_lag_ms: int = setting(
         1_000,
@@ -174,6 +207,11 @@ class BrokerConfig(StoreConfig):
                 f"brokerIP1 = {self.broker_ip1}: clients would be sent there, but the broker listens on "
                 f"{self.bind_address} alone; set bindAddress (0.0.0.0 for all) or drop brokerIP1"
             )
+
+    def part(self, kind: type[T]) -> T:
+        """The settings that a room declared, as that room's own value."""
+        names_ = [declared.name for declared in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        return kind(**{name: getattr(self, name) for name in names_})
 
     @property
     def is_loopback(self) -> bool:

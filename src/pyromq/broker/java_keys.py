@@ -27,8 +27,7 @@ BROKER_KEYS = JavaKeys(
         "connections",
         """
         clientChannelMaxIdleTimeSeconds enableShutdownGracefully enableReconnectForGoAway serverSocketBacklog
-        serverSocketSndBufSize serverSocketRcvBufSize writeBufferHighWaterMark writeBufferLowWaterMark
-        connectTimeoutMillis useTLS
+        serverSocketSndBufSize serverSocketRcvBufSize writeBufferLowWaterMark connectTimeoutMillis useTLS
         """,
     ),
     Carried(

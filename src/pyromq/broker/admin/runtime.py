@@ -108,7 +108,7 @@ class RuntimeInfo:
 
     def _queue_part(self) -> dict[str, str]:
         """What waits to be served, where Java shows its thread pools; timers and transactions have nothing waiting."""
-        capacity = str(self._live.config.send_thread_pool_queue_capacity)
+        capacity = str(self._live.config.queued_requests)
         waits = {
             "send": RequestClass.SEND,
             "pull": RequestClass.PULL,

@@ -15,6 +15,7 @@ from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.version import DataVersion
 from ...protocol.headers.stats import GetBrokerConfigAnswer
 from ...transport.dispatch import Reply, Request
+from ...transport.settings import SECRETS
 from ..config import BrokerConfig
 from ..metadata.table_content import next_version
 
@@ -33,7 +34,8 @@ class SettingsAdmin:
         self._version = DataVersion()
 
     def show(self, request: Request) -> Reply:
-        text = properties.render(dict(sorted(self._live.shown().items())))
+        shown = {key: value for key, value in sorted(self._live.shown().items()) if key not in SECRETS}
+        text = properties.render(shown)
         return Reply(header=GetBrokerConfigAnswer(version=encode_body(self._version).decode()), body=text.encode())
 
     def change(self, request: Request) -> Reply:
