@@ -117,7 +117,10 @@ class IndexChecks:
             self._report.add(Level.REPAIRABLE, name, None, what, "open the store, or run `store rebuild`")
             return
         self._report.index_files += 1
-        header = IndexHeader(*HEADER.unpack(file.pread(0, HEADER_BYTES)))
+        raw_header = file.pread(0, HEADER_BYTES)
+        if not any(raw_header):
+            return  # made, and never used
+        header = IndexHeader(*HEADER.unpack(raw_header))
         if not 1 <= header.next_entry <= self._config.index_entries:
             what = f"the header counts {header.next_entry} entries, the file has room for {self._config.index_entries}"
             self._report.add(Level.DAMAGE, name, 36, what, REBUILD)
