@@ -10,6 +10,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -69,8 +70,8 @@ class GoodClient:
 class Subject:
     """The name server under attack, with a broker of many topics."""
 
-    def __init__(self, home: Path, descriptors: int | None = None) -> None:
-        server = ours.NameServer(home, descriptors=descriptors)
+    def __init__(self, home: Path, *, loop: str = "", descriptors: int | None = None) -> None:
+        server = ours.NameServer(home, descriptors=descriptors, env={"PYROMQ_LOOP": loop})
         self.address, self.program = server.address, server.program
         self.broker = wire.Client(self.address)
         assert wire.register_broker(self.broker, "broker-x", TOPICS).code == 0
@@ -98,9 +99,10 @@ class Subject:
         assert grown <= growth, f"grew by {grown >> 20} MiB, allowed are {growth >> 20}"
 
 
-@pytest.fixture(scope="module")
-def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    subject = Subject(tmp_path_factory.mktemp("broken"))
+@pytest.fixture(scope="module", params=["uvloop", "asyncio"])
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    require(request.param == "asyncio" or find_spec("uvloop") is not None, "uvloop is not installed")
+    subject = Subject(tmp_path_factory.mktemp("broken"), loop=request.param)
     yield subject
     subject.stop()
 
