@@ -1,4 +1,4 @@
-"""`pyromq config check`: each key, its effect, and an exit code for scripts."""
+"""`pyromq config`: each key of a file, its effect, an exit code for scripts; and the list of settings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
+from pyromq.config import settings_of
+from pyromq.namesrv.config import NamesrvConfig
 
 BROKER_CONF = """\
 brokerClusterName = DefaultCluster
@@ -65,3 +67,13 @@ def test_text_in_brackets_is_printed_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text("brokerName=[red]a[/red]\n")
     assert "[red]a[/red]" in check(file, "--daemon", "broker").output
+
+
+def test_every_setting_is_listed() -> None:
+    result = CliRunner().invoke(cli, ["config", "list", "--daemon", "namesrv", "--json"])
+    listed = {entry["setting"]: entry for entry in map(json.loads, result.output.splitlines())}
+    assert listed.keys() == settings_of(NamesrvConfig).keys()
+    assert listed["listen_port"]["java key"] == "listenPort"
+    assert listed["listen_port"]["default"] == "9876"
+    table = CliRunner().invoke(cli, ["config", "list", "--daemon", "namesrv"], env={"COLUMNS": "200"})
+    assert "listenPort" in table.output

@@ -1,4 +1,4 @@
-"""`pyromq config check`: what each key of a configuration file would do, without starting anything."""
+"""`pyromq config`: what each key of a file would do, and which settings there are, without starting anything."""
 
 from __future__ import annotations
 
@@ -8,18 +8,44 @@ from pathlib import Path
 
 import click
 
-from ..config import Finding, JavaKeys, examine_file, load
+from ..config import Finding, JavaKeys, Setting, examine_file, load, settings_of
 from ..errors import ConfigError
 
 
 @click.group()
 def config() -> None:
-    """Check configuration files."""
+    """Check configuration files, list settings."""
+
+
+_daemon = click.option("--daemon", type=click.Choice(["namesrv", "broker"]), required=True, help="Whose settings.")
+
+
+@config.command("list")
+@_daemon
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per setting instead of a table.")
+def list_settings(daemon: str, as_json: bool) -> None:
+    """Print every setting: its name in TOML, its Java key, default, whether it can change while running."""
+    rows = [_describe(one) for one in settings_of(_tables(daemon)[0]).values()]
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, ensure_ascii=False))
+        return
+    _print_rows(f"settings of {daemon}", rows)
+
+
+def _describe(setting: Setting) -> dict[str, str]:
+    return {
+        "setting": setting.name,
+        "java key": setting.java,
+        "default": setting.render(setting.default),
+        "live": "yes" if setting.live else "no",
+        "meaning": setting.help,
+    }
 
 
 @config.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--daemon", type=click.Choice(["namesrv", "broker"]), required=True, help="Whose file it is.")
+@_daemon
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per key instead of a table.")
 def check(file: Path, daemon: str, as_json: bool) -> None:
     """Print what each key of FILE would do. Exit code 1 if the daemon would not start with it."""
@@ -56,17 +82,24 @@ def _print_json(findings: list[Finding]) -> None:
 
 
 def _print_table(file: Path, findings: list[Finding]) -> None:
+    rows = [
+        {"line": one.where.rpartition(" ")[2], "key": one.key, "value": one.value, "effect": one.error or one.effect}
+        for one in findings
+    ]
+    _print_rows(str(file), rows, [one.error is not None for one in findings])
+    errors = sum(one.error is not None for one in findings)
+    click.echo(f"{len(findings)} keys, {errors} errors")
+
+
+def _print_rows(title: str, rows: list[dict[str, str]], in_red: list[bool] | None = None) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=str(file), title_justify="left")
-    for heading in ("line", "key", "value", "effect"):
-        table.add_column(heading, overflow="fold", justify="right" if heading == "line" else "left")
-    for one in findings:
-        line = one.where.rpartition(" ")[2]
-        effect = Text(one.error, style="red") if one.error else Text(one.effect)
-        table.add_row(line, Text(one.key), Text(one.value), effect)
+    table = Table(title=title, title_justify="left")
+    for heading in rows[0] if rows else ():
+        table.add_column(heading, overflow="fold")
+    for number, row in enumerate(rows):
+        style = "red" if in_red and in_red[number] else ""
+        table.add_row(*(Text(cell, style) for cell in row.values()))
     Console().print(table)
-    errors = sum(one.error is not None for one in findings)
-    click.echo(f"{len(findings)} keys, {errors} errors")
