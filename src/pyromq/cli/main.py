@@ -16,9 +16,10 @@ from ..errors import PyroError
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
+    "up": ("up", "up", "Run a name server and a broker, ready to use."),
     "namesrv": ("namesrv", "namesrv", "Run a name server."),
     "broker": ("broker", "broker", "Run a broker."),
-    "config": ("config", "config", "Check configuration files."),
+    "config": ("config", "config", "Check configuration files, list settings."),
     "store": ("store", "store", "Verify, show, dump and back up a store."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
 }
