@@ -146,6 +146,10 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.RESET_MASTER_FLUSH_OFFSET,
     ),
     USERS: (
+        Code.UPDATE_AND_CREATE_ACL_CONFIG,
+        Code.DELETE_ACL_CONFIG,
+        Code.GET_BROKER_CLUSTER_ACL_INFO,
+        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
         Code.AUTH_CREATE_USER,
         Code.AUTH_UPDATE_USER,
         Code.AUTH_DELETE_USER,

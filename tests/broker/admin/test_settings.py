@@ -1,0 +1,65 @@
+"""Settings over the wire: shown, changed with effect at once, refused by name, kept over a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.java_keys import BROKER_KEYS
+from pyromq.config import load, properties
+from pyromq.model.codes import RequestCode, ResponseCode
+from tests.broker.running import running_broker
+
+
+async def test_what_is_shown_can_be_read_back_and_has_no_secrets(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        answer = await broker.call(RequestCode.GET_BROKER_CONFIG)
+        shown = {one.key: one.value for one in properties.parse(bytes(answer.body).decode())}
+        assert shown["brokerName"] == "broker-a"
+        assert shown["autoCreateTopicEnable"] == "true"
+        assert shown["brokerRole"] == "ASYNC_MASTER"
+        assert not [key for key in shown if "assword" in key]
+        assert list(shown) == sorted(shown)
+        assert '"counter":0' in answer.fields["version"]
+
+
+async def test_a_change_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        assert (await broker.send("A")).code == 0
+        changed = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateTopicEnable=false\n")
+        assert changed.code == 0
+        assert (await broker.send("B")).code == ResponseCode.TOPIC_NOT_EXIST
+        assert '"counter":1' in (await broker.call(RequestCode.GET_BROKER_CONFIG)).fields["version"]
+    loaded = load(
+        BrokerConfig,
+        BROKER_KEYS,
+        daemon="broker",
+        flags={"store_path_root_dir": str(tmp_path)},
+        overlay=lambda config: config.overlay_path,
+    )
+    assert not loaded.config.auto_create_topic_enable
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        (b"listenPort=1", "cannot be changed while running"),
+        (b"autoCreateTopicEnable=false\nlistenPort=1", "cannot be changed while running"),
+        (b"storePathRootDir=/tmp/elsewhere", "cannot be changed while running"),
+        (b"autoCreateTopicEnabled=false", "did you mean 'autoCreateTopicEnable'"),
+        (b"brokerPermission=77", "from 0 to 7"),
+        (b"rocketmqHome=/tmp/$(id)", "cannot be changed while running"),
+        (b"", "the body is empty"),
+        (b"\xff\xfe", "no UTF-8"),
+    ],
+)
+async def test_what_may_not_be_changed_is_refused_and_nothing_changes(tmp_path: Path, text: bytes, remark: str) -> None:
+    async with running_broker(tmp_path) as broker:
+        before = broker.broker.live.config
+        answer = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, text)
+        assert answer.code in (ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR)
+        assert remark in (answer.remark or "")
+        assert broker.broker.live.config is before
+        assert not before.overlay_path.exists()
