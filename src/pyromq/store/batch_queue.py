@@ -125,8 +125,9 @@ class BatchQueue:
         number = self._number_of(offset)
         ranges: list[Range] = []
         next_offset, total, taken = offset, 0, 0
-        for place in range(self._entries.first if number is None else number, self._entries.end)[:scan]:
-            entry = self._entry(place)
+        raw = self._entries.read(self._entries.first if number is None else number, scan)
+        for fields in BATCH_ENTRY.iter_unpack(raw):
+            entry = BatchEntry(*fields)
             if entry.base + entry.messages > self.readable_end:
                 break
             if entry.position >= low and (tag_codes is None or entry.tag_code in tag_codes):
@@ -185,6 +186,9 @@ class BatchQueue:
         )
 
     def raise_minimum(self, log_start: int) -> bool:
+        first = self.entry_at(self.min_offset)
+        if first is None or first.position >= log_start:
+            return False
         number = self._entries.search(self._entries.first, self._entries.end, lambda place, size: place < log_start)
         self.min_offset = self._entry(number).base if number < self._entries.end else self.next_offset
         return self._entries.drop_before(number)

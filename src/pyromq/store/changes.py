@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .disk import Disk
+from contextlib import suppress
+
+from .disk import Disk, FileMissing
 
 
 class Changes:
@@ -31,5 +33,5 @@ class Changes:
         """Blocking. A folder that was removed meanwhile has nothing to keep."""
         disk.sync_many(sorted(self.files))
         for folder in sorted(self.folders, reverse=True):
-            if disk.is_folder(folder):
+            with suppress(FileMissing):
                 disk.sync_folder(folder)

@@ -149,6 +149,11 @@ class CommitLog:
             self.make_file(base)
             self.adopt(base)
 
+    def drop_oldest(self) -> None:
+        """Remove the oldest file; the one that is written never goes."""
+        if len(self.sequence.bases) > 1:
+            self.sequence.drop_first()
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, position: int, length: int) -> bytes:

@@ -172,6 +172,9 @@ class ConsumeQueue:
         return None
 
     def raise_minimum(self, log_start: int) -> bool:
+        first = self.entry_at(self.min_offset)
+        if first is None or (first.position >= log_start and not first.is_filler):
+            return False  # the usual case: one look, not a search
         self.min_offset = self._search(lambda entry: entry.position < log_start)
         return self._entries.drop_before(self.min_offset)
 

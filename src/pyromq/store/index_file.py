@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .disk import Disk, DiskFile
+from .disk import Disk, DiskFile, FileMissing
 
 HEADER = struct.Struct(">qqqqii")
 HEADER_BYTES = HEADER.size
@@ -57,8 +57,11 @@ class IndexCommit:
     parts: list[tuple[int, bytes]]
 
     def write(self, disk: Disk) -> None:
-        """Blocking, in the flush's thread."""
-        file = disk.open(self.name)
+        """Blocking, in the flush's thread. A file that expired meanwhile needs nothing any more."""
+        try:
+            file = disk.open(self.name)
+        except FileMissing:
+            return
         try:
             for offset, data in self.parts:
                 file.pwrite(offset, data)

@@ -24,18 +24,21 @@ from .errors import StoreNotWritable
 from .flush import FlushPlanner, FullFlush, LogFlush, Marks
 from .flush_loop import FlushLoop, RunBlocking
 from .index import Index
+from .layout import COMMIT_LOG
 from .lock import claim_store
 from .open_files import OpenFiles
 from .queues import QueueTable
 from .readable import Readable
 from .reader import Reader, Selection
 from .recovery import Recovery, RecoveryReport, find_marks
+from .retention import FilesInUse, LogFile
 from .watermark import Watermark
 from .writer import Writer
 
 log = logs.get("pyromq.store")
 
 T = TypeVar("T")
+_QUEUES_AT_ONCE = 200
 
 
 async def run_at_once(call: Callable[[], T]) -> T:
@@ -69,6 +72,7 @@ class MessageStore:
         self.commit_log = CommitLog(disk, config)
         self.queues = QueueTable(disk, self._files, self._changes, config, is_batch_topic)
         self.index = Index(disk, config, self._changes, clock.now_ms) if config.index_enabled else None
+        self.files_in_use = FilesInUse(clock)
         self._on_append: list[Callable[[], None]] = []
         try:
             self.recovery = self._recover()
@@ -146,7 +150,9 @@ class MessageStore:
         resident = self.reader.read_resident(selection.ranges)
         if resident is not None:
             return resident
-        return await self._run_blocking(lambda: self.reader.read_cold(selection.ranges))
+        bases = {self.commit_log.sequence.base_of(one.position) for one in selection.ranges}
+        with self.files_in_use.reading(*bases):
+            return await self._run_blocking(lambda: self.reader.read_cold(selection.ranges))
 
     # -- flushing -----------------------------------------------------------------------------------------------------
 
@@ -214,6 +220,28 @@ class MessageStore:
     async def run(self) -> None:
         """Keep it flushed until cancelled. Whoever opens a store for writing runs this beside it."""
         await FlushLoop(self, self._config, self._clock).run()
+
+    # -- retention ----------------------------------------------------------------------------------------------------
+
+    def log_files(self) -> list[LogFile]:
+        """The oldest first; retention.py decides which may go."""
+        sequence = self.commit_log.sequence
+        return [
+            LogFile(base, base + sequence.file_bytes, self._disk.modified_ms(sequence.name(base)))
+            for base in sequence.bases
+        ]
+
+    async def drop_oldest_log_file(self) -> None:
+        """Remove it; queues and index follow, a share of them at a time so that the loop goes on meanwhile."""
+        self.commit_log.drop_oldest()
+        self._changes.folders.add(COMMIT_LOG)
+        start = self.commit_log.start
+        for number, queue in enumerate(self.queues):
+            queue.raise_minimum(start)
+            if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
+                await self._clock.sleep(0)
+        if self.index is not None:
+            self.index.drop_before(start)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
     clean_stop = was_stopped_cleanly(disk)
     catalogue = read_catalogue(disk, checkpoint)
     synced = read_synced(disk) if catalogue is not None or not clean_stop else None
-    return MarksFound(checkpoint, synced, clean_stop, catalogue)
+    return MarksFound(checkpoint, synced, clean_stop, catalogue if clean_stop else None)
 
 
 @dataclass(slots=True)
