@@ -22,7 +22,7 @@ from pyromq.store.real_disk import RealDisk
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "commit_log_file_bytes": 1 << 20,
     "queue_file_bytes": 20 * 1000,
     "batch_queue_file_bytes": 46 * 1000,
@@ -53,9 +53,9 @@ class Running:
         body: bytes = b"hello",
         queue: int = 0,
         properties: dict[str, str] | str = "",
-        **extra: object,
+        **extra: Any,
     ) -> Command:
-        fields: dict[str, object] = {
+        fields: dict[str, Any] = {
             "producerGroup": "P",
             "topic": topic,
             "defaultTopic": "TBW102",
@@ -68,9 +68,9 @@ class Running:
         }
         return await self.call(RequestCode.SEND_MESSAGE, body, **(fields | extra))
 
-    async def send_batch(self, bodies: list[bytes], topic: str = "T", unique: str = "U1", **extra: object) -> Command:
+    async def send_batch(self, bodies: list[bytes], topic: str = "T", unique: str = "U1", **extra: Any) -> Command:
         body = encode_batch(BatchEntry(one, 0, encode_properties({"KEYS": one.decode()})) for one in bodies)
-        fields: dict[str, object] = {
+        fields: dict[str, Any] = {
             "a": "P",
             "b": topic,
             "c": "TBW102",
@@ -85,9 +85,9 @@ class Running:
         return await self.call(RequestCode.SEND_BATCH_MESSAGE, body, **(fields | extra))
 
     async def pull(
-        self, topic: str = "T", queue: int = 0, offset: int = 0, tags: str = "*", group: str = "G", **extra: object
+        self, topic: str = "T", queue: int = 0, offset: int = 0, tags: str = "*", group: str = "G", **extra: Any
     ) -> Command:
-        fields: dict[str, object] = {
+        fields: dict[str, Any] = {
             "consumerGroup": group,
             "topic": topic,
             "queueId": queue,
@@ -105,7 +105,7 @@ class Running:
 @asynccontextmanager
 async def running_broker(folder: Path, **settings: Any) -> AsyncIterator[Running]:
     config = BrokerConfig(
-        **({"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | SMALL | settings)
+        **(SMALL | {"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | settings)
     )
     clock = SystemClock()
     broker = Broker(

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,7 +128,7 @@ async def test_who_may_not_pull_is_told_why(broker: Running) -> None:
 async def test_without_a_subscription_in_the_request_the_heartbeat_s_counts(broker: Running) -> None:
     for tag in "AB":
         await broker.send(body=tag.encode(), properties={"TAGS": tag})
-    plain = {"sysFlag": 0}
+    plain: dict[str, Any] = {"sysFlag": 0}
     assert (await broker.pull(**plain)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
     await beat(broker, "B")
     assert bodies(await broker.pull(**plain)) == ["B"]
@@ -164,7 +165,7 @@ async def test_a_reset_is_told_by_the_next_pull_and_only_by_that(broker: Running
     assert bodies(await broker.pull(offset=1)) == ["1", "2", "3", "4"]
 
 
-HOLD = {"sysFlag": 6, "suspendTimeoutMillis": 60_000}
+HOLD: dict[str, Any] = {"sysFlag": 6, "suspendTimeoutMillis": 60_000}
 
 
 async def waiting(broker: Running, count: int = 1) -> None:

@@ -17,7 +17,7 @@ from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.client import Client
-from pyromq.transport.dispatch import Dispatcher, Reply, Request
+from pyromq.transport.dispatch import Dispatcher, Handler, Reply, Request
 from pyromq.transport.memory import MemoryNetwork
 from pyromq.transport.server import Server
 
@@ -35,7 +35,7 @@ class NameServer:
         self.changed = False
         self.hang: asyncio.Event | None = None
         self._network, self._address = network, address
-        handlers = {
+        handlers: dict[int, Handler] = {
             RequestCode.REGISTER_BROKER: self._register,
             RequestCode.QUERY_DATA_VERSION: self._question,
             RequestCode.UNREGISTER_BROKER: self._farewell,

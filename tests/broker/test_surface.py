@@ -103,7 +103,7 @@ async def test_bad_input_gets_an_answer_and_changes_nothing(
     rng = random.Random(code)
     parts = broker.broker
     before = (parts.store.commit_log.end, dict(parts.topics.all()), parts.live.config)
-    hostile = [({}, b""), *(({}, body) for body in BODIES)]
+    hostile: list[tuple[dict[str, str], bytes]] = [({}, body) for body in BODIES]
     for _ in range(25):
         names = rng.sample(FIELDS, rng.randrange(1, len(FIELDS)))
         hostile.append(({name: rng.choice(HOSTILE) for name in names}, rng.choice(BODIES)))

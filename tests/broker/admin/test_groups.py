@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ async def test_a_deleted_group_keeps_its_offsets_unless_they_are_to_go(broker: R
 
 
 async def test_reading_a_topic_is_forbidden_to_a_group_and_allowed_again(broker: Running) -> None:
-    async def ask(**extra: object) -> bool:
+    async def ask(**extra: Any) -> bool:
         answer = await broker.call(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, group="G", topic="T", **extra)
         readable: bool = json.loads(bytes(answer.body))["readable"]
         return readable

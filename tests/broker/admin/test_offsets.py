@@ -24,7 +24,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Running]:
         yield running
 
 
-def key(queue: int = 0, **extra: object) -> dict[str, Any]:
+def key(queue: int = 0, **extra: Any) -> dict[str, Any]:
     return {"consumerGroup": "G", "topic": "T", "queueId": queue} | extra
 
 
@@ -59,7 +59,7 @@ async def test_an_offset_is_committed_and_found_again(broker: Running) -> None:
     assert everything.group_topic_map == {"G": ["T"]}
 
 
-async def reset(broker: Running, **extra: object) -> Command:
+async def reset(broker: Running, **extra: Any) -> Command:
     fields: dict[str, Any] = {"group": "G", "topic": "T", "timestamp": 0, "isForce": True}
     return await broker.call(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **(fields | extra))
 
@@ -128,7 +128,7 @@ async def test_the_old_way_tells_the_clients(tmp_path: Path) -> None:
 
 
 async def test_offsets_that_clients_hold_are_asked_for(broker: Running) -> None:
-    ask = {"group": "G", "topic": "T"}
+    ask: dict[str, Any] = {"group": "G", "topic": "T"}
     offline = await broker.call(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, **ask)
     assert offline.code == ResponseCode.CONSUMER_NOT_ONLINE
     await beat(broker)
@@ -153,7 +153,7 @@ async def test_the_smallest_offset_of_all_groups_is_found(broker: Running) -> No
     for group, offset in (("A", 5), ("B", 3), ("C", 9)):
         broker.broker.offsets.commit("T", group, 0, offset)
 
-    async def ask(**extra: object) -> bytes:
+    async def ask(**extra: Any) -> bytes:
         return bytes((await broker.call(RequestCode.QUERY_CORRECTION_OFFSET, topic="T", **extra)).body)
 
     assert await ask(compareGroup="C") == b'{"correctionOffsets":{0:3}}'

@@ -148,7 +148,7 @@ async def test_who_is_connected_and_who_consumes_what(broker: Running) -> None:
 
 
 async def test_a_question_is_passed_on_to_the_client(broker: Running) -> None:
-    ask = {"consumerGroup": "G", "clientId": "c1", "jstackEnable": True}
+    ask: dict[str, Any] = {"consumerGroup": "G", "clientId": "c1", "jstackEnable": True}
     assert (await broker.call(RequestCode.GET_CONSUMER_RUNNING_INFO, **ask)).code == 1
     await beat(broker)
     assert (await broker.call(RequestCode.GET_CONSUMER_RUNNING_INFO, **ask)).code == 0
@@ -158,7 +158,7 @@ async def test_a_question_is_passed_on_to_the_client(broker: Running) -> None:
 async def test_a_message_is_given_to_one_client_directly(broker: Running) -> None:
     await beat(broker)
     sent = await broker.send(body=b"direct")
-    ask = {"consumerGroup": "G", "clientId": "c1", "topic": "T", "msgId": sent.fields["msgId"]}
+    ask: dict[str, Any] = {"consumerGroup": "G", "clientId": "c1", "topic": "T", "msgId": sent.fields["msgId"]}
     assert (await broker.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, **ask)).code == 0
     told = broker.received[-1]
     assert [one.body for one in decode_messages(told.body)] == [b"direct"]
@@ -166,13 +166,14 @@ async def test_a_message_is_given_to_one_client_directly(broker: Running) -> Non
     assert (await broker.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, **(ask | {"msgId": "nonsense"}))).code == 1
 
 
-NEEDED = (
-    "brokerVersionDesc putTps getTransferredTps sendThreadPoolQueueSize "
-    "pullThreadPoolQueueSize ackThreadPoolQueueSize sendThreadPoolQueueHeadWaitTimeMills pullThreadPoolQueueHeadWaitTimeMills "
-    "pageCacheLockTimeMills earliestMessageTimeStamp commitLogDiskRatio timerReadBehind "
-    "timerOffsetBehind msgPutTotalTodayNow msgGetTotalTodayNow brokerActive "
-    "runtime commitLogMaxOffset "
-)
+NEEDED = """
+    brokerVersionDesc putTps getTransferredTps sendThreadPoolQueueSize
+    pullThreadPoolQueueSize ackThreadPoolQueueSize
+    sendThreadPoolQueueHeadWaitTimeMills pullThreadPoolQueueHeadWaitTimeMills
+    pageCacheLockTimeMills earliestMessageTimeStamp commitLogDiskRatio timerReadBehind
+    timerOffsetBehind msgPutTotalTodayNow msgGetTotalTodayNow brokerActive
+    runtime commitLogMaxOffset
+"""
 
 
 async def test_the_runtime_table_has_what_the_tools_look_for(broker: Running) -> None:

@@ -105,7 +105,7 @@ def test_the_retry_topic_of_an_orderly_group_is_ordered_too(room: Room) -> None:
 
 def test_the_short_form_is_answered_with_a_wish_for_more_only_when_needed(room: Room) -> None:
     peer = FakePeer()
-    short = {"heartbeatFingerprint": 9, "withoutSub": True, "consumerDataSet": [{"groupName": "G"}]}
+    short: dict[str, Any] = {"heartbeatFingerprint": 9, "withoutSub": True, "consumerDataSet": [{"groupName": "G"}]}
     assert room.beat(peer, "c1", **short)["IS_SUB_CHANGE"] == "true"
     room.beat(peer, "c1", heartbeatFingerprint=9)
     assert room.beat(peer, "c1", **short)["IS_SUB_CHANGE"] == "false"
