@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record, decode_record
 from pyromq.store.message_store import MessageStore
 
@@ -33,6 +34,7 @@ class Put:
     position: int
     end: int
     body: bytes = field(repr=False)
+    properties: bytes
     key: str
 
 
@@ -41,28 +43,29 @@ class History:
     """The messages that a store should hold, in the order of its log."""
 
     puts: list[Put] = field(default_factory=list)
-    attempts: dict[bytes, tuple[str, int, str]] = field(default_factory=dict)  # puts that did not return: may be there
+    attempts: dict[bytes, Record] = field(default_factory=dict)  # by body: puts that did not return may be there
     lost: dict[bytes, Put] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)  # numbers of puts that a reader was shown
     next_number: int = 0
 
-    def add(self, topic: str, queue_id: int, offset: int, position: int, end: int, body: bytes, key: str) -> None:
-        self.puts.append(Put(self.next_number, topic, queue_id, offset, position, end, body, key))
-        self.next_number += 1
-        self.attempts.pop(body, None)
-
-    def attempt(self, topic: str, queue_id: int, body: bytes, key: str) -> None:
+    def attempt(self, record: Record) -> None:
         """A put begins; `add` follows if it returns."""
-        self.attempts[body] = (topic, queue_id, key)
+        self.attempts[record.body] = record
+
+    def add(self, record: Record, offset: int, position: int, end: int) -> None:
+        self.attempts.pop(record.body, None)
+        key = decode_properties(record.properties)["KEYS"]
+        place = (record.topic, record.queue_id, offset, position, end)
+        self.puts.append(Put(self.next_number, *place, record.body, record.properties, key))
+        self.next_number += 1
 
     def _adopt_attempts(self, shown: dict[tuple[str, int, int], Record]) -> None:
         """A put that a fault cut short may have made it all the same; nobody was told either way."""
-        known = {put.body for put in self.puts}
         survivors = [(record.physical_offset, place, record) for place, record in shown.items()]
         for position, (topic, queue_id, offset), record in sorted(survivors, key=lambda survivor: survivor[0]):
-            attempt = self.attempts.pop(record.body, None)
-            if attempt is not None and record.body not in known and attempt[:2] == (topic, queue_id):
-                self.add(topic, queue_id, offset, position, position + record.size, record.body, attempt[2])
+            attempt = self.attempts.get(record.body)
+            if attempt is not None and (attempt.topic, attempt.queue_id) == (topic, queue_id):
+                self.add(attempt, offset, position, position + record.size)
         self.attempts.clear()
 
     def check(self, store: MessageStore, promised_until: int, *, keep_seen: bool) -> None:
@@ -76,6 +79,8 @@ class History:
             if put is None or put.body != record.body or put.position != record.physical_offset:
                 was_lost = self.lost.get(record.body)
                 raise Broken(f"{place} shows {record.body[:40]!r}, put was {put}; lost before: {was_lost is not None}")
+            if not record.properties.startswith(put.properties):
+                raise Broken(f"torn properties are shown: {record.properties!r}, put was {put}")
             present.add(put.number)
         missing = [put for put in self.puts if put.number not in present]
         for put in missing:

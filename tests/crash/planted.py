@@ -1,0 +1,218 @@
+"""Bugs on purpose: each makes the store break one promise, so that the harness can show that it would notice.
+
+A bug is a change of one function for the time of a test. None of them can be switched on in the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyromq.kernel.python import scan
+from pyromq.store import checkpoint, commit_log, file_sequence, flush, recovery, tables
+from pyromq.store.consume_queue import ConsumeQueue
+from pyromq.store.disk import Disk, folder_of, make_folder_durably
+from pyromq.store.index_file import IndexCommit, IndexFile
+from pyromq.store.message_store import MessageStore
+from pyromq.testing.simulated_disk import SimulatedDisk
+
+Bug = Callable[[pytest.MonkeyPatch], None]
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """In place of something that matters."""
+
+
+def log_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(flush.LogFlush, "sync", nothing)
+
+
+def flushed_moves_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    async def early(self: MessageStore) -> None:
+        plan = self._planner.plan_log(self.flushed.value)
+        self._flushed_to(plan)
+
+    patch.setattr(MessageStore, "flush_log", early)
+
+
+def failed_sync_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Issues 2706, 3129, 3349, 5235, 9713 of RocketMQ."""
+    real = SimulatedDisk.sync_many
+
+    def swallow(self: SimulatedDisk, names: Any) -> None:
+        try:
+            real(self, names)
+        except Exception:
+            return
+
+    patch.setattr(SimulatedDisk, "sync_many", swallow)
+
+
+def failed_sync_is_tried_again(patch: pytest.MonkeyPatch) -> None:
+    real = SimulatedDisk.sync_many
+
+    def again(self: SimulatedDisk, names: Any) -> None:
+        names = list(names)
+        try:
+            real(self, names)
+        except Exception:
+            real(self, names)
+
+    patch.setattr(SimulatedDisk, "sync_many", again)
+
+
+def new_log_file_has_no_durable_name(patch: pytest.MonkeyPatch) -> None:
+    def prepare(disk: Disk, name: str, length: int) -> None:
+        make_folder_durably(disk, folder_of(name))
+        file = disk.open(name, create=True)
+        file.allocate(0, length)
+        file.sync()
+        file.close()
+
+    patch.setattr(commit_log, "prepare_whole", prepare)
+
+
+def table_is_renamed_before_it_is_synced(patch: pytest.MonkeyPatch) -> None:
+    def unsynced(disk: Disk, name: str, content: bytes) -> str:
+        aside = name + ".tmp"
+        file = disk.open(aside, create=True)
+        file.truncate(0)
+        file.pwrite(0, content)
+        return aside
+
+    patch.setattr(tables, "write_aside", unsynced)
+
+
+def table_s_folder_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    real = SimulatedDisk.sync_folder
+    patch.setattr(
+        SimulatedDisk, "sync_folder", lambda self, folder="": None if folder == "config" else real(self, folder)
+    )
+
+
+def crc_is_not_checked(patch: pytest.MonkeyPatch) -> None:
+    class FitsAll(int):
+        def __and__(self, _: object) -> FitsAll:
+            return self
+
+        def __ne__(self, _: object) -> bool:
+            return False
+
+        def __eq__(self, _: object) -> bool:
+            return True
+
+        __hash__ = int.__hash__
+
+    patch.setattr(scan, "crc32", lambda *_: FitsAll(0))
+
+
+def checkpoint_is_written_before_the_queues(patch: pytest.MonkeyPatch) -> None:
+    """Issues 405 and 678 of RocketMQ."""
+
+    def wrong_order(self: flush.FullFlush, disk: Disk, marks: flush.Marks) -> None:
+        self.log.sync(disk)
+        marks.checkpoint.save(self.checkpoint)
+        marks.synced.save(self.log.until)
+        self.changes.sync(disk)
+        for commit in self.commits:
+            commit.write(disk)
+
+    patch.setattr(flush.FullFlush, "sync", wrong_order)
+
+
+def synced_mark_is_ahead(patch: pytest.MonkeyPatch) -> None:
+    real = checkpoint.SyncedFile.save
+    patch.setattr(checkpoint.SyncedFile, "save", lambda self, position: real(self, position + 500))
+
+
+def queues_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(flush.Changes, "sync", nothing)
+
+
+def stop_is_marked_before_the_last_flush(patch: pytest.MonkeyPatch) -> None:
+    real = MessageStore.flush_now
+
+    def flush_now(self: MessageStore) -> None:
+        checkpoint.mark_stopped(self._disk)
+        real(self)
+
+    patch.setattr(MessageStore, "flush_now", flush_now)
+
+
+def unclean_stop_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery, "was_stopped_cleanly", lambda disk: True)
+
+
+def torn_queue_entries_are_trusted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ConsumeQueue, "distrust_from", nothing)
+
+
+def rest_of_the_log_is_not_zeroed(patch: pytest.MonkeyPatch) -> None:
+    """Issues 10017, 10018, 10666, 10816 of RocketMQ: stale bytes behind a truncation are taken up again."""
+    patch.setattr(file_sequence, "zero_from", nothing)
+
+
+def unsynced_records_are_not_written_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recovery.Recovery, "_write_again", nothing)
+
+
+def record_without_its_end_is_kept(patch: pytest.MonkeyPatch) -> None:
+    """Issue 7437 of RocketMQ: the body's CRC fits, the properties are torn."""
+    patch.setattr(recovery.Recovery, "_lost_its_end", lambda self, placed: False)
+
+
+def names_of_a_killed_process_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedDisk, "sync_all", nothing)
+
+
+def index_is_not_taken_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(IndexFile, "cut", nothing)
+
+
+def index_slots_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(IndexCommit, "write", nothing)
+
+
+def readers_see_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
+    """Issues 2830, 8239, 8240 of RocketMQ: a consumer of SYNC_FLUSH reads what a power cut takes back."""
+    real = MessageStore._appended
+
+    def readable_at_once(self: MessageStore, places: Any) -> Any:
+        places = real(self, places)
+        self._readable.advance(self.commit_log.end)
+        return places
+
+    patch.setattr(MessageStore, "_appended", readable_at_once)
+
+
+def dispatch_is_skipped_in_recovery(patch: pytest.MonkeyPatch) -> None:
+    """Issues 467, 501, 1434 of RocketMQ."""
+    patch.setattr(recovery.Recovery, "_take_in", nothing)
+
+
+BUGS: list[Bug] = [
+    log_is_not_synced,
+    flushed_moves_before_the_sync,
+    failed_sync_is_ignored,
+    failed_sync_is_tried_again,
+    new_log_file_has_no_durable_name,
+    table_is_renamed_before_it_is_synced,
+    table_s_folder_is_not_synced,
+    crc_is_not_checked,
+    checkpoint_is_written_before_the_queues,
+    synced_mark_is_ahead,
+    queues_are_not_synced,
+    stop_is_marked_before_the_last_flush,
+    unclean_stop_is_not_noticed,
+    torn_queue_entries_are_trusted,
+    rest_of_the_log_is_not_zeroed,
+    unsynced_records_are_not_written_again,
+    record_without_its_end_is_kept,
+    names_of_a_killed_process_are_not_synced,
+    index_is_not_taken_back,
+    index_slots_are_not_written,
+    readers_see_what_is_not_flushed,
+    dispatch_is_skipped_in_recovery,
+]
