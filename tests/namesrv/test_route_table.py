@@ -125,6 +125,16 @@ def test_topics_are_taken_over_when_the_data_version_changed_and_otherwise_only_
     assert table.version("DefaultCluster", "broker-a-0:10911") == version(2)
 
 
+def test_whoever_takes_over_an_id_brings_its_own_topics_whatever_its_data_version() -> None:
+    table = RouteTable()
+    table.register(registration(broker_id=0, topics=topics("TopicA", "TopicB", queues=4)), 0)
+    table.register(registration(broker_id=1, address="s:1"), 0)
+    table.register(registration(broker_id=0, address="s:1", topics=topics("TopicA", "TopicB", queues=9)), 0)
+    route = table.route("TopicA")
+    assert route is not None
+    assert route.queue_datas[0].read_queue_nums == 9
+
+
 def test_a_deleted_topic_comes_back_with_the_next_registration_that_has_it() -> None:
     table = RouteTable()
     table.register(registration(), 0)

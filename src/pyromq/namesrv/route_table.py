@@ -1,6 +1,6 @@
 """The route table: every broker and every topic that a name server knows.
 
-A pure value: no I/O, no clock (`now_ms` is handed in and only needs to grow), no asyncio. `handlers.py` and `expiry.py`
+A pure value: no I/O, no clock (`now_ms` is handed in and only needs to grow), no asyncio. `handlers/` and `expiry.py`
 are its callers. It must never hold a topic or a broker that it could not also take away again.
 
 Invariants, checked by tests/namesrv/test_route_table_properties.py after every step:
@@ -115,7 +115,7 @@ class RouteTable:
                 f"topic {next(iter(new.topics))}; register all topics first"
             )
         before = self._replicas.get((new.cluster, new.address))
-        changed = holder is None or before is None or before.version != new.version
+        changed = before is None or before is not holder or before.version != new.version
         smallest = min(broker.replicas, default=MASTER_ID) if broker else MASTER_ID
         elsewhere = before is not None and before.broker_name != new.broker_name
         left = self._remove([before]) if before is not None and elsewhere else Departures()
