@@ -220,3 +220,31 @@ async def test_a_server_that_sends_garbage_is_left(
 async def test_what_is_no_address_is_said_so(make_client: MakeClient, address: str) -> None:
     with pytest.raises(ConfigError, match="is no address: write host:port"):
         await make_client().call(address, command(), 3)
+
+
+async def test_an_end_that_is_told_late_does_not_disturb_the_next_connection(
+    make_server: MakeServer, make_client: MakeClient, attempts: Attempts, clock: ManualClock
+) -> None:
+    """The old connection still has a request of the server in work when the new one is being made."""
+
+    async def slow(request: Request) -> Reply:
+        await clock.sleep(5)
+        return Reply()
+
+    peers: list[Peer] = []
+    server = make_server(Dispatcher({ECHO: lambda request: peers.append(request.peer) or Reply()}))  # type: ignore[func-returns-value]
+    client = make_client(connect=attempts, dispatch=Dispatcher({40: slow}), reconnect=Reconnect(attempt_s=20))
+    await client.call(ADDRESS, command(), 3)
+    asked = asyncio.create_task(peers[0].call(command(40), timeout_s=30))
+    await clock.settle()
+    peers[0].close("test")
+    await clock.settle()
+    attempts.takes_s = 10
+    again = asyncio.create_task(client.call(ADDRESS, command(), timeout_s=30))
+    await clock.advance(15)
+    assert (await again).code == ResponseCode.SUCCESS
+    await client.call(ADDRESS, command(), 3)
+    assert len(attempts.at) == 2
+    assert server.connections == 1
+    with pytest.raises(ConnectionLost):
+        await asked

@@ -102,14 +102,17 @@ class Client:
 
     async def call(self, address: str, request: Command, timeout_s: float) -> Command:
         """The response, whatever its code. CallTimedOut or ConnectionLost if none comes."""
-        began = self._clock.monotonic()
-        try:
-            async with self._clock.timeout(timeout_s):
-                peer = await self._connected(address)
-        except TimeoutError:
-            raise CallTimedOut(f"{address} was not reached within {timeout_s:g} s") from None
-        response = await peer.call(request, timeout_s - (self._clock.monotonic() - began))
-        if response.code == ResponseCode.GO_AWAY:
+        peer = self._ready(address)
+        if peer is None:
+            began = self._clock.monotonic()
+            try:
+                async with self._clock.timeout(timeout_s):
+                    peer = await self._connected(address)
+            except TimeoutError:
+                raise CallTimedOut(f"{address} was not reached within {timeout_s:g} s") from None
+            timeout_s -= self._clock.monotonic() - began
+        response = await peer.call(request, timeout_s)
+        if response.code == ResponseCode.GO_AWAY and peer in self._connections:
             self._retired.add(peer)
         if peer in self._retired and not peer.pending_calls:
             peer.close("the server is going away")
@@ -149,16 +152,22 @@ class Client:
 
     # --- connections -------------------------------------------------------------------------------------------------
 
+    def _ready(self, address: str) -> Connection | None:
+        """The connection that new calls may use."""
+        route = self._routes.get(address)
+        connection = None if route is None else route.connection
+        return connection if connection is not None and connection.is_open and connection not in self._retired else None
+
     async def _connected(self, address: str) -> Connection:
         if self._is_closed:
             raise ConnectionLost("this client is closed")
+        connection = self._ready(address)
+        if connection is not None:
+            return connection
         route = self._routes.get(address)
         if route is None:
             parse_address(address)  # refuses what is no address before anything is kept
             route = self._routes[address] = _Route()
-        connection = route.connection
-        if connection is not None and connection.is_open and connection not in self._retired:
-            return connection
         if route.attempt is None:
             wait_s = route.not_before - self._clock.monotonic()
             if wait_s > 0:
@@ -202,7 +211,9 @@ class Client:
         self._retired.discard(connection)
         route = self._routes.get(address)
         if route is not None and route.connection is connection:
-            del self._routes[address]
+            route.connection = None
+            if route.attempt is None:
+                del self._routes[address]
         if self._on_close is not None:
             self._on_close(connection)
 

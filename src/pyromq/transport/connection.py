@@ -328,7 +328,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._writable
 
     def _expire(self, opaque: int, code: int, timeout_s: float) -> None:
-        self._calls.fail(opaque, CallTimedOut(f"{self.address} did not answer request {code} within {timeout_s:g} s"))
+        self._calls.fail(opaque, CallTimedOut(f"{self.address} did not answer request {code} within {timeout_s:.3g} s"))
 
     def send(self, command: Command) -> None:
         """Write without waiting. CallFailed if it is over the frame limit; a response that is becomes an error."""
