@@ -1,4 +1,4 @@
-"""`make demo` as a stranger meets it: it shows the routes, ends with 0 and leaves nothing behind."""
+"""`make demo` as a stranger meets it: it shows routes and messages, ends with 0 and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from pyromq.cli import demo as demo_module
-from pyromq.cli.demo import Stage
+from pyromq.cli.demo.routes import start_name_server
+from pyromq.cli.demo.stage import Stage
 from pyromq.errors import PyroError
 
 
@@ -37,12 +38,16 @@ def test_the_demo_shows_routes_and_cleans_up(tmp_path: Path) -> None:
     assert "broker-a unregistered" in done.stdout
     assert "expired; no broker is left" in done.stdout
     assert list(tmp_path.iterdir()) == []
-    assert not is_running(int(re.findall(r"process (\d+)", done.stdout)[0]))
+    assert re.search(r"0\W+0\W+greeting-0\W+Hello", done.stdout)
+    assert "killed with kill -9 and started again: all 10 messages are there" in done.stdout
+    processes = re.findall(r"process (\d+)", done.stdout)
+    assert len(processes) == 2
+    assert not any(is_running(int(one)) for one in processes)
 
 
 def is_running(process_id: int) -> bool:
     command = Path(f"/proc/{process_id}/cmdline")
-    return command.exists() and b"namesrv" in command.read_bytes()
+    return command.exists() and b"pyromq" in command.read_bytes()
 
 
 async def test_a_step_that_fails_stops_the_name_server_and_fails_the_demo(
@@ -56,7 +61,7 @@ async def test_a_step_that_fails_stops_the_name_server_and_fails_the_demo(
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(demo_module, "STEPS", [demo_module.start_name_server, fail])
+    monkeypatch.setattr(demo_module, "STEPS", [start_name_server, fail])
     with pytest.raises(PyroError, match="this step failed"):
         await demo_module.run_steps()
     assert len(started) == 1

@@ -84,7 +84,7 @@ def main() -> None:
     """The console script."""
     try:
         cli(standalone_mode=True)
-    except PyroError as error:
+    except (PyroError, OSError) as error:  # an OSError names its path or address itself
         click.echo(f"pyromq: {error}", err=True)
         sys.exit(2)
 
