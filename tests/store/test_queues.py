@@ -241,3 +241,14 @@ def test_by_time_is_the_first_not_before_and_the_last_not_after(times: list[int]
     upper = queue.offset_by_time(time, Boundary.UPPER, times_at.get)
     assert lower == sum(at < time for at in times)
     assert upper == max(sum(at <= time for at in times) - 1, 0)
+
+
+@pytest.mark.parametrize("kind", ["T", "B"])
+def test_a_queue_that_lost_all_its_entries_begins_where_the_log_does(kind: str) -> None:
+    disk = SimulatedDisk()
+    queue = table(disk, "B").get_or_make(kind, 0)
+    queue.accept([placed(offset, topic=kind) for offset in range(5)])
+    queue.distrust_from(0, lambda entry: True)
+    queue.accept([placed(33, topic=kind)])
+    assert (queue.min_offset, queue.next_offset) == (33, 34)
+    assert queue.entry_at(33) is not None

@@ -58,7 +58,7 @@ class BatchQueue:
         return irregular
 
     def _follow_entries(self) -> None:
-        if self._entries.end > self._entries.first:
+        if not self._entries.is_empty:
             last = self._entry(self._entries.end - 1)
             self.min_offset = self._entry(self._entries.first).base
             self._next = last.base + last.messages
@@ -82,9 +82,9 @@ class BatchQueue:
             if placed.queue_offset < self._next and not self._starts_anew(placed):
                 self._mend(entry)
                 continue
-            if placed.queue_offset > self._next and self._next:
+            if placed.queue_offset > self._next and not self._entries.is_empty:
                 log.warning("gap in a queue", topic=self.topic, queue=self.queue_id, offset=self._next)
-            elif not self._entries.sequence.bases:
+            if self._entries.is_empty:
                 self.min_offset = placed.queue_offset
             self._entries.reserve(1)
             self._entries.append(BATCH_ENTRY.pack(*entry))
@@ -146,8 +146,7 @@ class BatchQueue:
         return None if number is None else self._entry(number).shown()
 
     def last_entry(self) -> QueueEntry | None:
-        empty = self._entries.end == self._entries.first
-        return None if empty else self._entry(self._entries.end - 1).shown()
+        return None if self._entries.is_empty else self._entry(self._entries.end - 1).shown()
 
     def confirms(self, placed: Placed) -> bool:
         entry = self.entry_at(placed.queue_offset)

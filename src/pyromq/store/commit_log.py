@@ -149,10 +149,12 @@ class CommitLog:
             self.make_file(base)
             self.adopt(base)
 
-    def drop_oldest(self) -> None:
-        """Remove the oldest file; the one that is written never goes."""
-        if len(self.sequence.bases) > 1:
-            self.sequence.drop_first()
+    def drop_oldest(self) -> bool:
+        """Remove the oldest file; the one that is written never goes. False if there is no other."""
+        if len(self.sequence.bases) < 2:
+            return False
+        self.sequence.drop_first()
+        return True
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,8 @@ class ConsumeQueue:
 
     def _fill_to(self, offset: int) -> None:
         """Entries that stand for no record: the head of a queue that starts above 0, or a place that was damaged."""
-        if not self._entries.sequence.bases:
+        if self._entries.is_empty:
+            self._entries.clear()
             self._entries.begin_at(offset)
             self.min_offset = offset
         elif self._entries.end < offset:

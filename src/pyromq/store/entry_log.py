@@ -39,6 +39,10 @@ class EntryLog:
         self.first = 0
         self.end = 0
 
+    @property
+    def is_empty(self) -> bool:
+        return self.end == self.first
+
     # -- loading ------------------------------------------------------------------------------------------------------
 
     def load(self) -> list[Irregular]:

@@ -180,7 +180,7 @@ class Index:
     def distrust_from(self, position: int) -> None:
         """Take back entries for records at or behind a position: they are about to be put again."""
         for file in self._files:
-            if file.header.next_entry > 1 and file.header.end_position >= position:
+            if not file.is_full or file.header.end_position >= position:
                 file.cut(position)
         self._drop_empty()
         self._follow_files()

@@ -195,21 +195,23 @@ class IndexFile:
     # -- recovery -----------------------------------------------------------------------------------------------------
 
     def cut(self, position: int) -> None:
-        """Take back entries for records at or behind a position. What is left is as if they had never been put."""
+        """Take back entries for records at or behind a position. What is left is as if they had never been put.
+
+        Slots may be ahead of the header, where a crash came between the two: they are led back all the same.
+        """
         keep = self._first_at_or_behind(position)
-        if keep >= self.header.next_entry:
-            return
         slots = self._slot_table()
         for slot, number in enumerate(slots):
             if number >= keep:
                 slots[slot] = self._older(number, keep)
                 self._dirty.add(slot // _PAGE_SLOTS)
-        self.header.next_entry = keep
-        self.header.used_slots = sum(1 for number in slots if number)
-        if keep > 1:
+        if keep < self.header.next_entry:
+            self._dirty.add(0)
+            self.header.next_entry = keep
             _, self.header.end_position, seconds, _ = self.entry(keep - 1)
             self.header.end_time = self.header.begin_time + seconds * 1000
-        else:
+        self.header.used_slots = sum(1 for number in slots if number)
+        if keep == 1:
             self.header = IndexHeader()
 
     def _first_at_or_behind(self, position: int) -> int:
@@ -224,8 +226,8 @@ class IndexFile:
 
     def _older(self, number: int, keep: int) -> int:
         while number >= keep:
-            previous = self.entry(number)[3]
-            number = previous if previous < number else 0
+            previous = self.entry(number)[3] if number < self._entry_limit else 0
+            number = previous if 0 <= previous < number else 0
         return number
 
     def close(self) -> None:

@@ -232,9 +232,15 @@ class MessageStore:
         ]
 
     async def drop_oldest_log_file(self) -> None:
-        """Remove it; queues and index follow, a share of them at a time so that the loop goes on meanwhile."""
-        self.commit_log.drop_oldest()
-        self._changes.folders.add(COMMIT_LOG)
+        """Remove it; queues and index follow, a share of them at a time so that the loop goes on meanwhile.
+
+        It is synced before: a power cut may bring the name back, and then nothing in it may be torn.
+        """
+        if self.flushed.value < self.commit_log.start + self.commit_log.file_bytes:
+            await self.flush_log()
+        if not self.commit_log.drop_oldest():
+            return
+        await self._guarded(self._run_blocking(lambda: self._disk.sync_folder(COMMIT_LOG)))
         start = self.commit_log.start
         for number, queue in enumerate(self.queues):
             queue.raise_minimum(start)
