@@ -38,14 +38,26 @@ class LoopLag:
 class Admission:
     """Event loop only."""
 
-    def __init__(self, clock: Clock, lag: LoopLag, unflushed: Callable[[], int], waiting: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        lag: LoopLag,
+        unflushed: Callable[[], int],
+        waiting: Callable[[], int],
+        no_disk: Callable[[], str | None],
+    ) -> None:
+        """`no_disk` tells why there is no room on disk, None while there is."""
         self._clock = clock
         self._lag = lag
         self._unflushed = unflushed
         self._waiting = waiting
+        self._no_disk = no_disk
 
     def __call__(self, config: BrokerConfig, arrived: float) -> None:
         """`arrived`: what waited to be served for longer than its client does is not stored late and silently."""
+        no_disk = self._no_disk()
+        if no_disk is not None:
+            raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)
         waited = (self._clock.monotonic() - arrived) * 1000
         if waited > config.wait_time_mills_in_send_queue:
             raise _busy(

@@ -19,10 +19,12 @@ from ..config import Live, Loaded
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
 from ..model.ids import UniqueIds, pack_host
+from ..protocol.bodies.topics import TopicConfig
 from ..store.disk import Disk
 from ..store.flush_loop import RunBlocking
 from ..store.message_store import MessageStore
 from ..store.real_disk import RealDisk
+from ..store.retention import DiskGate, Retention, RetentionConfig
 from ..store.tables import Table
 from ..transport.address import format_address, parse_address
 from ..transport.client import Client, Connect
@@ -62,6 +64,7 @@ from .queue_handlers import QueueHandlers
 from .registration import Identity, Picture, Registration
 from .send import SendHandler
 from .send_checks import SendChecks
+from .spread import Spread
 from .stamp import Stamp
 from .stats.counters import Counters
 from .surface import on_fast_port, surface
@@ -104,6 +107,9 @@ class Broker:
         self.groups = Groups(groups.table, clock.now_ms, groups.changed)
         self.offsets = Offsets(offsets.table, clock.now_ms, config.consumer_offset_update_version_step)
         self.store = MessageStore(disk, config, clock, run_blocking, self._is_batch_topic)
+        retention = config.part(RetentionConfig)
+        self._disk_gate = DiskGate(disk, retention)
+        self.retention = Retention(self.store, self._disk_gate, self.store.files_in_use, retention, clock)
         self.counters = Counters(config.broker_cluster_name, clock.now_ms())
         self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
         self._lag = LoopLag(clock)
@@ -139,6 +145,7 @@ class Broker:
         )
         self.servers = [self._server(name) for name in ("main", "fast")]
         self.registration: Registration | None = None
+        self._spread: Spread | None = None
         self.address = ""
 
     def _waiting(self, kind: RequestClass) -> int:
@@ -173,20 +180,22 @@ class Broker:
         port = parse_address(await self.servers[0].start(host, config.listen_port))[1]
         await self.servers[1].start(host, config.fast_port)
         self.address = format_address(config.advertised_host, port)
-        handlers = self._handlers(pack_host(config.advertised_host, port))
-        self._front = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
-        self.registration = self._registration(port)
-        self.topics.watch(lambda name, topic: self._topic_changed(name))
-        return self.address
-
-    def _registration(self, port: int) -> Registration:
-        config = self._config
+        self._disk_gate.look()
         identity = Identity(
             cluster=config.broker_cluster_name,
             broker_name=config.broker_name,
             address=self.address,
             ha_address=format_address(config.advertised_host, port + 1),
         )
+        self.registration = self._registration(identity)
+        self._spread = Spread(self._client, identity, config.namesrv_addr)
+        handlers = self._handlers(pack_host(config.advertised_host, port))
+        self._front = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
+        self.topics.watch(lambda name, topic: self._topic_changed(name))
+        return self.address
+
+    def _registration(self, identity: Identity) -> Registration:
+        config = self._config
         return Registration(
             self._client,
             self._clock,
@@ -206,6 +215,7 @@ class Broker:
         """What runs as long as the broker does. One that ends takes the daemon with it."""
         loops = [
             self.store.run(),
+            self.retention.run(),
             self._lag.run(),
             self._every(HOUSEKEEPING_S, self.clients.housekeep),
             self._every(SAMPLE_S, lambda: self.counters.sample(self._clock.now_ms())),
@@ -233,6 +243,8 @@ class Broker:
         for server in self.servers:
             self.intake.flush()  # its answers are not among the requests that the server waits for
             await server.stop(self._config.shutdown_wait_time_seconds)
+        if self._spread is not None:
+            await self._spread.close()
         await self._client.close()
         self.offsets.store_changed()
         for save in self._saves:
@@ -276,7 +288,7 @@ class Broker:
             connection=ConnectionAdmin(name, self._own_address, *tables, self.producers, self.store),
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._settings_changed),
             runtime=self.runtime,
-            upkeep=Maintenance(self.topics, self.store),
+            upkeep=Maintenance(self.topics, self.store, self.retention),
         )
 
     def _own_address(self) -> str:
@@ -285,6 +297,10 @@ class Broker:
     async def _offsets_saved(self) -> None:
         self.offsets.store_changed()
         await self._saves[2].saved()
+
+    def _auto_created(self, topic: TopicConfig) -> None:
+        if self._spread is not None and self.live.config.spread_auto_created_topics:
+            self._spread(topic)
 
     def _settings_changed(self, keys: set[str]) -> None:
         if "brokerPermission" in keys and self.registration is not None:
@@ -299,6 +315,7 @@ class Broker:
             self._clock.now_ms,
             lambda group: self.locks.is_locked(group, self._clock.monotonic()),
             self._rng.randrange,
+            self._auto_created,
         )
         return SendHandler(
             self.live,
@@ -306,7 +323,13 @@ class Broker:
             self.intake,
             Stamp(config.broker_cluster_name, config.region_id, ids.next),
             store_host,
-            Admission(self._clock, self._lag, lambda: self.store.unflushed, lambda: self.intake.waiting),
+            Admission(
+                self._clock,
+                self._lag,
+                lambda: self.store.unflushed,
+                lambda: self.intake.waiting,
+                lambda: self._disk_gate.refusal,
+            ),
             self.counters.put,
         )
 

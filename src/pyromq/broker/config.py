@@ -18,6 +18,7 @@ from ..config import check_ranges, setting
 from ..errors import ConfigError
 from ..model import names
 from ..store.config import StoreConfig
+from ..store.retention import RetentionConfig
 from ..transport.settings import TransportSettings
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ def including(part: type) -> Callable[[type[T]], type[T]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(TransportSettings)
+@including(RetentionConfig)
 class BrokerConfig(StoreConfig):
     """Times are milliseconds where the name says so or Java's key is known for it."""
 
@@ -180,9 +182,6 @@ class BrokerConfig(StoreConfig):
     notify_consumer_ids_changed_enable: bool = setting(
         True, flag=False, live=True, help="tell the members of a group when it changes"
     )
-    subscription_expired_timeout: int = setting(
-        600_000, low=1_000, flag=False, help="ms that a subscription outlives the group's last member"
-    )
     clear_retry_topic_when_delete_topic: bool = setting(
         True, flag=False, live=True, help="a deleted topic takes the pop retry topics of its groups along"
     )
@@ -194,6 +193,7 @@ class BrokerConfig(StoreConfig):
     def __post_init__(self) -> None:
         StoreConfig.__post_init__(self)  # no super(): a class with slots is made anew by the decorator
         check_ranges(self)
+        self.part(RetentionConfig)  # checks what it declares
         for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
             if (fault := names.topic_fault(name)) is not None:
                 raise ConfigError(f"{key} = {name}: a topic has this name, but {fault}")

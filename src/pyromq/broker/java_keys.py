@@ -61,8 +61,8 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "clients and groups",
         """
-        realTimeNotifyConsumerChange lockInStrictMode serverLoadBalancerEnable defaultMessageRequestMode
-        defaultPopShareQueueNum loadBalancePollNameServerInterval
+        realTimeNotifyConsumerChange lockInStrictMode subscriptionExpiredTimeout serverLoadBalancerEnable
+        defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval
         """,
     ),
     Carried(
@@ -88,10 +88,8 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "retention",
         """
-        deleteWhen fileReservedTime diskMaxUsedSpaceRatio diskSpaceWarningLevelRatio
-        diskSpaceCleanForciblyRatio logicalDiskSpaceCleanForciblyThreshold cleanFileForciblyEnable
-        cleanResourceInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval deleteFileBatchMax
-        maxBatchDeleteFilesNum destroyMapedFileIntervalForcibly redeleteHangedFileInterval
+        logicalDiskSpaceCleanForciblyThreshold deleteConsumeQueueFilesInterval maxBatchDeleteFilesNum
+        redeleteHangedFileInterval
         """,
     ),
     Carried(

@@ -41,7 +41,6 @@ LITE = "lite topics are not there yet"
 STATIC = "static topics are not there yet"
 ROCKSDB = "this broker keeps no RocksDB"
 COLD = "limits on cold reads are not there yet"
-RETENTION = "retention runs by itself and cannot be started by hand yet"
 
 # Codes without a handler here, by reason.
 NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
@@ -171,7 +170,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.GET_LITE_GROUP_INFO,
         Code.TRIGGER_LITE_DISPATCH,
     ),
-    RETENTION: (Code.DELETE_EXPIRED_COMMITLOG,),
     STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
     ROCKSDB: (Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Code.EXPORT_ROCKSDB_CONFIG_TO_JSON),
     COLD: (
@@ -269,6 +267,7 @@ def surface(
         Code.GET_BROKER_RUNTIME_INFO: runtime,
         Code.CLEAN_EXPIRED_CONSUMEQUEUE: upkeep.clean_expired_queues,
         Code.CLEAN_UNUSED_TOPIC: upkeep.clean_unused_topics,
+        Code.DELETE_EXPIRED_COMMITLOG: upkeep.delete_expired_log,
     }
 
 

@@ -1,10 +1,11 @@
-"""Clean-up by hand (requests 306, 316). What is expired in the log goes by retention's own rounds."""
+"""Clean-up by hand (requests 306, 316, 329)."""
 
 from __future__ import annotations
 
 from ... import logs
 from ...model import names
 from ...store.message_store import MessageStore
+from ...store.retention import Retention
 from ...transport.dispatch import Reply, Request
 from ..metadata.topics import Topics
 
@@ -14,9 +15,10 @@ log = logs.get("pyromq.broker")
 class Maintenance:
     """Event loop only."""
 
-    def __init__(self, topics: Topics, store: MessageStore) -> None:
+    def __init__(self, topics: Topics, store: MessageStore, retention: Retention) -> None:
         self._topics = topics
         self._store = store
+        self._retention = retention
 
     def clean_expired_queues(self, request: Request) -> Reply:
         """306: queue files that lie wholly below the log's start."""
@@ -32,4 +34,10 @@ class Maintenance:
         for name in doomed:
             self._store.queues.remove_topic(name)
         log.info("queues of deleted topics removed", topics=len(doomed), peer=request.peer.address)
+        return Reply()
+
+    def delete_expired_log(self, request: Request) -> Reply:
+        """329: the next rounds of retention take expired files at any hour."""
+        self._retention.delete_by_hand()
+        log.info("expired log files are deleted by hand", peer=request.peer.address)
         return Reply()

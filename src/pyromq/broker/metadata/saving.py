@@ -23,6 +23,7 @@ class SaveSoon:
         self._saver = TableSaver(table, run_blocking)
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
+        self._written = 0
 
     def changed(self) -> None:
         """There is something new to write."""
@@ -34,10 +35,12 @@ class SaveSoon:
         await self._saver.saved()
 
     async def _save(self) -> None:
-        while True:
+        """Until nothing is new: what changes while a write is under way is not in it."""
+        while self._written < self.table.changes:
+            wanted = self.table.changes
             try:
                 await self._saver.saved()
-                return
+                self._written = wanted
             except PyroError as fault:
                 log.error("a table cannot be written, trying again", table=self.table.name, why=str(fault))
                 await self._clock.sleep(RETRY_S)

@@ -1,0 +1,108 @@
+"""What a broker knew is there again after a stop, and after a kill at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pyromq.ambient import SystemClock
+from pyromq.model.codes import RequestCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.messages import decode_messages
+from pyromq.transport.client import Client
+from tests.broker.running import running_broker, turns_until
+
+
+async def test_a_stop_loses_nothing(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        for number in range(20):
+            await broker.send(body=str(number).encode())
+        await broker.pull(offset=7, commitOffset=7, sysFlag=5)
+        group = {"groupName": "Made", "retryMaxTimes": 2}
+        await broker.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
+    async with running_broker(tmp_path) as broker:
+        messages = decode_messages((await broker.pull()).body)
+        assert [message.body for message in messages] == [str(number).encode() for number in range(20)]
+        found = await broker.call(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup="G", topic="T", queueId=0)
+        assert found.fields == {"offset": "7"}
+        assert broker.broker.groups.all()["Made"].retry_max_times == 2
+        assert (await broker.send()).fields["queueOffset"] == "20"
+
+
+async def test_offsets_are_written_while_it_runs(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, flush_consumer_offset_interval=10) as broker:
+        await broker.send()
+        await broker.pull(offset=1, commitOffset=1, sysFlag=5)
+        file = tmp_path / "config" / "consumerOffset.json"
+        await turns_until(lambda: broker.broker._saves[2]._saver.writes > 0)
+        assert '"T@G":{\n\t\t\t0:1\n\t\t}' in file.read_text()
+
+
+# What `pyromq broker` uses unless told otherwise, but for the log.
+JAVA_SIZES: dict[str, Any] = {
+    "queue_file_bytes": 6_000_000,
+    "batch_queue_file_bytes": 13_800_000,
+    "index_slots": 5_000_000,
+    "index_entries": 20_000_000,
+}
+
+
+@asynccontextmanager
+async def process(folder: Path, *options: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """`pyromq broker` as a process of its own."""
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pyromq", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"),
+        *("--store-path-root-dir", str(folder), "--log-level", "error", *options),
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"PYROMQ_BROKER_COMMIT_LOG_FILE_BYTES": str(1 << 20)},
+    )
+    try:
+        assert running.stdout is not None
+        line = (await running.stdout.readline()).decode()
+        yield line.split()[-1], running
+    finally:
+        if running.returncode is None:
+            running.kill()
+        await running.wait()
+
+
+async def test_a_kill_under_load_loses_nothing_that_was_acked(tmp_path: Path) -> None:
+    """The page cache outlives the process, so even ASYNC_FLUSH promises this."""
+    acked: list[int] = []
+    enough = asyncio.Event()
+
+    async def produce(client: Client, address: str) -> None:
+        for number in range(100_000):
+            fields = {"a": "P", "b": "T", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0", "i": ""}
+            request = Command(code=RequestCode.SEND_MESSAGE_V2, fields=fields, body=str(number).encode())
+            if (await client.call(address, request, 20)).code == 0:
+                acked.append(number)
+            if len(acked) == 300:
+                enough.set()
+
+    async with Client(clock=SystemClock(), rng=random.Random(1)) as client, process(tmp_path) as (address, running):
+        producing = asyncio.create_task(produce(client, address))
+        await enough.wait()
+        running.send_signal(signal.SIGKILL)
+        await asyncio.gather(producing, return_exceptions=True)
+    async with running_broker(tmp_path, **JAVA_SIZES) as broker:
+        assert not broker.broker.store.recovery.clean_stop
+        stored: list[int] = []
+        while found := decode_messages((await broker.pull(offset=len(stored))).body):
+            stored += [int(message.body) for message in found]
+        assert stored[: len(acked)] == acked
+
+
+async def test_a_stop_by_signal_is_clean(tmp_path: Path) -> None:
+    async with process(tmp_path) as (_, running):
+        running.send_signal(signal.SIGTERM)
+        assert await running.wait() == 0
+    assert not (tmp_path / "abort").exists()
