@@ -63,10 +63,19 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     assert broken_links(page, page.read_text("utf-8")) == []
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_every_page_can_be_found(page: str) -> None:
+    """From the README, and from the front page of the site."""
+    path = ROOT / page
+    linked = {(path.parent / target).resolve() for target in re.findall(r"\]\(([^)#\s]+)", path.read_text("utf-8"))}
+    pages = {each for each in (ROOT / "docs").rglob("*.md") if each.name != "index.md"}
+    assert pages - linked == set()
+
+
 def test_the_readme_shows_the_two_commands_first() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     demo, test = readme.index("make demo"), readme.index("make test")
-    assert demo < test < readme.index("pyromq namesrv")
+    assert demo < test < readme.index("pyromq up")
 
 
 def test_no_committed_file_names_a_path_of_somebodys_machine() -> None:
