@@ -106,7 +106,7 @@ def test_a_record_that_goes_on_behind_the_bytes_given_is_cut_and_not_bad() -> No
     assert scan_records(memoryview(raw[:-1]), 1000, DELAYS).fault is not None
 
 
-def test_stale_bytes_of_a_reused_file_fail_by_their_own_offset_10017() -> None:
+def test_stale_bytes_of_a_reused_file_fail_by_their_own_offset_10017_10018() -> None:
     raw, _ = burst(1)
     fault = check_at(memoryview(raw), 0, 5000, DELAYS)
     assert isinstance(fault, Fault)

@@ -94,6 +94,22 @@ def test_what_was_not_committed_is_not_on_disk() -> None:
     assert found(made(disk), "a") == [200, 100]
 
 
+def test_slots_that_a_crash_left_ahead_of_their_header_are_led_back() -> None:
+    disk = SimulatedDisk()
+    index = made(disk)
+    index.accept([placed(1, "a"), placed(2, "b")])
+    commit(index, disk)
+    index.accept([placed(3, "a"), placed(4, "a")])
+    for part in index.take_commits():
+        part.parts = [one for one in part.parts if one[0]]  # all but the header reached the medium
+        part.write(disk)
+    again = made(disk)
+    again.distrust_from(300)
+    assert (found(again, "a"), found(again, "b")) == ([100], [200])
+    again.accept([placed(3, "a")])
+    assert found(again, "a") == [300, 100]
+
+
 def test_a_file_made_ahead_that_never_got_an_entry_is_dropped() -> None:
     disk = SimulatedDisk()
     made(disk).reserve(3)

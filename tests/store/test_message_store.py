@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -17,8 +19,10 @@ from pyromq.store.message_store import MessageStore
 from pyromq.store.queue import MessageQueue
 from pyromq.store.reader import GetStatus
 from pyromq.testing.clock import ManualClock
-from pyromq.testing.simulated_disk import SimulatedDisk
+from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.store.small import SMALL, SMALL_SYNC, bodies, flip, log_file, message, opened, put
+
+T = TypeVar("T")
 
 
 def test_what_is_put_is_got_in_order() -> None:
@@ -141,7 +145,7 @@ def test_two_writers_never_share_a_store() -> None:
     opened(disk).close()
 
 
-def test_a_full_disk_refuses_writes_keeps_reads_and_recovers_by_itself() -> None:
+def test_a_full_disk_refuses_writes_keeps_reads_and_recovers_by_itself_alibaba_331() -> None:
     disk = SimulatedDisk(capacity=9 * 4096)
     store = opened(disk)
 
@@ -183,6 +187,24 @@ def test_a_medium_that_cannot_be_read_costs_its_records_alone() -> None:
     assert store.reader.record_at(selection.ranges[1].position) is None
 
 
+async def test_cold_queue_entries_and_records_are_read_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    async def noted(call: Callable[[], T]) -> T:
+        calls.append("off the loop")
+        return call()
+
+    store = MessageStore(SimulatedDisk(), SMALL, ManualClock(), noted)
+    put(store, "a", "b")
+    selection = await store.select("T", 0, 0, max_count=32, max_bytes=1000)
+    assert len(await store.read(selection)) == 2
+    assert calls == []
+    monkeypatch.setattr(SimulatedFile, "pread_resident", lambda *_: None)
+    selection = await store.select("T", 0, 0, max_count=32, max_bytes=1000)
+    assert len(await store.read(selection)) == 2
+    assert calls == ["off the loop"] * 2
+
+
 # -- what is readable, and when ----------------------------------------------------------------------------------------
 
 
@@ -196,7 +218,7 @@ def test_under_async_flush_a_message_is_readable_at_once() -> None:
     assert store.flushed.value < store.readable.value == store.commit_log.end
 
 
-async def test_under_sync_flush_nothing_is_readable_before_it_is_synced_8239() -> None:
+async def test_under_sync_flush_nothing_is_readable_before_it_is_synced_8239_8240_2830() -> None:
     store = opened(SimulatedDisk(), SMALL_SYNC)
     arrived: list[MessageQueue] = []
     store.on_arrival(arrived.append)
@@ -222,7 +244,7 @@ async def test_waiting_for_readable_ends_when_the_sync_is_done() -> None:
     await waiting
 
 
-async def test_a_failed_sync_ends_writing_and_nobody_is_told_that_it_is_safe_2706() -> None:
+async def test_a_failed_sync_ends_writing_and_nobody_is_told_that_it_is_safe_2706_3129_3349_5235_9713() -> None:
     disk = SimulatedDisk()
     store = opened(disk, SMALL_SYNC)
     put(store, "before")

@@ -60,7 +60,7 @@ def test_after_a_clean_stop_only_the_end_is_looked_at() -> None:
     assert store.recovery.records == 1
 
 
-def test_after_a_kill_everything_appended_is_there_467() -> None:
+def test_after_a_kill_everything_appended_is_there_467_501() -> None:
     disk = SimulatedDisk()
     filled(disk)
     store = assert_whole(disk.kill())
@@ -144,7 +144,7 @@ def test_a_torn_tail_ends_the_log_and_its_offset_is_given_again() -> None:
     assert bodies(recovered) == [b"a" * 100, b"c"]
 
 
-def test_stale_bytes_behind_a_truncation_are_not_adopted_10666() -> None:
+def test_stale_bytes_behind_a_truncation_are_not_adopted_10666_10816() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     put(store, "a" * 100)
@@ -312,6 +312,20 @@ def test_derived_files_that_are_gone_after_a_kill_are_written_again(fault: Calla
     fault(disk)
     assert_whole(disk).close()
     assert verify_store(disk, SMALL).exit_code == Level.NOTE
+
+
+def test_queue_order_is_the_order_of_the_log_7355_7599() -> None:
+    disk = SimulatedDisk()
+    filled(disk)
+    recovered = opened(disk.kill())
+    for queue in recovered.queues:
+        places = [entry.position for offset in range(queue.next_offset) if (entry := queue.entry_at(offset))]
+        assert places == sorted(places)
+        assert len(set(places)) == 30
+        for offset, position in enumerate(places):
+            record = recovered.reader.record_at(position)
+            assert record is not None
+            assert record.queue_offset == offset
 
 
 def test_queues_ahead_of_the_log_are_cut_6609() -> None:

@@ -139,6 +139,13 @@ class BatchQueue:
             next_offset = entry.base + entry.messages
         return Picked(ranges, next_offset, False)
 
+    def is_resident(self, offset: int, scan: int) -> bool:
+        """The search looks at a few entries all over; those of one file are taken to be warm or cold together."""
+        return self._entries.is_resident(self._entries.first, min(scan, self._entries.end - self._entries.first))
+
+    def warm(self, offset: int, scan: int) -> None:
+        self._entries.warm(self._entries.first, min(scan, self._entries.end - self._entries.first))
+
     def entry_at(self, offset: int) -> QueueEntry | None:
         if not self.min_offset <= offset < self.next_offset:
             return None

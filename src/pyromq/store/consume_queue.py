@@ -105,6 +105,12 @@ class ConsumeQueue:
         raw = self._entries.read(offset, min(scan, self.readable_end - offset))
         return pick_entries(raw, offset, tag_codes, max_count, max_bytes, low)
 
+    def is_resident(self, offset: int, scan: int) -> bool:
+        return self._entries.is_resident(offset, scan)
+
+    def warm(self, offset: int, scan: int) -> None:
+        self._entries.warm(offset, scan)
+
     def entry_at(self, offset: int) -> QueueEntry | None:
         if not self._entries.first <= offset < self._entries.end:
             return None

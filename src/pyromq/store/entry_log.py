@@ -7,9 +7,10 @@ written. Derived data: whatever is lost here is written again from the commit lo
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from .changes import Changes
-from .disk import Disk
+from .disk import Disk, DiskError
 from .file_sequence import FileSequence, Irregular
 from .layout import ENTRY_HEAD
 from .open_files import OpenFiles
@@ -73,6 +74,31 @@ class EntryLog:
         """Entries that are written, as bytes; fewer at the end."""
         count = min(count, self.end - number)
         return self.sequence.read(number * self.entry_bytes, count * self.entry_bytes) if count > 0 else b""
+
+    def is_resident(self, number: int, count: int) -> bool:
+        """Whether reading these entries would not wait for the medium."""
+        position, left = number * self.entry_bytes, min(count, self.end - number) * self.entry_bytes
+        while left > 0 and self.sequence.has(position):
+            file, inside = self.sequence.file_at(position)
+            length = min(left, self.sequence.file_bytes - inside)
+            if file.pread_resident(inside, length) is None:
+                return False
+            position += length
+            left -= length
+        return True
+
+    def warm(self, number: int, count: int) -> None:
+        """Read entries into the page cache. For a helper thread: with descriptors of its own."""
+        first = number * self.entry_bytes
+        last = max(first, (number + count) * self.entry_bytes - 1)
+        for base in range(self.sequence.base_of(first), last + 1, self.sequence.file_bytes):
+            with suppress(DiskError):  # it went meanwhile, or is damaged: whoever reads it will see
+                file = self._disk.open(self.sequence.name(base), writable=False)
+                try:
+                    start = max(first, base) - base
+                    file.pread(start, min(last + 1, base + self.sequence.file_bytes) - base - start)
+                finally:
+                    file.close()
 
     def head(self, number: int) -> tuple[int, int]:
         """Position and size of an entry, written or not."""

@@ -7,7 +7,7 @@ Plain synchronous code with one writer, the event loop's thread; the watermarks 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 from .. import logs
@@ -29,7 +29,7 @@ from .lock import claim_store
 from .open_files import OpenFiles
 from .queues import QueueTable
 from .readable import Readable
-from .reader import Reader, Selection
+from .reader import SCAN_ENTRIES, Reader, Selection
 from .recovery import Recovery, RecoveryReport, find_marks
 from .retention import FilesInUse, LogFile
 from .watermark import Watermark
@@ -144,6 +144,25 @@ class MessageStore:
         self._readable.on_arrival(listener)
 
     # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def select(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        max_count: int,
+        max_bytes: int,
+        tag_codes: Collection[int] | None = None,
+        scan: int = SCAN_ENTRIES,
+    ) -> Selection:
+        """`reader.select`, after queue entries that are cold were read in a helper thread."""
+        queue = self.queues.get(topic, queue_id)
+        if queue is not None and not queue.is_resident(offset, scan):
+            await self._run_blocking(lambda: queue.warm(offset, scan))
+        return self.reader.select(
+            topic, queue_id, offset, max_count=max_count, max_bytes=max_bytes, tag_codes=tag_codes, scan=scan
+        )
 
     async def read(self, selection: Selection) -> list[bytes]:
         """The records of a selection: at once where they are in the page cache, else read in a helper thread."""

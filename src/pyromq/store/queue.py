@@ -53,6 +53,14 @@ class MessageQueue(Protocol):
         """Which records a pull from `offset` gets, looking at no more than `scan` entries."""
         ...
 
+    def is_resident(self, offset: int, scan: int) -> bool:
+        """Whether a pick from there would not wait for the medium."""
+        ...
+
+    def warm(self, offset: int, scan: int) -> None:
+        """Bring the entries for a pick into the page cache. For a helper thread."""
+        ...
+
     def entry_at(self, offset: int) -> QueueEntry | None: ...
 
     def last_entry(self) -> QueueEntry | None:

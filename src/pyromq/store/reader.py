@@ -24,7 +24,7 @@ from .readable import Readable
 
 log = logs.get("pyromq.store")
 
-_SCAN_ENTRIES = 800  # entries a filtered get looks at: 16,000 bytes, as Java's maxFilterMessageSize
+SCAN_ENTRIES = 800  # entries a filtered get looks at: 16,000 bytes, as Java's maxFilterMessageSize
 _MAX_FOUND = 64  # answers of a query by key
 _EVER = 1 << 62
 
@@ -72,7 +72,7 @@ class Reader:
         max_count: int,
         max_bytes: int,
         tag_codes: Collection[int] | None = None,
-        scan: int = _SCAN_ENTRIES,
+        scan: int = SCAN_ENTRIES,
     ) -> Selection:
         queue = self._queues.get(topic, queue_id)
         if queue is None:
