@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.config import Loaded
 from pyromq.model.codes import RequestCode as Code
+from pyromq.namesrv.config import NamesrvConfig
+from pyromq.namesrv.route_table import RouteTable
+from pyromq.namesrv.server import run
 from pyromq.protocol.bodies.body import decode_body, encode_body
 from pyromq.protocol.bodies.registration import body_crc, encode_registration
 from pyromq.protocol.bodies.route import QueueData, TopicRouteData
@@ -17,6 +22,7 @@ from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameDecoder
 from pyromq.protocol.json import parse_json
+from pyromq.testing.clock import ManualClock
 from tests.namesrv.builders import mapping, topics
 from tests.namesrv.world import Talk, World, broker_body, broker_header, register
 
@@ -439,6 +445,7 @@ async def test_settings_on_the_allow_list_take_effect_at_once_and_survive_a_rest
         ("scanNotActiveBrokerInterval=0", 29, "at least 10"),
         ("enableTopicList=false\nlistenPort=1", 16, "needs a restart"),
         ("", 29, "no key=value line"),
+        ("enableTopicList=\\u12", 29, "four hexadecimal digits"),
     ],
 )
 async def test_other_settings_are_refused_with_the_reason_and_nothing_changes(
@@ -451,6 +458,43 @@ async def test_other_settings_are_refused_with_the_reason_and_nothing_changes(
     assert words in response.remark
     assert (await talk.ask(Code.GET_NAMESRV_CONFIG)).body == before
     assert not (world.folder / "namesrv-overlay.properties").exists()
+
+
+async def test_settings_whose_overlay_cannot_be_written_are_refused_and_stay(world: World, talk: Talk) -> None:
+    (world.folder / "namesrv-overlay.properties.tmp").mkdir()
+    response = await change(talk, "enableAllTopicList=false")
+    assert response.code == 1
+    assert response.remark is not None
+    assert "cannot write" in response.remark
+    assert (await talk.ask(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).code == 0
+
+
+async def test_a_name_server_that_can_no_longer_expire_brokers_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: RouteTable, now_ms: int) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(RouteTable, "expire", broken)
+    clock, addresses = ManualClock(), asyncio.Queue[str]()
+    loaded = Loaded(NamesrvConfig(kv_config_path=tmp_path / "kvConfig.json", listen_port=0))
+    ready = addresses.put_nowait
+    running = asyncio.create_task(
+        run(loaded, clock=clock, rng=random.Random(1), ready=ready, stop_wanted=asyncio.Event())
+    )
+    await addresses.get()
+    await clock.advance(5)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        await running
+
+
+async def test_an_expired_broker_leaves_a_connection_open_over_which_another_still_speaks(
+    world: World, talk: Talk
+) -> None:
+    await register(talk, TWO, broker_header("silent", heartbeat_timeout_millis=1_000))
+    await register(talk, TWO, broker_header("alive"))
+    await world.clock.advance(10)
+    assert set(await addresses(talk)) == {"alive"}
 
 
 async def test_passwords_are_never_shown(tmp_path: Path) -> None:
