@@ -95,7 +95,7 @@ def test_marks_are_old_or_new_at_every_power_cut() -> None:
 def test_abort_is_durable_when_marked_and_gone_when_stopped() -> None:
     disk = SimulatedDisk()
     mark_running(disk, 4711)
-    assert all(read_whole(disk.crash(seed), "abort") == b"4711" for seed in range(50))
+    assert all(read_whole(disk.crash(seed), "abort") == b"4711 pyromq" for seed in range(50))
     mark_stopped(disk)
     assert all(was_stopped_cleanly(disk.crash(seed)) for seed in range(50))
     mark_stopped(disk)

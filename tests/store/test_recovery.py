@@ -409,8 +409,10 @@ def as_javas(disk: SimulatedDisk, *, clean: bool) -> None:
     """The same store without what Java does not know."""
     for name in disk.list("pyromq"):
         disk.remove(f"pyromq/{name}")
-    if not clean and not disk.exists(ABORT_FILE):
-        disk.open(ABORT_FILE, create=True)
+    if not clean:
+        abort = disk.open(ABORT_FILE, create=True)
+        abort.truncate(0)
+        abort.pwrite(0, b"4711")
 
 
 @pytest.mark.parametrize("position", [0, 12_000])
@@ -447,11 +449,14 @@ def test_in_a_java_store_old_bytes_behind_the_end_are_told_by_their_time() -> No
     assert recovered.commit_log.end == end
 
 
-def test_when_java_wrote_in_between_our_own_mark_does_not_count() -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_when_java_wrote_in_between_our_own_mark_does_not_count(clean: bool) -> None:
     disk = SimulatedDisk()
     store, positions = filled(disk)
     store.close()
     CheckpointFile(disk).save(Checkpoint(log_time_ms=1))  # what a Java broker leaves behind
+    if not clean:
+        disk.open(ABORT_FILE, create=True).pwrite(0, b"4711")
     disk.open(log_file(positions[58])).pwrite(positions[58] % 8192, bytes(8192 - positions[58] % 8192))
     recovered = opened(disk)
     assert recovered.commit_log.end == positions[58]

@@ -16,6 +16,7 @@ from .disk import Disk, DiskFile, FileMissing, folder_of, make_folder_durably, r
 CHECKPOINT_FILE = "checkpoint"
 ABORT_FILE = "abort"
 SYNCED_FILE = "pyromq/synced"
+_OURS = "pyromq"  # stands behind the process id in our `abort`
 
 _CHECKPOINT = struct.Struct(">qqqqqq")
 _CHECKPOINT_FILE_BYTES = 4096
@@ -124,11 +125,26 @@ def mark_running(disk: Disk, process_id: int) -> None:
     file = disk.open(ABORT_FILE, create=True)
     try:
         file.truncate(0)
-        file.pwrite(0, str(process_id).encode())
+        file.pwrite(0, f"{process_id} {_OURS}".encode())
         file.sync()
     finally:
         file.close()
     disk.sync_folder()
+
+
+def was_running_ours(disk: Disk) -> bool:
+    """Whether the process that did not stop cleanly was one of ours: Java writes its process id alone."""
+    try:
+        return _OURS.encode() in read_whole(disk, ABORT_FILE)
+    except FileMissing:
+        return False
+
+
+def forget_synced(disk: Disk) -> None:
+    """Someone else wrote to the store since: the mark may speak of records that are no longer there."""
+    if disk.exists(SYNCED_FILE):
+        disk.remove(SYNCED_FILE)
+        disk.sync_folder(folder_of(SYNCED_FILE))
 
 
 def mark_stopped(disk: Disk) -> None:

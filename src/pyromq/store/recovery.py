@@ -26,7 +26,14 @@ from ..kernel.records import Fault, Placed
 from ..protocol.record import whole_record_crc
 from .catalogue import Catalogue, read_catalogue
 from .changes import Changes
-from .checkpoint import Checkpoint, CheckpointFile, read_synced, was_stopped_cleanly
+from .checkpoint import (
+    Checkpoint,
+    CheckpointFile,
+    forget_synced,
+    read_synced,
+    was_running_ours,
+    was_stopped_cleanly,
+)
 from .commit_log import CommitLog
 from .config import StoreConfig
 from .disk import Disk
@@ -55,12 +62,14 @@ class MarksFound:
 
 
 def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
-    """After a clean stop of ours the catalogue fits the checkpoint. If not, a Java broker wrote in between: then our
-    synced mark may speak of records that it replaced, and the store is taken as one of Java's."""
+    """If a Java broker wrote after us, our synced mark may speak of records that it replaced: the store is then one of
+    Java's. After a clean stop of ours the catalogue fits the checkpoint, after an unclean one `abort` is our own."""
     clean_stop = was_stopped_cleanly(disk)
-    catalogue = read_catalogue(disk, checkpoint)
-    synced = read_synced(disk) if catalogue is not None or not clean_stop else None
-    return MarksFound(checkpoint, synced, clean_stop, catalogue if clean_stop else None)
+    catalogue = read_catalogue(disk, checkpoint) if clean_stop else None
+    ours = catalogue is not None if clean_stop else was_running_ours(disk)
+    if not ours:
+        forget_synced(disk)
+    return MarksFound(checkpoint, read_synced(disk), clean_stop, catalogue)
 
 
 @dataclass(slots=True)
