@@ -67,7 +67,7 @@ bench: $(DEV)
 	done
 
 docs: $(DOCS)
-	@$(BIN)/mkdocs build --quiet --strict
+	@$(BIN)/mkdocs build --strict
 	@echo "documentation: site/index.html"
 
 # Exact versions with hashes for every platform and Python that we support; run it to move to newer ones.

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 
 from pyromq.ambient import SystemClock
@@ -114,8 +115,8 @@ def measure(loop_name: str, seconds: float) -> None:
     print(f"\n{loop_name}: CPU of the server in us per request (times the bare echo)")
     print(f"{'in flight':>10}{'bare echo':>12}{'handler':>20}{'async handler':>20}")
     for depth in DEPTHS:
-        floor = server_us(lambda depth=depth: drive(bare, depth, seconds))
-        cells = [server_us(lambda depth=depth, port=port: drive(port, depth, seconds)) for port in (direct, later)]
+        floor = server_us(partial(drive, bare, depth, seconds))
+        cells = [server_us(partial(drive, port, depth, seconds)) for port in (direct, later)]
         print(f"{depth:>10}{floor:12.2f}" + "".join(f"{cell:12.2f} ({cell / floor:5.1f})" for cell in cells))
     print("our client: its own CPU in us per call")
     for depth in DEPTHS:

@@ -26,7 +26,7 @@ TABLE = "config/topics.json"
 
 def small_config(mode: FlushMode = FlushMode.SYNC, **changes: Any) -> StoreConfig:
     """Files so small that a few dozen messages roll all of them."""
-    sizes = {
+    sizes: dict[str, Any] = {
         "commit_log_file_bytes": 8192,
         "queue_file_bytes": 20 * 16,
         "batch_queue_file_bytes": 46 * 16,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyromq.kernel.python import scan
-from pyromq.store import checkpoint, commit_log, file_sequence, flush, recovery, tables
+from pyromq.store import changes, checkpoint, commit_log, file_sequence, flush, recovery, tables
 from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.disk import Disk, folder_of, make_folder_durably
 from pyromq.store.index_file import IndexCommit, IndexFile
@@ -128,7 +128,7 @@ def synced_mark_is_ahead(patch: pytest.MonkeyPatch) -> None:
 
 
 def queues_are_not_synced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(flush.Changes, "sync", nothing)
+    patch.setattr(changes.Changes, "sync", nothing)
 
 
 def stop_is_marked_before_the_last_flush(patch: pytest.MonkeyPatch) -> None:

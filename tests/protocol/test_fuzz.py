@@ -9,6 +9,7 @@ import pytest
 from pyromq.protocol.headers.header import Header
 
 from . import fuzz
+from .recorded import Recorded
 
 SHARE = 20_000
 SEED = 1
@@ -24,7 +25,7 @@ def test_mutated_frames_end_in_commands_or_clean_errors(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(("name", "frame", "wire"), fuzz.kept(), ids=[name for name, *_ in fuzz.kept()])
-def test_finds_stay_mended(name: str, frame: fuzz.Recorded, wire: bytes) -> None:
+def test_finds_stay_mended(name: str, frame: Recorded, wire: bytes) -> None:
     assert fuzz.run_case(frame, wire)
 
 

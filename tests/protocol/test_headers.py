@@ -23,7 +23,8 @@ FROM_HOOKS = {"ReqT", "x"}  # a client hook's mark, and the recorder's own nonse
 
 
 def exchange_of(frame: Recorded) -> Exchange | None:
-    return EXCHANGES.get(frame.request_code)  # type: ignore[call-overload]
+    found: Exchange | None = EXCHANGES.get(frame.request_code)  # type: ignore[call-overload]
+    return found
 
 
 def fields_of(frame: Recorded) -> dict[str, str]:
@@ -32,7 +33,9 @@ def fields_of(frame: Recorded) -> dict[str, str]:
 
 def kind_of(frame: Recorded) -> type[Header] | None:
     exchange = exchange_of(frame)
-    return exchange and (exchange.header if frame.is_request else exchange.answer)
+    if exchange is None:
+        return None
+    return exchange.header if frame.is_request else exchange.answer
 
 
 def is_empty_probe(frame: Recorded) -> bool:

@@ -278,8 +278,8 @@ def test_dump_filters(clean: Path) -> None:
     )
     assert dumped(key="shared-key") == expected(lambda m: "shared-key" in str(m["properties"].get("KEYS", "")).split())  # type: ignore[attr-defined]
     middle = messages[2000]["storeTimestamp"]
-    assert dumped(since_ms=middle) == expected(lambda m: m["storeTimestamp"] >= middle)  # type: ignore[operator]
-    assert dumped(until_ms=middle) == expected(lambda m: m["storeTimestamp"] < middle)  # type: ignore[operator]
+    assert dumped(since_ms=middle) == expected(lambda m: m["storeTimestamp"] >= middle)
+    assert dumped(until_ms=middle) == expected(lambda m: m["storeTimestamp"] < middle)
 
 
 def test_dump_shows_damaged_ranges(tmp_path: Path) -> None:
