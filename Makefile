@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 EXTRAS := --extra fast --extra compress
 T ?= tests
+B ?= $(sort $(wildcard bench/*.py))
 PYTEST_ARGS ?=
 
 # Layers: `make demo` needs only the first.
@@ -60,11 +61,10 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# `make bench B=bench/frame.py` runs one.
 bench: $(DEV)
-	@for script in bench/*.py; do \
-		[ -e "$$script" ] || continue; \
-		echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
-	done
+	@scripts/debian gcc=gcc
+	@for script in $(B); do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 docs: $(DOCS)
 	@$(BIN)/mkdocs build --strict
