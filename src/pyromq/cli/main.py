@@ -20,7 +20,7 @@ COMMANDS = {
     "namesrv": ("namesrv", "namesrv", "Run a name server."),
     "broker": ("broker", "broker", "Run a broker."),
     "config": ("config", "config", "Check configuration files, list settings."),
-    "store": ("store", "store", "Verify, show, dump and back up a store."),
+    "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
 }
 

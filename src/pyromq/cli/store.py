@@ -100,19 +100,39 @@ def dump(path: Path, config_file: Path | None, as_json: bool, limit: int | None,
 @click.argument("target", type=click.Path(path_type=Path))
 def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) -> None:
     """Copy PATH into the new folder TARGET, also while a broker runs on it."""
+    from ..ambient import SystemClock
     from ..store.backup import backup_store
 
     disk, config = _open(path, config_file)
     copy = RealDisk(target, create=True)
     with _progress("copying", as_json) as progress:
-        done = backup_store(disk, copy, config, os.getpid(), progress)
+        done = backup_store(disk, copy, config, SystemClock(), os.getpid(), progress)
     result = {"target": copy.root, "logStart": done.log_start, "logEnd": done.log_end}
     result |= {"files": done.files, "bytes": done.bytes}
     if as_json:
         click.echo(json.dumps(result))
     else:
         click.echo(f"{done.files} files, {done.bytes} bytes copied to {copy.root}")
-        click.echo(f"the copy holds the log from {done.log_start} to {done.log_end}; opening it completes its queues")
+        click.echo(f"the copy holds the log from {done.log_start} to {done.log_end}")
+
+
+@store.command()
+@_arguments
+def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
+    """Write queues and index of PATH anew from its log. No broker may run on it."""
+    from ..ambient import SystemClock
+    from ..store.rebuild import rebuild_store
+
+    disk, config = _open(path, config_file)
+    with _progress("rebuilding", as_json) as progress:
+        done = rebuild_store(disk, config, SystemClock(), os.getpid(), progress)
+    result = {"records": done.records, "logEnd": done.end, "damaged": len(done.damage)}
+    if as_json:
+        click.echo(json.dumps(result))
+    else:
+        click.echo(f"queues and index written from {done.records} records up to {done.end}")
+        for gap in done.damage:
+            click.echo(f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}")
 
 
 def _open(path: Path, config_file: Path | None) -> tuple[RealDisk, StoreConfig]:

@@ -1,8 +1,8 @@
 """`store backup`: a consistent copy of a store, also while a broker (ours or Java's) writes to it.
 
 The copy is as of one position of the log. What speaks of records is copied before that position is chosen (tables),
-what is derived from them afterwards (queues, index), and the copy is left as if the broker had been killed there:
-opening it cuts off entries beyond the position and writes those that are missing, as after every crash. Only the
+what is derived from them afterwards (queues, index), and the copy is opened as if the broker had been killed there:
+that cuts off entries beyond the position and writes those that are missing, as after every crash. Only the
 source's marks and the order of the copies matter, so nothing has to stand still.
 """
 
@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ..ambient import Clock
 from ..errors import PyroError
 from ..kernel.records import Placed
 from .checkpoint import ABORT_FILE, CHECKPOINT_FILE, SYNCED_FILE, SyncedFile, mark_running, read_checkpoint
 from .config import StoreConfig
 from .disk import Disk, FileMissing, folder_of, make_folder_durably
 from .file_sequence import FileSequence
-from .layout import COMMIT_LOG
+from .layout import BATCH_QUEUES, COMMIT_LOG
 from .lock import LOCK_FILE, refuse_unknown_kinds
 from .log_walk import LogWalk, Tail
+from .message_store import MessageStore
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
 
@@ -48,11 +50,15 @@ def backup_store(
     source: Disk,
     target: Disk,
     config: StoreConfig,
+    clock: Clock,
     process_id: int,
     progress: Progress = lambda copied, whole: None,
 ) -> Backup:
-    """Blocking. The target is durable when this returns, and needs opening (recovery) to be a clean store."""
-    return _Copy(ReadOnlyDisk(source), target, config, progress).run(process_id)
+    """Blocking. When this returns the target is durable and as a broker leaves it that was stopped cleanly."""
+    done = _Copy(ReadOnlyDisk(source), target, config, progress).run(process_id)
+    batch_topics = set(target.list(BATCH_QUEUES))
+    MessageStore(target, config, clock, is_batch_topic=batch_topics.__contains__).close()
+    return done
 
 
 class _Copy:

@@ -1,0 +1,101 @@
+"""`store rebuild`: queues and index anew from the log. The one tool that writes; takes the store's lock.
+
+What is derived is removed and the store opened as after a crash, so that the same recovery writes it that always does.
+A rebuild that is cut off leaves a store that opening rebuilds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from ..ambient import Clock
+from .checkpoint import Checkpoint, CheckpointFile, SyncedFile, mark_running
+from .config import StoreConfig
+from .disk import Disk, DiskFile
+from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
+from .lock import claim_store
+from .message_store import MessageStore
+from .recovery import RecoveryReport
+from .verify import Progress, verify_store
+
+
+def rebuild_store(
+    disk: Disk,
+    config: StoreConfig,
+    clock: Clock,
+    process_id: int,
+    progress: Progress = lambda position, end: None,
+) -> RecoveryReport:
+    """Blocking. Raises StoreLocked if a broker has it, UnknownStoreKind if we do not read it."""
+    lock = claim_store(disk)
+    try:
+        # The queues may be all that tells damage from the end of the log (in a store of Java's), so the end is fixed
+        # while they are there.
+        end = verify_store(disk, config, lambda position, whole: progress(position // 2, whole)).log_end
+        batch_topics = set(disk.list(BATCH_QUEUES))
+        _forget_derived(disk, end, process_id)
+    finally:
+        lock.release()
+    watched = _WatchedDisk(disk, lambda position: progress((end + min(position, end)) // 2, end))
+    store = MessageStore(cast(Disk, watched), config, clock, is_batch_topic=batch_topics.__contains__)
+    store.close()
+    return store.recovery
+
+
+def _forget_derived(disk: Disk, end: int, process_id: int) -> None:
+    """First the marks, then the files: at every moment the store is one that opening completes."""
+    disk.sync_all()
+    mark_running(disk, process_id)
+    synced = SyncedFile(disk)
+    synced.save(end)
+    synced.close()
+    checkpoint = CheckpointFile(disk)
+    checkpoint.save(Checkpoint())
+    checkpoint.close()
+    for root in (QUEUES, BATCH_QUEUES, INDEX):
+        for name in disk.list(root):
+            _remove_tree(disk, f"{root}/{name}")
+        if disk.is_folder(root):
+            disk.sync_folder(root)
+
+
+def _remove_tree(disk: Disk, name: str) -> None:
+    if not disk.is_folder(name):
+        disk.remove(name)
+        return
+    for inner in disk.list(name):
+        _remove_tree(disk, f"{name}/{inner}")
+    disk.remove_folder(name)
+
+
+class _WatchedDisk:
+    """The same disk; tells how far the log was read."""
+
+    def __init__(self, disk: Disk, on_read: Callable[[int], None]) -> None:
+        self._disk = disk
+        self._on_read = on_read
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    def open(self, name: str, *, create: bool = False, writable: bool = True) -> DiskFile:
+        file = self._disk.open(name, create=create, writable=writable)
+        folder, _, base = name.rpartition("/")
+        if folder != COMMIT_LOG or not base.isdigit():
+            return file
+        return cast(DiskFile, _WatchedFile(file, int(base), self._on_read))
+
+
+class _WatchedFile:
+    def __init__(self, file: DiskFile, base: int, on_read: Callable[[int], None]) -> None:
+        self._file = file
+        self._base = base
+        self._on_read = on_read
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def pread(self, offset: int, length: int) -> bytes:
+        self._on_read(self._base + offset)
+        return self._file.pread(offset, length)
