@@ -78,6 +78,8 @@ class CommitLog:
 
     def _split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
         """How many records go into this file, the next, and so on. The first number may be 0."""
+        if sum(map(len, buffers)) + BLANK_BYTES <= self.sequence.limit - self.end:
+            return [len(buffers)]
         sizes = [sum(map(len, buffers))] if together else [len(raw) for raw in buffers]
         if max(sizes) + BLANK_BYTES > self.file_bytes:
             raise RecordTooLarge(

@@ -24,7 +24,7 @@ class Irregular(NamedTuple):
 class FileSequence:
     """Invariant: `bases` is sorted, all multiples of `file_bytes`. Holes between them only after damage. One writer."""
 
-    __slots__ = ("_disk", "_files", "bases", "file_bytes", "folder")
+    __slots__ = ("_disk", "_files", "_named", "bases", "file_bytes", "folder")
 
     def __init__(self, disk: Disk, files: OpenFiles, folder: str, file_bytes: int) -> None:
         self._disk = disk
@@ -32,6 +32,7 @@ class FileSequence:
         self.folder = folder
         self.file_bytes = file_bytes
         self.bases: list[int] = []
+        self._named = (-1, "")  # the name made last: writes come to one file again and again
 
     @property
     def start(self) -> int:
@@ -60,7 +61,10 @@ class FileSequence:
         return found
 
     def name(self, base: int) -> str:
-        return f"{self.folder}/{segment_name(base)}"
+        named = self._named  # helper threads ask too, so it is looked at once
+        if named[0] != base:
+            named = self._named = (base, f"{self.folder}/{segment_name(base)}")
+        return named[1]
 
     def base_of(self, position: int) -> int:
         return position - position % self.file_bytes
@@ -94,6 +98,11 @@ class FileSequence:
 
     def write(self, position: int, data: Bytes) -> list[str]:
         """Write across files that exist; the names of those that were touched."""
+        inside = position % self.file_bytes
+        if inside + len(data) <= self.file_bytes:  # the usual case
+            file, _ = self.file_at(position)
+            file.pwrite(inside, data)
+            return [file.name]
         touched: list[str] = []
         rest = memoryview(data)
         while rest:

@@ -200,6 +200,9 @@ class IndexFile:
         Slots may be ahead of the header, where a crash came between the two: they are led back all the same.
         """
         keep = self._first_at_or_behind(position)
+        if keep == 1:
+            self._clear()
+            return
         slots = self._slot_table()
         for slot, number in enumerate(slots):
             if number >= keep:
@@ -211,8 +214,11 @@ class IndexFile:
             _, self.header.end_position, seconds, _ = self.entry(keep - 1)
             self.header.end_time = self.header.begin_time + seconds * 1000
         self.header.used_slots = sum(1 for number in slots if number)
-        if keep == 1:
-            self.header = IndexHeader()
+
+    def _clear(self) -> None:
+        self.header = IndexHeader()
+        self._slots = array("I", bytes(self._slot_count * SLOT_BYTES))
+        self._dirty.update(range(-(-self._slot_count // _PAGE_SLOTS)))
 
     def _first_at_or_behind(self, position: int) -> int:
         low, high = 1, self.header.next_entry
