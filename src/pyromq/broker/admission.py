@@ -25,8 +25,12 @@ class LoopLag:
         self.last_ms = 0.0
 
     def now_ms(self) -> float:
+        return self.at(self._clock.monotonic())
+
+    def at(self, moment: float) -> float:
         """At least what was seen last time; more while the next tick is overdue."""
-        return max(self.last_ms, (self._clock.monotonic() - self._due) * 1000)
+        overdue = (moment - self._due) * 1000
+        return overdue if overdue > self.last_ms else self.last_ms
 
     async def run(self) -> None:
         while True:
@@ -58,7 +62,8 @@ class Admission:
         no_disk = self._no_disk()
         if no_disk is not None:
             raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)
-        waited = (self._clock.monotonic() - arrived) * 1000
+        now = self._clock.monotonic()
+        waited = (now - arrived) * 1000
         if waited > config.wait_time_mills_in_send_queue:
             raise _busy(
                 "TIMEOUT_CLEAN_QUEUE",
@@ -66,7 +71,7 @@ class Admission:
                 "waitTimeMillsInSendQueue",
                 config.wait_time_mills_in_send_queue,
             )
-        lag = self._lag.now_ms()
+        lag = self._lag.at(now)
         if lag > config.max_loop_lag_ms:
             raise _busy(
                 "PC_SYNCHRONIZED",

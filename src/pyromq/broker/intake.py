@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from .. import logs
 from ..ambient import Clock
-from ..errors import RequestRefused
+from ..errors import ProtocolError, RequestRefused
 from ..kernel.records import Placed
 from ..model.codes import ResponseCode
 from ..protocol.record import Record
@@ -92,8 +92,13 @@ class Intake:
             places = self._store.put_batch(batch)
         except (DiskError, StoreError) as fault:
             done(Outcome(refusal=refusal(fault)))
+        except ProtocolError as fault:
+            done(Outcome(refusal=illegal_batch(str(fault))))
         else:
-            self._finish(places, done, wait_s)
+            if places:
+                self._finish(places, done, wait_s)
+            else:
+                done(Outcome(refusal=illegal_batch("there is no message in it")))
 
     def flush(self) -> None:
         """Put what was gathered. By itself at the end of a turn; whoever stops the broker calls it too."""
@@ -159,6 +164,10 @@ class Intake:
         while self._unsafe and self._unsafe[0].end <= safe:
             one = self._unsafe.popleft()
             one.done(Outcome(one.places))
+
+
+def illegal_batch(why: str) -> RequestRefused:
+    return RequestRefused(f"the batch is illegal: {why}", ResponseCode.MESSAGE_ILLEGAL)
 
 
 def refusal(fault: StoreFault) -> RequestRefused:

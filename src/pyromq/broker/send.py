@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ..config import Live
 from ..errors import ProtocolError, RequestRefused
+from ..kernel.records import Placed
 from ..model.codes import RequestCode, ResponseCode
 from ..model.ids import offset_message_id, pack_host
 from ..model.message import WRAPPED_BATCH, Property, SysFlag
 from ..model.names import MAX_TOPIC, is_retry
-from ..protocol.batch import decode_batch
+from ..protocol.batch import BatchEntry, decode_batch
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.headers.send import SendMessage, SendMessageV2
 from ..protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
@@ -21,7 +22,7 @@ from ..protocol.record import CRC_PROPERTY_BYTES, Record
 from ..transport.address import parse_address
 from ..transport.dispatch import Answer, Reply, Request
 from .config import BrokerConfig
-from .intake import Intake, Outcome
+from .intake import Intake, Outcome, illegal_batch
 from .message_type import PRIORITY, message_type, type_fault
 from .metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from .send_checks import Destination, SendChecks
@@ -177,33 +178,33 @@ class SendHandler:
                 "the batch is illegal: delay, timer, transaction and batch marks are not for a batch",
                 ResponseCode.MESSAGE_ILLEGAL,
             )
-        count = self._count_messages(send)
         send.unique = unique_id(given)
         if send.to.topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and send.unique is not None:
-            self._inner_batch(send, count)
+            self._inner_batch(send)
             return
+        if len(send.request.command.body) > _property_room(send.config):
+            self._entries(send)  # only a large batch can have a message whose properties are too long
         send.record = self._record(send, b"")
         self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s)
 
-    def _count_messages(self, send: _Send) -> int:
+    def _entries(self, send: _Send) -> list[BatchEntry]:
         try:
             entries = decode_batch(send.request.command.body)
         except ProtocolError as fault:
-            raise RequestRefused(f"the batch is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
-        if not 0 < len(entries) < 1 << 15:
-            raise RequestRefused(f"the batch is illegal: {len(entries)} messages in it", ResponseCode.MESSAGE_ILLEGAL)
+            raise illegal_batch(str(fault)) from None
         room = _property_room(send.config)
         for number, entry in enumerate(entries):
             if len(entry.properties) > room:
-                raise RequestRefused(
-                    f"message {number} of the batch is illegal: its properties take {len(entry.properties)} bytes, "
-                    f"the limit is {room}",
-                    ResponseCode.MESSAGE_ILLEGAL,
+                raise illegal_batch(
+                    f"the properties of message {number} take {len(entry.properties)} bytes, the limit is {room}"
                 )
-        return len(entries)
+        return entries
 
-    def _inner_batch(self, send: _Send, count: int) -> None:
+    def _inner_batch(self, send: _Send) -> None:
         """A topic with batch queues keeps the batch as one record, and one queue entry stands for all of it."""
+        count = len(self._entries(send))
+        if not 0 < count < 1 << 15:
+            raise illegal_batch(f"{count} messages in it")
         stored, send.unique = self._stamp.inner_batch(send.given, count, send.config.trace_on)
         send.batch_id = send.unique
         send.record = record = self._record(send, stored)
@@ -239,12 +240,7 @@ class SendHandler:
         if outcome.refusal is not None:
             reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
         else:
-            places = outcome.places
-            messages = sum(placed.messages for placed in places)
-            self._count(send.record.topic, send.record.queue_id, messages, sum(placed.size for placed in places))
-            fields["msgId"] = ",".join([offset_message_id(self._store_host, placed.position) for placed in places])
-            fields["queueId"] = str(send.record.queue_id)
-            fields["queueOffset"] = str(places[0].queue_offset)
+            self._describe(send.record, outcome.places, fields)
             if send.unique is not None:
                 fields["transactionId"] = send.unique
             if send.batch_id is not None:
@@ -252,6 +248,19 @@ class SendHandler:
             reply = Reply(fields=fields) if not outcome.late else _late(send.config, fields)
         if not send.request.command.is_oneway:
             send.request.peer.send(reply.to_command(send.request.command))
+
+    def _describe(self, record: Record, places: Sequence[Placed], fields: dict[str, str]) -> None:
+        """Where the message is, or the messages of a batch are."""
+        first = places[0]
+        if len(places) == 1:
+            messages, size = first.messages, first.size
+            fields["msgId"] = offset_message_id(self._store_host, first.position)
+        else:
+            messages, size = len(places), sum([placed.size for placed in places])
+            fields["msgId"] = ",".join([offset_message_id(self._store_host, placed.position) for placed in places])
+        self._count(record.topic, record.queue_id, messages, size)
+        fields["queueId"] = str(record.queue_id)
+        fields["queueOffset"] = str(first.queue_offset)
 
 
 def _region(config: BrokerConfig) -> dict[str, str]:

@@ -20,6 +20,8 @@ from .metadata.groups import Groups
 from .metadata.topics import Topics
 
 DLQ_QUEUES = 1
+MOST_VERDICTS = 10_000
+WRITE = int(Perm.WRITE)  # plain numbers: a flag's `&` costs as much as the rest of the check
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +51,28 @@ class SendChecks:
         self._is_orderly = is_orderly
         self._pick = pick
         self._on_auto_created = on_auto_created
+        self._verdicts: dict[str, tuple[BrokerConfig, TopicConfig]] = {}
 
     def destination(self, header: SendMessage, config: BrokerConfig, client_version: int) -> Destination:
-        self._check_open(config)
-        topic = self._topic(header, config)
-        self._check_permission(topic, config)
+        topic = self._topics.find(header.topic)
+        verdict = self._verdicts.get(header.topic)
+        if topic is None or verdict is None or verdict[0] is not config or verdict[1] is not topic:
+            topic = self._look(header, config)
         queue_id = self._queue(header, topic)
         if names.is_retry(header.topic):
             return self._retry(header, topic, queue_id, config, client_version)
         return Destination(topic, queue_id)
+
+    def _look(self, header: SendMessage, config: BrokerConfig) -> TopicConfig:
+        """What depends on topic and settings alone. The verdict holds until one of them is another object."""
+        self._check_open(config)
+        topic = self._topic(header, config)
+        self._check_permission(topic, config)
+        if config.start_accept_send_request_time_stamp == 0:
+            if len(self._verdicts) > MOST_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[header.topic] = (config, topic)
+        return topic
 
     def _check_open(self, config: BrokerConfig) -> None:
         opens = config.start_accept_send_request_time_stamp
@@ -99,13 +114,13 @@ class SendChecks:
         return made
 
     def _check_permission(self, topic: TopicConfig, config: BrokerConfig) -> None:
-        if not config.broker_permission & Perm.WRITE and (topic.order or config.enforce_topic_permission):
+        if not config.broker_permission & WRITE and (topic.order or config.enforce_topic_permission):
             raise RequestRefused(
                 f"the broker[{config.broker_name}] sending message is forbidden: "
                 f"brokerPermission is {config.broker_permission}",
                 ResponseCode.NO_PERMISSION,
             )
-        if not topic.perm & Perm.WRITE and config.enforce_topic_permission:
+        if not topic.perm & WRITE and config.enforce_topic_permission:
             raise RequestRefused(
                 f"topic {topic.topic_name} has permission {topic.perm}, which does not allow sending: change it with "
                 f"mqadmin updateTopicPerm, or set enforceTopicPermission=false",
