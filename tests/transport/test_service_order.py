@@ -64,6 +64,23 @@ async def test_a_request_that_waits_lets_the_others_pass(make_server: MakeServer
     assert peer.opaques == [2, 1]
 
 
+async def test_a_request_knows_when_it_came_and_the_server_how_many_wait(
+    make_server: MakeServer, clock: ManualClock
+) -> None:
+    seen: list[tuple[float, int]] = []
+
+    def look(request: Request) -> Reply:
+        seen.append((request.arrived, server.waiting(RequestClass.QUERY)))
+        return Reply()
+
+    server = make_server(look, Limits(shares=SHARES))
+    peer = raw_peer(server)
+    await clock.advance(7)
+    peer.write(frames(*(command(Code.GET_MAX_OFFSET, opaque=n) for n in range(6))))
+    await peer.answers(6)
+    assert seen == [(7.0, left) for left in (5, 4, 3, 2, 1, 0)]
+
+
 def test_every_request_code_has_a_class_and_each_class_has_codes() -> None:
     assert {class_of(code) for code in Code} == set(RequestClass)
     assert class_of(Code.HEART_BEAT) is RequestClass.HEARTBEAT
