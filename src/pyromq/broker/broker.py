@@ -35,6 +35,7 @@ from ..transport.server import Server
 from ..transport.settings import TransportSettings
 from .admin.connections import ConnectionAdmin
 from .admin.groups import GroupAdmin
+from .admin.inspection import Inspection
 from .admin.maintenance import Maintenance
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
@@ -289,6 +290,20 @@ class Broker:
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._settings_changed),
             runtime=self.runtime,
             upkeep=Maintenance(self.topics, self.store, self.retention),
+            inspection=Inspection(
+                self.live,
+                self._clock,
+                self.store,
+                self.intake,
+                self.pulls,
+                self.locks,
+                self.consumers,
+                self.producers,
+                self.servers,
+                lambda: self.registration,
+                lambda: self._disk_gate.refusal,
+                self._lag.now_ms,
+            ),
         )
 
     def _own_address(self) -> str:

@@ -13,6 +13,7 @@ from ..model.codes import ResponseCode
 from ..transport.dispatch import Handler, Request
 from .admin.connections import ConnectionAdmin
 from .admin.groups import GroupAdmin
+from .admin.inspection import INSPECT, Inspection
 from .admin.maintenance import Maintenance
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
@@ -209,6 +210,7 @@ def surface(
     settings: SettingsAdmin,
     runtime: RuntimeInfo,
     upkeep: Maintenance,
+    inspection: Inspection,
 ) -> dict[int, Handler]:
     """Every known code: what serves it, or why nothing does."""
     return refusals() | {
@@ -268,6 +270,7 @@ def surface(
         Code.CLEAN_EXPIRED_CONSUMEQUEUE: upkeep.clean_expired_queues,
         Code.CLEAN_UNUSED_TOPIC: upkeep.clean_unused_topics,
         Code.DELETE_EXPIRED_COMMITLOG: upkeep.delete_expired_log,
+        INSPECT: inspection,
     }
 
 
@@ -305,6 +308,7 @@ def page() -> str:
         fast = "" if code not in NOT_ON_FAST_PORT else ", not on the fast port"
         state = f"not served: {reasons[code]}" if code in reasons else f"served{fast}"
         lines.append(f"| {code.value} | {code.name} | {state} |")
+    lines.append(f"| {INSPECT} | of PyroMQ alone | served: what is held, locked and waiting (`pyromq inspect`) |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,72 @@
+"""What is inside a broker, and whether it is ready: over the wire and as a command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyromq.broker.admin.inspection import INSPECT
+from pyromq.model.codes import RequestCode
+from tests.broker.running import Running, running_broker, turns_until
+
+
+async def inspect(broker: Running) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(bytes((await broker.call(INSPECT)).body))
+    return found
+
+
+async def test_what_is_held_locked_and_in_conflict_is_listed(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.send()
+        held = asyncio.create_task(broker.pull(offset=1, sysFlag=6, suspendTimeoutMillis=60_000))
+        await turns_until(lambda: broker.broker.pulls.held == 1)
+        lock = {
+            "clientId": "c1",
+            "consumerGroup": "G",
+            "mqSet": [{"brokerName": "broker-a", "queueId": 2, "topic": "T"}],
+        }
+        await broker.call(RequestCode.LOCK_BATCH_MQ, json.dumps(lock).encode())
+        found = await inspect(broker)
+        assert found["ready"]
+        assert found["polled"] == {"pulls": 1, "byTopic": {"T": 1}}
+        assert [(one["group"], one["queue"], one["client"]) for one in found["locked"]] == [("G", 2, "c1")]
+        assert found["connections"] == 1
+        held.cancel()
+
+
+async def test_a_broker_that_cannot_serve_says_why(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, namesrv_addr=("127.0.0.1:1",)) as broker:
+        broker.broker.live.change("brokerPermission=4")
+        found = await inspect(broker)
+        assert not found["ready"]
+        assert found["troubles"] == ["no name server knows it", "brokerPermission is 4"]
+        assert list(found["nameServers"]) == ["127.0.0.1:1"]
+
+
+async def command(*words: str) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "pyromq",
+        "inspect",
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    return process.returncode or 0, out.decode()
+
+
+async def test_the_command_tells_by_its_exit_code(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        code, out = await command("-b", broker.address)
+        assert (code, out.splitlines()[0]) == (0, "ready")
+        broker.broker.live.change("brokerPermission=2")
+        code, out = await command("-b", broker.address, "--json")
+        assert (code, json.loads(out)["troubles"]) == (1, ["brokerPermission is 2"])
+        assert await command("-b", broker.address, "-q") == (1, "")
+    code, out = await command("-b", "127.0.0.1:1")
+    assert (code, "127.0.0.1:1" in out) == (2, True)
