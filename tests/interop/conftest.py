@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -140,6 +141,36 @@ def new_topic(
         return topic
 
     return create
+
+
+class OwnCluster:
+    """A name server and a broker, both ours, and topics on them."""
+
+    def __init__(self, name_server: ours.NameServer, broker: ours.Broker) -> None:
+        self.name_server = name_server
+        self.broker = broker
+        self._numbers = itertools.count(1)
+
+    @property
+    def servers(self) -> str:
+        return self.name_server.address
+
+    def new_topic(self, queues: int = 4) -> str:
+        topic = f"Own{next(self._numbers)}"
+        wire.create_topic(self.broker.address, topic, queues)
+        eventually(lambda: wire.ask(self.servers, wire.GET_ROUTE, {"topic": topic}).code == 0, f"{topic} has a route")
+        return topic
+
+
+@pytest.fixture(scope="session")
+def own(home: Callable[[str], Path]) -> Iterator[OwnCluster]:
+    with ExitStack() as stack:
+        name_server = ours.NameServer(home("own-namesrv"))
+        stack.callback(name_server.kill)
+        settings = {"flushConsumerOffsetInterval": "200"}  # a kill then soon loses no committed offset
+        broker = ours.Broker(home("own-broker"), [name_server.address], settings)
+        stack.callback(broker.kill)
+        yield OwnCluster(name_server, broker)
 
 
 def registered(name_server: str, broker: java.Broker) -> None:

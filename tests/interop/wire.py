@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+UPDATE_AND_CREATE_TOPIC = 17
 PUT_KV_CONFIG = 100
 GET_KV_CONFIG = 101
 REGISTER_BROKER = 103
@@ -124,3 +125,10 @@ def register_broker(client: Client, name: str, topics: list[str], address: str =
     fields = {"brokerName": name, "brokerAddr": address, "clusterName": "DefaultCluster", "brokerId": "0"}
     fields |= {"haServerAddr": "127.0.0.1:10912", "compressed": "false", "bodyCrc32": "0"}
     return client.call(REGISTER_BROKER, fields, json.dumps(body).encode())
+
+
+def create_topic(broker: str, topic: str, queues: int) -> None:
+    fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues), "writeQueueNums": str(queues)}
+    fields |= {"perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+    answer = ask(broker, UPDATE_AND_CREATE_TOPIC, fields)
+    assert answer.code == 0, answer

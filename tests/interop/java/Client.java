@@ -1,10 +1,12 @@
 import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONObject;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -23,9 +25,13 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 /**
  * A small application over the published client jar. One command per line of stdin (tab between words), one JSON
  * object per line of stdout, marked with "@@" so that the client's own prints are never taken for an answer.
- * Compiles against client 4.9 and 5.x alike.
+ * A command with much to say is a JSON object instead; the producers and consumers that it starts have names and live
+ * on (Producing, Consuming). Compiles against client 4.9 and 5.x alike.
  */
 public class Client {
+
+    private static final Map<String, Producing> PRODUCING = new HashMap<>();
+    private static final Map<String, Consuming> CONSUMING = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -33,7 +39,12 @@ public class Client {
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             String[] words = line.split("\t", -1);
             try {
-                run(words[0], Arrays.copyOfRange(words, 1, words.length));
+                if (line.startsWith("{")) {
+                    JSONObject wanted = JSON.parseObject(line);
+                    answer("done", act(wanted.getString("do"), wanted.getString("name"), wanted));
+                } else {
+                    run(words[0], Arrays.copyOfRange(words, 1, words.length));
+                }
             } catch (Throwable failure) {
                 answer("error", failure.toString());
             }
@@ -54,6 +65,37 @@ public class Client {
                 break;
             default:
                 answer("error", "unknown command " + command);
+        }
+    }
+
+    private static Object act(String command, String name, JSONObject wanted) throws Exception {
+        switch (command) {
+            case "send":
+                return Producing.send(wanted);
+            case "send on":
+                PRODUCING.put(name, Producing.onAndOn(wanted));
+                return name;
+            case "acknowledged":
+                return PRODUCING.get(name).acknowledged();
+            case "stop sending":
+                return PRODUCING.remove(name).stop();
+            case "consume":
+                CONSUMING.put(name, Consuming.start(wanted));
+                return name;
+            case "received":
+                return CONSUMING.get(name).received();
+            case "owned":
+                return CONSUMING.get(name).queues();
+            case "stop consuming":
+                return CONSUMING.remove(name).stop();
+            case "pull":
+                return Consuming.pull(wanted);
+            case "look":
+                return Consuming.look(wanted);
+            case "query":
+                return Consuming.query(wanted);
+            default:
+                throw new IllegalArgumentException("unknown command " + command);
         }
     }
 

@@ -7,12 +7,15 @@ compiled against the jars of the version under test. Everything a program writes
 from __future__ import annotations
 
 import hashlib
+import itertools
+import json
 import random
 import re
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from . import cache
@@ -249,6 +252,81 @@ class Client(Conversation):
         """`broker:queue` of every queue that a producer would choose from."""
         names: list[str] = self.ask("queues", name_server, topic)
         return names
+
+    def do(self, command: str, **fields: Any) -> Any:
+        """A command with named fields; Client.act in Client.java lists them."""
+        return self.ask(json.dumps({"do": command, **fields}))
+
+    def send_by(self, how: str, servers: str, topic: str, bodies: Sequence[str], **more: str) -> list[dict[str, Any]]:
+        """how: sync, async, oneway, batch or selector."""
+        wanted = {"servers": servers, "topic": topic, "tag": "TagA", "bodies": list(bodies), **more}
+        sent: list[dict[str, Any]] = self.do("send", how=how, **wanted)
+        return sent
+
+    def sending(self, servers: str, topic: str, prefix: str) -> Sending:
+        """A producer that sends on and on: prefix0, prefix1 ..."""
+        return Sending(self, servers, topic, prefix)
+
+    def consuming(self, kind: str, servers: str, topic: str, group: str, **more: str) -> Consuming:
+        """A running consumer. kind: push, orderly, broadcast or lite; `start`: first, last or a time in ms; `tags`."""
+        return Consuming(self, kind, {"servers": servers, "topic": topic, "group": group, **more})
+
+
+_names = itertools.count(1)
+
+
+class Sending:
+    """A producer in a Java client that sends one message after the other until it is stopped."""
+
+    def __init__(self, client: Client, servers: str, topic: str, prefix: str) -> None:
+        self._client = client
+        self._name = f"producer{next(_names)}"
+        client.do("send on", name=self._name, servers=servers, topic=topic, prefix=prefix, tag="TagA")
+
+    def acknowledged(self) -> list[str]:
+        """The bodies that the broker has answered for with SEND_OK."""
+        bodies: list[str] = self._client.do("acknowledged", name=self._name)
+        return bodies
+
+    def stop(self) -> list[str]:
+        bodies: list[str] = self._client.do("stop sending", name=self._name)
+        return bodies
+
+
+class Consuming:
+    """A consumer in a Java client that keeps what it receives. A context manager, which stops it."""
+
+    def __init__(self, client: Client, kind: str, wanted: Mapping[str, str]) -> None:
+        self._client = client
+        self._name = f"consumer{next(_names)}"
+        self._last: list[dict[str, Any]] | None = None
+        client.do("consume", name=self._name, kind=kind, **{"from": "first", "tags": "*", **wanted})
+
+    def received(self) -> list[dict[str, Any]]:
+        """All so far; after `stop`, all there were."""
+        if self._last is not None:
+            return self._last
+        messages: list[dict[str, Any]] = self._client.do("received", name=self._name)
+        return messages
+
+    def bodies(self) -> list[str]:
+        return [message["body"] for message in self.received()]
+
+    def owned(self) -> set[str]:
+        """`broker:queue` of what the group's members gave to this one."""
+        return set(self._client.do("owned", name=self._name))
+
+    def stop(self) -> None:
+        if self._last is None:
+            self._last = self._client.do("stop consuming", name=self._name)
+
+    def __enter__(self) -> Consuming:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 class Admin(Conversation):

@@ -1,12 +1,17 @@
-"""`pyromq namesrv` as a subprocess, with the interface of `java.NameServer`, so that a test can take either."""
+"""Our name server and broker as subprocesses, with the interfaces of Java's, so that a test can take either."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .process import Program
+from .java import QUICK_BROKER, free_broker_port
+from .process import Program, ProgramFailed
+
+# Java's small files are ours too; what belongs to rooms that are not there yet is left out.
+QUICK = {key: QUICK_BROKER[key] for key in ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxIndexNum")}
 
 
 class NameServer:
@@ -47,4 +52,59 @@ class NameServer:
         self.address = ready[1]
 
     def kill(self) -> None:
+        self.program.kill()
+
+
+class Broker:
+    """Our broker, ready when constructed: it listens and has begun to register. Keeps port and store over restarts."""
+
+    def __init__(
+        self,
+        home: Path,
+        name_servers: Sequence[str],
+        settings: Mapping[str, str] | None = None,
+        *,
+        name: str = "broker-p",
+        cluster: str = "DefaultCluster",
+    ) -> None:
+        self.name = name
+        self.home = home
+        port = free_broker_port()
+        self.address = f"127.0.0.1:{port}"
+        merged = {
+            "brokerClusterName": cluster,
+            "brokerName": name,
+            "namesrvAddr": ";".join(name_servers),
+            "listenPort": str(port),
+            "storePathRootDir": str(home / "store"),
+            **QUICK,
+            **(settings or {}),
+        }
+        self.conf = home / "conf" / "broker.conf"
+        self.conf.parent.mkdir(parents=True, exist_ok=True)
+        self.conf.write_text("".join(f"{key}={value}\n" for key, value in merged.items()))
+        self.program = self._started()
+
+    def _started(self) -> Program:
+        command: list[str | Path] = [sys.executable, "-m", "pyromq.cli.main", "broker", "-c", self.conf]
+        program = Program(command, name="pyromq broker", env={"HOME": str(self.home)}, cwd=self.home)
+        try:
+            program.wait_for(r"pyromq broker ready on ")
+        except ProgramFailed:
+            program.kill()
+            raise
+        return program
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the end."""
+        self.program.signal(signal.SIGTERM)
+        code = self.program.wait()
+        assert code == 0, f"{self.program.name} ended with {code}:\n{self.program.tail()}"
+
+    def restart(self) -> None:
+        """Start again, after `stop` or `kill`, on the same port and store."""
+        self.program = self._started()
+
+    def kill(self) -> None:
+        """kill -9."""
         self.program.kill()
