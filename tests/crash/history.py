@@ -46,6 +46,7 @@ class History:
     attempts: dict[bytes, Record] = field(default_factory=dict)  # by body: puts that did not return may be there
     lost: dict[bytes, Put] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)  # numbers of puts that a reader was shown
+    expired_before: int = 0  # retention has dropped the log up to here; a power cut may bring its last files back
     next_number: int = 0
 
     def attempt(self, record: Record) -> None:
@@ -82,6 +83,9 @@ class History:
             if not record.properties.startswith(put.properties):
                 raise Broken(f"torn properties are shown: {record.properties!r}, put was {put}")
             present.add(put.number)
+        if store.commit_log.start > self.expired_before:
+            raise Broken(f"the log starts at {store.commit_log.start}, dropped was only up to {self.expired_before}")
+        self.puts = [put for put in self.puts if put.position >= store.commit_log.start]
         missing = [put for put in self.puts if put.number not in present]
         for put in missing:
             if put.end <= promised_until:

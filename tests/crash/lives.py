@@ -63,6 +63,7 @@ class Story:
     table_entries: int = 0  # entries that it may have
     log: list[str] = field(default_factory=list)
     syncs_fail: bool = False
+    expires: bool = False
     capacity: int | None = None  # of a disk that is too small for the story
 
     @property
@@ -126,6 +127,7 @@ class Story:
                 self.read: 4,
                 self.change_table: 2,
                 self.pass_time: 2,
+                self.expire: self.expires,
                 self.fail_a_sync: 2 * self.syncs_fail,
                 self.change_room: 2 * (self.capacity is not None),
             }
@@ -214,6 +216,14 @@ class Story:
             raise Broken(f"the table has {found} entries, {self.tables} were acked")
         self.tables = self.table_entries = found
 
+    def expire(self, store: MessageStore) -> None:
+        """Retention takes the oldest log file, unless it is the last."""
+        if len(store.log_files()) > 1:
+            self.history.expired_before = max(self.history.expired_before, store.log_files()[0].end)
+            finish(store.drop_oldest_log_file())
+            self.log.append(f"expired up to {store.commit_log.start}")
+            self.history.puts = [put for put in self.history.puts if put.position >= store.commit_log.start]
+
     def fail_a_sync(self, _: MessageStore) -> None:
         part = self.rng.choice(["commitlog/", "", "consumequeue/", "index/", "checkpoint", "topics.json", "pyromq"])
         self.disk.fail_sync_once(part)
@@ -235,6 +245,7 @@ def tell(seed: int, lives: int = 3, syncs_fail: bool | None = None) -> Story:
     clock = ManualClock()
     story = Story(rng, rng.choice(list(FlushMode)), SimulatedDisk(now_ms=clock.now_ms), clock)
     story.syncs_fail = rng.random() < 0.2 if syncs_fail is None else syncs_fail
+    story.expires = rng.random() < 0.3
     story.capacity = PAGE * rng.randint(20, 60) if rng.random() < 0.2 else None
     try:
         for _ in range(rng.randint(1, lives)):

@@ -167,7 +167,7 @@ async def test_a_file_whose_records_cannot_be_carried_stays() -> None:
     assert scene.store.dropped == []
 
 
-async def test_a_full_disk_refuses_writes_by_name_and_recovers_by_itself() -> None:
+async def test_a_full_disk_refuses_writes_by_name_and_recovers_by_itself_alibaba_331() -> None:
     """alibaba/RocketMQ 331: the store never became writable again."""
     scene = Scene(files(1, now=NOON), now=NOON)
     await scene.round()

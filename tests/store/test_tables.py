@@ -112,7 +112,7 @@ def test_an_unreadable_sector_counts_as_damage() -> None:
     assert list(Table(disk, TOPICS).load()["topicConfigTable"]) == ["first"]
 
 
-def test_old_or_new_at_every_power_cut_and_never_less_than_was_saved() -> None:
+def test_old_or_new_at_every_power_cut_and_never_less_than_was_saved_3401_6096() -> None:
     """Issues 3401 and 6096 of RocketMQ: tables torn by a power cut."""
     for cut in range(1, 40):
         disk = SimulatedDisk()
