@@ -11,7 +11,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from .disk import Disk, DiskFile, FileMissing, folder_of, make_folder_durably, read_whole
+from .disk import Disk, DiskFile, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
 
 CHECKPOINT_FILE = "checkpoint"
 ABORT_FILE = "abort"
@@ -121,15 +121,9 @@ def was_stopped_cleanly(disk: Disk) -> bool:
 
 
 def mark_running(disk: Disk, process_id: int) -> None:
-    """From here on a missing `mark_stopped` means an unclean stop. Durable before the first append."""
-    file = disk.open(ABORT_FILE, create=True)
-    try:
-        file.truncate(0)
-        file.pwrite(0, f"{process_id} {_OURS}".encode())
-        file.sync()
-    finally:
-        file.close()
-    disk.sync_folder()
+    """From here on a missing `mark_stopped` means an unclean stop. Durable before the first append, and never torn: an
+    empty one would not say whose it is."""
+    replace_durably(disk, ABORT_FILE, f"{process_id} {_OURS}".encode())
 
 
 def was_running_ours(disk: Disk) -> bool:

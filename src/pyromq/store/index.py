@@ -197,8 +197,11 @@ class Index:
         starts = [file.header.begin_position for file in dropped if file.header.next_entry > 1]
         for file in dropped:
             self._remove(file)
+        begin = min(starts, default=None)
+        if begin is not None and self._files and self._files[-1].header.end_position >= begin:
+            self._files[-1].cut(begin)  # a record whose keys lie in both files is put again as a whole
         self._follow_files()
-        return min(starts, default=None)
+        return begin
 
     def drop_before(self, log_start: int) -> None:
         """Files whose records are all gone go too; the newest stays."""
