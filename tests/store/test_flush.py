@@ -102,6 +102,16 @@ async def test_the_checkpoint_follows_after_log_queues_and_index_405() -> None:
         assert read_synced(disk) == store.commit_log.end
 
 
+async def test_an_idle_store_does_not_touch_the_disk() -> None:
+    clock, disk = ManualClock(), SimulatedDisk()
+    async with running(SMALL, disk, clock) as store:
+        put(store, "a")
+        await clock.advance(15)
+        operations = disk.operations
+        await clock.advance(60)
+        assert disk.operations == operations
+
+
 @pytest.mark.parametrize("part", ["commitlog", "consumequeue", "index"])
 def test_a_mark_never_moves_when_a_sync_before_it_failed_678(part: str) -> None:
     disk = SimulatedDisk()

@@ -71,6 +71,11 @@ class FlushPlanner:
     def plan_log(self, flushed: int) -> LogFlush:
         return LogFlush(self._log.names_between(flushed, self._log.end), self._log.end)
 
+    def has_work(self, flushed: int) -> bool:
+        """False where nothing changed since the last full flush: an idle store does not touch the disk."""
+        index_changed = self._index is not None and any(file.is_changed for file in self._index.files)
+        return bool(flushed < self._log.end or self._changes.files or self._changes.folders or index_changed)
+
     def plan_full(self, flushed: int) -> FullFlush:
         """Everything dispatched so far. Nothing may be appended between the plan's parts: it is one call."""
         commits = self._index.take_commits() if self._index is not None else []

@@ -188,6 +188,8 @@ class MessageStore:
 
     async def flush_all(self) -> None:
         """Log, queues, index, then the checkpoint."""
+        if not self._planner.has_work(self.flushed.value):
+            return
         plan = self._planner.plan_full(self.flushed.value)
         await self._guarded(self._run_blocking(lambda: plan.sync(self._disk, self._marks)))
         self._flushed_to(plan.log)
