@@ -47,6 +47,8 @@ from .clients.consumers import Consumers
 from .clients.handlers import ClientHandlers
 from .clients.producers import Producers
 from .config import BrokerConfig
+from .duplicate_recovery import rebuild_window
+from .duplicates import DuplicateTable
 from .intake import Intake
 from .java_keys import BROKER_KEYS
 from .message_queries import MessageQueries
@@ -65,6 +67,7 @@ from .queue_handlers import QueueHandlers
 from .registration import Identity, Picture, Registration
 from .send import SendHandler
 from .send_checks import SendChecks
+from .send_once import SendOnce
 from .spread import Spread
 from .stamp import Stamp
 from .stats.counters import Counters
@@ -332,10 +335,11 @@ class Broker:
             self._rng.randrange,
             self._auto_created,
         )
+        intake = self.intake
         return SendHandler(
             self.live,
             checks,
-            self.intake,
+            intake if self.duplicates is None else SendOnce(intake, self.duplicates, self._clock.now_ms),
             Stamp(config.broker_cluster_name, config.region_id, ids.next),
             store_host,
             Admission(

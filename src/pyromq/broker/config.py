@@ -143,6 +143,13 @@ class BrokerConfig(StoreConfig):
     validate_system_topic_when_update_topic: bool = setting(
         True, flag=False, live=True, help="administrators may not change system topics"
     )
+    duplicate_window_enable: bool = setting(
+        False, flag=False, help="store a send with the property __SEND_ID once, however often it comes"
+    )
+    duplicate_window_seconds: int = setting(600, low=1, flag=False, help="s that such a send is remembered")
+    duplicate_window_messages: int = setting(
+        100_000, low=1, flag=False, help="messages that are remembered, then the oldest go"
+    )
     sync_flush_timeout: int = setting(5_000, low=1, flag=False, live=True, help="ms, then FLUSH_DISK_TIMEOUT")
     max_msgs_num_batch: int = setting(64, low=1, flag=False, live=True, help="messages that one key query returns")
     default_query_max_num: int = setting(32, low=1, flag=False, live=True, help="the same by unique key")
@@ -207,6 +214,7 @@ class BrokerConfig(StoreConfig):
                 f"brokerIP1 = {self.broker_ip1}: clients would be sent there, but the broker listens on "
                 f"{self.bind_address} alone; set bindAddress (0.0.0.0 for all) or drop brokerIP1"
             )
+        _ = self.advertised_host  # raises where there is none
 
     def part(self, kind: type[T]) -> T:
         """The settings that a room declared, as that room's own value."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from .. import logs
 from ..ambient import Clock
@@ -29,14 +29,28 @@ StoreFault: TypeAlias = DiskError | StoreError
 
 
 class Outcome(NamedTuple):
-    """How a put ended. With a refusal nothing is stored; late: stored, but not on the medium in time."""
+    """How a put ended. With a refusal nothing is stored; late: stored, but not on the medium in time.
+
+    repeat: it was stored before, at these places, and not again now (`send_once.py`).
+    """
 
     places: Sequence[Placed] = ()
     refusal: RequestRefused | None = None
     late: bool = False
+    repeat: bool = False
 
 
 Done: TypeAlias = Callable[[Outcome], None]
+
+
+class Door(Protocol):
+    """What `send.py` puts through: the intake, or the duplicate window before it."""
+
+    def park(self, record: Record, properties: Mapping[str, str]) -> Record: ...
+
+    def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None: ...
+
+    def put_batch(self, batch: Record, done: Done, wait_s: float = 0.0) -> None: ...
 
 
 class _Put(NamedTuple):
@@ -99,6 +113,10 @@ class Intake:
                 self._finish(places, done, wait_s)
             else:
                 done(Outcome(refusal=illegal_batch("there is no message in it")))
+
+    def confirm(self, places: Sequence[Placed], done: Done, wait_s: float = 0.0) -> None:
+        """Of what was put before: `done` is called once it is as safe as promised."""
+        self._finish(places, done, wait_s)
 
     def flush(self) -> None:
         """Put what was gathered. By itself at the end of a turn; whoever stops the broker calls it too."""

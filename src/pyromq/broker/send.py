@@ -22,7 +22,7 @@ from ..protocol.record import CRC_PROPERTY_BYTES, Record
 from ..transport.address import parse_address
 from ..transport.dispatch import Answer, Reply, Request
 from .config import BrokerConfig
-from .intake import Intake, Outcome, illegal_batch
+from .intake import Door, Outcome, illegal_batch
 from .message_type import PRIORITY, message_type, type_fault
 from .metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from .send_checks import Destination, SendChecks
@@ -76,7 +76,7 @@ class SendHandler:
         self,
         live: Live[BrokerConfig],
         checks: SendChecks,
-        intake: Intake,
+        intake: Door,
         stamp: Stamp,
         store_host: bytes,
         admit: Callable[[BrokerConfig, float], None] = lambda config, arrived: None,
@@ -184,7 +184,8 @@ class SendHandler:
             return
         if len(send.request.command.body) > _property_room(send.config):
             self._entries(send)  # only a large batch can have a message whose properties are too long
-        send.record = self._record(send, b"")
+        # A batch has no record of its own; its identity is all that is wanted of its properties.
+        send.record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
         self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s)
 
     def _entries(self, send: _Send) -> list[BatchEntry]:
@@ -240,7 +241,9 @@ class SendHandler:
         if outcome.refusal is not None:
             reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
         else:
-            self._describe(send.record, outcome.places, fields)
+            self._describe(outcome.places, fields)
+            if not outcome.repeat:
+                self._count_put(send.record, outcome.places)
             if send.unique is not None:
                 fields["transactionId"] = send.unique
             if send.batch_id is not None:
@@ -249,18 +252,23 @@ class SendHandler:
         if not send.request.command.is_oneway:
             send.request.peer.send(reply.to_command(send.request.command))
 
-    def _describe(self, record: Record, places: Sequence[Placed], fields: dict[str, str]) -> None:
+    def _describe(self, places: Sequence[Placed], fields: dict[str, str]) -> None:
         """Where the message is, or the messages of a batch are."""
         first = places[0]
         if len(places) == 1:
-            messages, size = first.messages, first.size
             fields["msgId"] = offset_message_id(self._store_host, first.position)
         else:
-            messages, size = len(places), sum([placed.size for placed in places])
             fields["msgId"] = ",".join([offset_message_id(self._store_host, placed.position) for placed in places])
-        self._count(record.topic, record.queue_id, messages, size)
-        fields["queueId"] = str(record.queue_id)
+        fields["queueId"] = str(first.queue_id)
         fields["queueOffset"] = str(first.queue_offset)
+
+    def _count_put(self, record: Record, places: Sequence[Placed]) -> None:
+        first = places[0]
+        if len(places) == 1:
+            messages, size = first.messages, first.size
+        else:
+            messages, size = len(places), sum([placed.size for placed in places])
+        self._count(record.topic, record.queue_id, messages, size)
 
 
 def _region(config: BrokerConfig) -> dict[str, str]:

@@ -42,10 +42,11 @@ Topics are made by the first send to them."""
     "--data", type=click.Path(path_type=Path, file_okay=False), default=Path("pyromq-data"), show_default=True
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--advertise", metavar="HOST", help="Address that clients are told, if it is not the one listened on.")
 @click.option("--namesrv-port", type=int, default=9876, show_default=True, help="0 takes a free one.")
 @click.option("--broker-port", type=int, default=10911, show_default=True, help="0 takes a free one.")
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
-def up(data: Path, host: str, namesrv_port: int, broker_port: int, insecure: bool) -> None:
+def up(data: Path, host: str, advertise: str | None, namesrv_port: int, broker_port: int, insecure: bool) -> None:
     """Run a name server and a broker, ready to use."""
     names = load(
         NamesrvConfig,
@@ -68,6 +69,7 @@ def up(data: Path, host: str, namesrv_port: int, broker_port: int, insecure: boo
             "bind_address": host,
             "listen_port": broker_port,
             "broker_name": "broker-a",
+            "broker_ip1": advertise,
             "store_path_root_dir": str(data / "store"),
             "allow_unauthenticated": insecure,
         },
