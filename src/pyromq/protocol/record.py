@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -23,6 +24,7 @@ MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
 MAGIC_BLANK = 0xCBD43194  # the rest of a commit-log file holds nothing
 BLANK_BYTES = 8  # size of the rest and MAGIC_BLANK
+_MAGICS = (MAGIC_V1, MAGIC_V2)
 MAX_TOPIC_V1 = 127
 CRC_BITS = 0x7FFFFFFF
 
@@ -111,82 +113,128 @@ def host_bits(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
     return sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6) | bits
 
 
+class Layout(NamedTuple):
+    """A record's numbers, and where its parts are in the bytes that it was located in."""
+
+    size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp: int
+    store_timestamp: int
+    reconsume_times: int
+    prepared_transaction_offset: int
+    store_host_at: int
+    body_at: int
+    body_end: int
+    topic_at: int
+    topic_end: int
+    properties_at: int
+    end: int
+
+
+def locate(raw: bytes | memoryview, at: int = 0) -> Layout:
+    """Find the parts of the record that starts at `at`, and see that they fit into it. RecordError says what does not.
+
+    The one place that walks the layout: decoding, scanning and checking start here. CRCs are not looked at.
+    """
+    available = len(raw) - at
+    if available < FIXED_BYTES:
+        raise RecordError(f"{available} bytes are left, a record has at least {FIXED_BYTES}")
+    size, magic, body_crc, queue_id, flag, queue_offset, position, sys_flag, born = HEAD.unpack_from(raw, at)
+    if magic not in _MAGICS:
+        raise RecordError(f"magic {magic:#010x} is not that of a record")
+    if not FIXED_BYTES <= size <= available:
+        raise RecordError(f"the record claims {size} bytes, {available} are there")
+    end = at + size
+    store_time_at = at + HEAD.size + (20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
+    middle_at = store_time_at + 8 + (20 if sys_flag & SysFlag.STORE_HOST_V6 else 8)
+    body_at = middle_at + MIDDLE.size
+    width = 2 if magic == MAGIC_V2 else 1
+    if body_at + width + 2 > end:
+        raise RecordError("the record ends inside its header")
+    (stored,) = LONG.unpack_from(raw, store_time_at)
+    reconsume_times, prepared, body_length = MIDDLE.unpack_from(raw, middle_at)
+    topic_at = body_at + body_length + width
+    if body_length < 0 or topic_at + 2 > end:
+        raise RecordError(f"the body needs {body_length} bytes, {end - body_at} are left of the record")
+    topic_end = topic_at + int.from_bytes(raw[topic_at - width : topic_at], "big")
+    properties_at = topic_end + 2
+    length = int.from_bytes(raw[topic_end:properties_at], "big", signed=True)
+    if properties_at > end or properties_at + length != end:
+        raise RecordError("the lengths of topic and properties do not add up to the record's size")
+    return Layout(
+        size,
+        magic,
+        body_crc,
+        queue_id,
+        flag,
+        queue_offset,
+        position,
+        sys_flag,
+        born,
+        stored,
+        reconsume_times,
+        prepared,
+        store_time_at + 8,
+        body_at,
+        body_at + body_length,
+        topic_at,
+        topic_end,
+        properties_at,
+        end,
+    )
+
+
 def decode_record(raw: bytes | memoryview, at: int = 0, *, verify: bool = True) -> Record:
     """The record that starts at `at`; `size` says how many bytes it took. RecordError says what is wrong.
 
     `verify` checks the body CRC and, where the record has one, the whole-record CRC. Layout is always checked.
     """
     view = memoryview(raw)
-    available = len(view) - at
-    if available < FIXED_BYTES:
-        raise RecordError(f"{available} bytes are left, a record has at least {FIXED_BYTES}")
-    size, magic, body_crc, queue_id, flag, queue_offset, position, sys_flag, born = HEAD.unpack_from(view, at)
-    if magic not in (MAGIC_V1, MAGIC_V2):
-        raise RecordError(f"magic {magic:#010x} is not that of a record")
-    if not FIXED_BYTES <= size <= available:
-        raise RecordError(f"the record claims {size} bytes, {available} are there")
-    end = at + size
-    here = at + HEAD.size
-    born_host, here = _bytes(view, here, 20 if sys_flag & SysFlag.BORN_HOST_V6 else 8, end, "born host")
-    (stored,) = LONG.unpack_from(view, here)
-    store_host, here = _bytes(view, here + 8, 20 if sys_flag & SysFlag.STORE_HOST_V6 else 8, end, "store host")
-    if here + MIDDLE.size > end:
-        raise RecordError("the record ends before its body length")
-    reconsume_times, prepared, body_length = MIDDLE.unpack_from(view, here)
-    body, here = _bytes(view, here + MIDDLE.size, body_length, end, "body")
-    topic_width = 2 if magic == MAGIC_V2 else 1
-    topic_length, here = _bytes(view, here, topic_width, end, "topic length")
-    topic, here = _bytes(view, here, int.from_bytes(topic_length, "big"), end, "topic")
-    length, here = _bytes(view, here, 2, end, "properties length")
-    properties, here = _bytes(view, here, int.from_bytes(length, "big", signed=True), end, "properties")
-    if here != end:
-        raise RecordError(f"the record's parts take {here - at} bytes, it claims {size}")
+    found = locate(view, at)
     if verify:
-        check_crc(view[at:end], body, body_crc, properties)
+        check_crc(view, at, found)
+    try:
+        topic = str(view[found.topic_at : found.topic_end], "utf-8")
+    except UnicodeDecodeError as fault:
+        raise RecordError(f"the topic is not UTF-8: {fault}") from None
     return Record(
-        topic=_text(topic),
-        queue_id=queue_id,
-        body=body,
-        properties=properties,
-        flag=flag,
-        sys_flag=sys_flag,
-        queue_offset=queue_offset,
-        physical_offset=position,
-        born_timestamp=born,
-        born_host=born_host,
-        store_timestamp=stored,
-        store_host=store_host,
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared,
-        body_crc=body_crc,
-        magic=magic,
-        size=size,
+        topic=topic,
+        queue_id=found.queue_id,
+        body=bytes(view[found.body_at : found.body_end]),
+        properties=bytes(view[found.properties_at : found.end]),
+        flag=found.flag,
+        sys_flag=found.sys_flag,
+        queue_offset=found.queue_offset,
+        physical_offset=found.physical_offset,
+        born_timestamp=found.born_timestamp,
+        born_host=bytes(view[at + HEAD.size : found.store_host_at - 8]),
+        store_timestamp=found.store_timestamp,
+        store_host=bytes(view[found.store_host_at : found.body_at - MIDDLE.size]),
+        reconsume_times=found.reconsume_times,
+        prepared_transaction_offset=found.prepared_transaction_offset,
+        body_crc=found.body_crc,
+        magic=found.magic,
+        size=found.size,
     )
 
 
-def _bytes(view: memoryview, at: int, length: int, end: int, what: str) -> tuple[bytes, int]:
-    if length < 0 or at + length > end:
-        raise RecordError(f"the {what} needs {length} bytes, {end - at} are left of the record")
-    return bytes(view[at : at + length]), at + length
-
-
-def _text(topic: bytes) -> str:
-    try:
-        return topic.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        raise RecordError(f"the topic is not UTF-8: {fault}") from None
-
-
-def check_crc(record: memoryview, body: bytes | memoryview, body_crc: int, properties: bytes) -> None:
+def check_crc(view: memoryview, at: int, found: Layout) -> None:
     """RecordError if the body or, where the record carries its own CRC, anything in it is not as it was written.
 
     Every value is legal, 0 too.
     """
-    actual = crc32(body) & CRC_BITS
-    if body_crc != actual:
-        raise RecordError(f"body CRC is {actual:#010x}, the record says {body_crc:#010x}")
-    expected = whole_record_crc(properties)
-    if expected is not None and crc32(record[:-CRC_PROPERTY_BYTES]) & CRC_BITS != expected:
+    actual = crc32(view[found.body_at : found.body_end]) & CRC_BITS
+    if found.body_crc != actual:
+        raise RecordError(f"body CRC is {actual:#010x}, the record says {found.body_crc:#010x}")
+    tail = found.end - CRC_PROPERTY_BYTES
+    expected = whole_record_crc(bytes(view[tail : found.end])) if tail >= found.properties_at else None
+    if expected is not None and crc32(view[at:tail]) & CRC_BITS != expected:
         raise RecordError("the whole-record CRC (property __CRC32#) does not fit")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 from zlib import crc32
 
-from ...model.message import SysFlag
 from ...protocol.record import (
     BLANK,
     BLANK_BYTES,
@@ -17,11 +16,12 @@ from ...protocol.record import (
     CRC_PROPERTY_BYTES,
     FIXED_BYTES,
     HEAD,
-    LONG,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
-    MIDDLE,
+    RecordError,
+    check_crc,
+    locate,
     whole_record_crc,
 )
 from .placed import DelayLevels, Placed, message_count, tag_code
@@ -72,74 +72,45 @@ def scan_records(view: memoryview, position: int, delays: DelayLevels, *, whole_
     return Scanned(places, position + at, None, False, False)
 
 
-def is_intact(view: memoryview, position: int) -> bool:
-    """Whether these bytes are exactly the record of that position, unharmed: the check before it is handed out."""
-    length = len(view)
-    if length < FIXED_BYTES:
-        return False
-    size, magic, body_crc, _, _, _, own, sys_flag, _ = HEAD.unpack_from(view)
-    if size != length or own != position or magic not in _MAGICS:
-        return False
-    expected = whole_record_crc(bytes(view[-CRC_PROPERTY_BYTES:]))
-    if expected is not None:
-        return crc32(view[:-CRC_PROPERTY_BYTES]) & CRC_BITS == expected
-    at = HEAD.size + 8 + (20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
-    at += 20 if sys_flag & SysFlag.STORE_HOST_V6 else 8
-    body_length = MIDDLE.unpack_from(view, at)[2] if at + MIDDLE.size <= length else -1
-    at += MIDDLE.size
-    return 0 <= body_length <= length - at and crc32(view[at : at + body_length]) & CRC_BITS == body_crc
-
-
 def check_at(view: memoryview, at: int, position: int, delays: DelayLevels) -> Placed | Fault:
     """The record at `at`, which should lie at `position` of the log, or what is wrong with it."""
-    left = len(view) - at
-    if left < FIXED_BYTES:
-        if left >= BLANK_BYTES and BLANK.unpack_from(view, at) == (0, 0):
-            return Fault(position, "nothing was written here", True)
-        return Fault(position, f"{left} bytes are left, too few for a record", False)
-    size, magic, body_crc, queue_id, _, queue_offset, own, sys_flag, _ = HEAD.unpack_from(view, at)
-    if magic not in _MAGICS:
-        if size == 0 and magic == 0:
-            return Fault(position, "nothing was written here", True)
-        return Fault(position, f"magic is {magic:#010x}", False)
-    if not FIXED_BYTES <= size <= left:
-        return Fault(position, f"size is {size}, {left} bytes are left", False)
-    if own != position:
-        return Fault(position, f"the record says that it lies at {own}", False)
-    end = at + size
-    here = at + HEAD.size + (20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
-    (store_time,) = LONG.unpack_from(view, here)
-    here += 8 + (20 if sys_flag & SysFlag.STORE_HOST_V6 else 8)
-    if here + MIDDLE.size > end:
-        return Fault(position, "the record ends inside its header", False)
-    _, _, body_length = MIDDLE.unpack_from(view, here)
-    here += MIDDLE.size
-    topic_at = here + body_length
-    width = 2 if magic == MAGIC_V2 else 1
-    if body_length < 0 or topic_at + width + 2 > end:
-        return Fault(position, f"body length is {body_length}", False)
-    if crc32(view[here:topic_at]) & CRC_BITS != body_crc:
-        return Fault(position, "the body's CRC does not fit", False)
-    topic_end = topic_at + width + int.from_bytes(view[topic_at : topic_at + width], "big")
-    properties = bytes(view[topic_end + 2 : end])
-    if topic_end + 2 > end or int.from_bytes(view[topic_end : topic_end + 2], "big", signed=True) != len(properties):
-        return Fault(position, "the lengths of topic and properties do not add up to the record's size", False)
-    expected = whole_record_crc(properties)
-    if expected is not None and crc32(view[at : end - CRC_PROPERTY_BYTES]) & CRC_BITS != expected:
-        return Fault(position, "the whole-record CRC does not fit", False)
+    if len(view) - at >= BLANK_BYTES and BLANK.unpack_from(view, at) == (0, 0):
+        return Fault(position, "nothing was written here", True)
     try:
-        topic = str(view[topic_at + width : topic_end], "utf-8")
-    except UnicodeDecodeError:
-        return Fault(position, "the topic is not UTF-8", False)
+        found = locate(view, at)
+        if found.physical_offset != position:
+            return Fault(position, f"the record says that it lies at {found.physical_offset}", False)
+        check_crc(view, at, found)
+        topic = str(view[found.topic_at : found.topic_end], "utf-8")
+    except (RecordError, UnicodeDecodeError) as fault:
+        return Fault(position, str(fault), False)
+    properties = bytes(view[found.properties_at : found.end])
     return Placed(
         position,
-        size,
+        found.size,
         topic,
-        queue_id,
-        queue_offset,
-        sys_flag,
-        store_time,
-        tag_code(topic, properties, store_time, delays),
+        found.queue_id,
+        found.queue_offset,
+        found.sys_flag,
+        found.store_timestamp,
+        tag_code(topic, properties, found.store_timestamp, delays),
         properties,
-        message_count(sys_flag, properties),
+        message_count(found.sys_flag, properties),
     )
+
+
+def is_intact(view: memoryview, position: int) -> bool:
+    """Whether these bytes are exactly the record of that position, unharmed: the check before it is handed out."""
+    if len(view) < FIXED_BYTES:
+        return False
+    size, magic, _, _, _, _, own, _, _ = HEAD.unpack_from(view)
+    if size != len(view) or own != position or magic not in _MAGICS:
+        return False
+    expected = whole_record_crc(bytes(view[-CRC_PROPERTY_BYTES:]))
+    if expected is not None:  # it covers everything, so that nothing else needs a look
+        return crc32(view[:-CRC_PROPERTY_BYTES]) & CRC_BITS == expected
+    try:
+        check_crc(view, 0, locate(view))
+    except RecordError:
+        return False
+    return True
