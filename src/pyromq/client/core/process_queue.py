@@ -1,0 +1,113 @@
+"""What a consumer holds of one queue: messages pulled and not done yet, and from that the offset to commit.
+
+The offset is the lowest that is not done, so a crash repeats messages and never skips one. The queue's own tasks call
+this on the event loop; there are no awaits here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...model.message import StoredMessage
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowLimits:
+    """Above these, no more is pulled for the queue until handlers have caught up."""
+
+    messages: int = 1000
+    bytes: int = 100 * _MIB
+    span: int = 2000  # lowest to highest offset: one stuck message must not let thousands pile up behind it
+
+
+class ProcessQueue:
+    """Messages enter in the order of their offsets, leave in any. After `drop` nothing that is still done counts."""
+
+    def __init__(self, limits: FlowLimits, is_orderly: bool = False) -> None:
+        self._limits = limits
+        self._is_orderly = is_orderly
+        self._open: dict[int, StoredMessage] = {}  # in the order of offsets, since they arrive so
+        self._waiting: dict[int, StoredMessage] = {}  # of these: not handed to a handler yet
+        self._bytes = 0
+        self._next = -1  # one past the highest offset ever held
+        self.is_dropped = False
+        self.times_full = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes
+
+    @property
+    def first(self) -> int:
+        """The lowest open offset; -1 where there is none."""
+        return next(iter(self._open), -1)
+
+    @property
+    def last(self) -> int:
+        return next(reversed(self._open), -1)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def add(self, messages: Iterable[StoredMessage]) -> None:
+        for message in messages:
+            if message.queue_offset < self._next:
+                continue  # a broker that went back; what was handed out once is not handed out again
+            self._open[message.queue_offset] = self._waiting[message.queue_offset] = message
+            self._bytes += len(message.body)
+            self._next = message.queue_offset + 1
+
+    def skip_to(self, offset: int) -> None:
+        """The broker scanned up to here without a match: nothing below is to come."""
+        self._next = max(self._next, offset)
+
+    def take(self, most: int = 1) -> list[StoredMessage]:
+        """The next messages for a handler, lowest first."""
+        offsets = [offset for offset, _ in zip(self._waiting, range(most), strict=False)]
+        return [self._waiting.pop(offset) for offset in offsets]
+
+    def give_back(self, messages: Iterable[StoredMessage]) -> None:
+        """Not handled after all: they wait again, in their places."""
+        returned = {message.queue_offset: message for message in messages if message.queue_offset in self._open}
+        self._waiting = dict(sorted((returned | self._waiting).items()))
+
+    def done(self, messages: Iterable[StoredMessage]) -> None:
+        for message in messages:
+            if self._open.pop(message.queue_offset, None) is not None:
+                self._waiting.pop(message.queue_offset, None)
+                self._bytes -= len(message.body)
+
+    def drop(self) -> None:
+        """The queue belongs to another consumer now, or its offset was set anew."""
+        self.is_dropped = True
+        self._waiting.clear()
+
+    def commit_offset(self) -> int | None:
+        """The lowest offset that is not done. None: nothing was ever held, or the queue was dropped."""
+        if self.is_dropped or self._next < 0:
+            return None
+        return next(iter(self._open), self._next)
+
+    def full(self) -> str | None:
+        """Which limit stops the pulls, None if none does. Counted, for one log line in a thousand."""
+        reason = self._full()
+        if reason is not None:
+            self.times_full += 1
+        return reason
+
+    def _full(self) -> str | None:
+        limits = self._limits
+        if len(self._open) > limits.messages:
+            return f"{len(self._open)} messages, the limit is {limits.messages}"
+        if self._bytes > limits.bytes:
+            return f"{self._bytes} bytes, the limit is {limits.bytes}"
+        if not self._is_orderly and self._open and self.last - self.first > limits.span:
+            return f"offsets {self.first} to {self.last} are open, the limit is a span of {limits.span}"
+        return None

@@ -1,0 +1,87 @@
+"""When to try again: sends on another broker, failed messages after a delay, and what ends in the dead letters.
+
+Pure rules: the producer and the consumers ask, and do what they are told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ambient import Random
+from ...model.codes import ResponseCode
+
+# Answers after which a send may succeed elsewhere. All others are raised at once.
+RETRIED_CODES = frozenset(
+    (
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    )
+)
+
+# Seconds of the delay levels 1 to 18 of a broker that was not told otherwise (messageDelayLevel).
+LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+
+BROKER_CHOOSES = 0  # delay level of a send-back: 3 + the number of attempts so far
+DEAD_LETTER = -1
+_FIRST_RETRY_LEVEL = 3
+_BUSY_FIRST_S = 0.02
+_BUSY_MOST_S = 1.0
+
+
+class Reject(Exception):
+    """Raised by a handler: never try this message again, put it among the dead letters."""
+
+
+class RetryLater(Exception):
+    """Raised by a handler: try again after about so many seconds (brokers know 18 steps, 1 s to 2 h)."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"again in {seconds:g} s")
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a failed message comes again before it goes to the dead letters. None: as long as it fails."""
+
+    attempts: int | None = 16
+
+    def __post_init__(self) -> None:
+        if self.attempts is not None and self.attempts < 0:
+            raise ValueError(f"Retry(attempts={self.attempts}): at least 0, or None for no end")
+
+    @property
+    def most(self) -> int:
+        """As the wire has it."""
+        return 0x7FFFFFFF if self.attempts is None else self.attempts
+
+
+def send_back_level(fault: BaseException, reconsume_times: int, retry: Retry) -> int:
+    """The delay level with which a failed message goes back to its broker."""
+    if isinstance(fault, Reject) or reconsume_times >= retry.most:
+        return DEAD_LETTER
+    if isinstance(fault, RetryLater):
+        return level_for(fault.seconds)
+    return BROKER_CHOOSES
+
+
+def level_for(seconds: float) -> int:
+    """The shortest level that is not too early; the last one where all are."""
+    return next((number for number, each in enumerate(LEVEL_SECONDS, 1) if each >= seconds), len(LEVEL_SECONDS))
+
+
+def level_after(reconsume_times: int) -> int:
+    """What the broker would choose, for where the client has to say it."""
+    return _FIRST_RETRY_LEVEL + reconsume_times
+
+
+def busy_pause_s(failures: int, rng: Random) -> float:
+    """How long to hold back after SYSTEM_BUSY: doubled each time, half of it by chance."""
+    full = min(_BUSY_MOST_S, _BUSY_FIRST_S * 2.0 ** min(failures, 10))
+    return full * (0.5 + 0.5 * rng.random())

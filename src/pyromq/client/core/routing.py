@@ -1,0 +1,115 @@
+"""A topic's route as the client uses it: which queues can be written and read, and where their brokers are.
+
+`Route` is made of one answer of a name server and never changes. `Rotation` and `NameServerOrder` choose. No awaits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ...ambient import Random
+from ...model.java_hash import java_hash
+from ...model.route import MASTER_ID
+from ...model.topic import Perm
+from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.bodies.route import QueueData, TopicRouteData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Queues are sorted as Java sorts them. `addresses` has broker name, then broker id (0 is the master)."""
+
+    topic: str
+    addresses: dict[str, dict[int, str]] = field(default_factory=dict)
+    writable: tuple[MessageQueue, ...] = ()
+    readable: tuple[MessageQueue, ...] = ()
+    is_ordered: bool = False  # the number of queues stays fixed while brokers come and go
+    is_static: bool = False  # queues of its own kind, which this client does not know
+
+    def master(self, broker_name: str) -> str | None:
+        return self.addresses.get(broker_name, {}).get(MASTER_ID)
+
+    def reader(self, broker_name: str, wanted_id: int = MASTER_ID) -> str | None:
+        """Where to read: the suggested replica, else the master, else any slave (the master may be away)."""
+        replicas = self.addresses.get(broker_name, {})
+        found = replicas.get(wanted_id) or replicas.get(MASTER_ID)
+        return found or next((replicas[each] for each in sorted(replicas)), None)
+
+
+def route_of(topic: str, data: TopicRouteData) -> Route:
+    """Producers use queues with write permission whose master is known, consumers those with read permission."""
+    addresses = {broker.broker_name: dict(broker.broker_addrs) for broker in data.broker_datas}
+    ordered = _ordered_queues(topic, data.order_topic_conf)
+    parts = sorted(data.queue_datas, key=lambda part: part.broker_name)
+    masters = [part for part in parts if MASTER_ID in addresses.get(part.broker_name, {})]
+    return Route(
+        topic=topic,
+        addresses=addresses,
+        writable=ordered or _queues(topic, masters, Perm.WRITE, lambda part: part.write_queue_nums),
+        readable=_queues(topic, parts, Perm.READ, lambda part: part.read_queue_nums),
+        is_ordered=bool(ordered),
+        is_static=bool(data.topic_queue_mapping_by_broker),
+    )
+
+
+def _queues(
+    topic: str, parts: Sequence[QueueData], needed: Perm, count: Callable[[QueueData], int]
+) -> tuple[MessageQueue, ...]:
+    return tuple(
+        MessageQueue(broker_name=part.broker_name, queue_id=number, topic=topic)
+        for part in parts
+        if part.perm & needed
+        for number in range(count(part))
+    )
+
+
+def _ordered_queues(topic: str, setting: str | None) -> tuple[MessageQueue, ...]:
+    """`broker-a:4;broker-b:4` of an order topic: in this order, whichever of the brokers are there."""
+    found: list[MessageQueue] = []
+    for part in (setting or "").split(";"):
+        name, _, count = part.partition(":")
+        if name.strip() and count.strip().isdigit():
+            found += [MessageQueue(broker_name=name.strip(), queue_id=each, topic=topic) for each in range(int(count))]
+    return tuple(found)
+
+
+def queue_for_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
+    """As Java's SelectMessageQueueByHash, so that producers of both languages put a key into the same queue."""
+    code = java_hash(key)
+    return queues[abs(code) % len(queues)]  # Java's remainder keeps the sign, whose absolute value it takes
+
+
+class Rotation:
+    """One queue after another, over all topics; the start is by chance, so that many clients do not march in step."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._next: dict[str, int] = {}
+
+    def pick(self, queues: Sequence[MessageQueue], fits: Callable[[MessageQueue], bool]) -> MessageQueue | None:
+        """The next queue that fits; None if none does."""
+        topic = queues[0].topic
+        begin = self._next.get(topic, self._rng.randrange(len(queues)))
+        for step in range(len(queues)):
+            queue = queues[(begin + step) % len(queues)]
+            if fits(queue):
+                self._next[topic] = begin + step + 1
+                return queue
+        return None
+
+
+class NameServerOrder:
+    """The list in random order, the one that answered last in front: each client settles on one, all share the load."""
+
+    def __init__(self, addresses: Sequence[str], rng: Random) -> None:
+        self._addresses = list(addresses)
+        rng.shuffle(self._addresses)
+
+    def all(self) -> list[str]:
+        return list(self._addresses)
+
+    def failed(self, address: str) -> None:
+        """To the end: it is asked again only after all the others."""
+        self._addresses.remove(address)
+        self._addresses.append(address)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pyromq.client.core.retry import (
+    BROKER_CHOOSES,
+    DEAD_LETTER,
+    Reject,
+    Retry,
+    RetryLater,
+    busy_pause_s,
+    level_after,
+    level_for,
+    send_back_level,
+)
+
+
+def test_a_failed_message_comes_again_until_its_attempts_are_used_up() -> None:
+    levels = [send_back_level(ValueError(), times, Retry(attempts=16)) for times in range(18)]
+    assert levels == [BROKER_CHOOSES] * 16 + [DEAD_LETTER] * 2
+    assert send_back_level(ValueError(), 10**6, Retry(attempts=None)) == BROKER_CHOOSES
+    assert send_back_level(ValueError(), 0, Retry(attempts=0)) == DEAD_LETTER
+
+
+def test_a_handler_may_say_when_or_never() -> None:
+    assert send_back_level(Reject(), 0, Retry()) == DEAD_LETTER
+    assert send_back_level(RetryLater(30), 0, Retry()) == 4
+    assert send_back_level(RetryLater(30), 16, Retry()) == DEAD_LETTER
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(0, 1), (1, 1), (1.5, 2), (10, 3), (11, 4), (7200, 18), (99_999, 18)])
+def test_the_level_is_never_too_early(seconds: float, level: int) -> None:
+    assert level_for(seconds) == level
+
+
+def test_the_client_counts_levels_as_the_broker_would() -> None:
+    assert [level_after(times) for times in (0, 1, 15)] == [3, 4, 18]
+
+
+def test_nonsense_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        Retry(attempts=-1)
+
+
+def test_the_pause_after_busy_grows_to_a_second() -> None:
+    rng = random.Random(1)
+    for failures, full in ((0, 0.02), (1, 0.04), (5, 0.64), (6, 1.0), (60, 1.0)):
+        assert full / 2 <= busy_pause_s(failures, rng) <= full
