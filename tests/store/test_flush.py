@@ -11,6 +11,7 @@ import pytest
 
 from pyromq.store.checkpoint import read_checkpoint, read_synced
 from pyromq.store.config import StoreConfig
+from pyromq.store.errors import StoreNotWritable
 from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -124,6 +125,21 @@ def test_a_mark_never_moves_when_a_sync_before_it_failed_678(part: str) -> None:
     with pytest.raises(Exception, match="failed"):
         store.flush_now()
     assert (read_checkpoint(disk), read_synced(disk)) == before
+
+
+@pytest.mark.parametrize("config", [SMALL, SMALL_SYNC], ids=["async", "sync"])
+async def test_a_failed_flush_ends_writing_but_not_the_loops_above(config: StoreConfig) -> None:
+    clock, disk = ManualClock(), SimulatedDisk()
+    async with running(config, disk, clock) as store:
+        put(store, "before")
+        await clock.advance(2)
+        put(store, *(bytes(5000) for _ in range(4)))
+        disk.fail_sync_once("commitlog")
+        await clock.advance(2)
+        assert not store.is_writable
+        assert bodies(store)[0] == b"before"
+        with pytest.raises(StoreNotWritable, match="a sync failed"):
+            put(store, "refused")
 
 
 async def test_the_next_file_is_there_before_it_is_needed() -> None:

@@ -106,6 +106,9 @@ def test_an_inner_batch_is_one_record_that_takes_several_offsets() -> None:
     assert decode_properties(second.properties)[Property.INNER_BASE] == "2"
     with pytest.raises(StoreError, match="INNER_NUM"):
         store.put([Record(topic="B", queue_id=0, body=inner, sys_flag=192)])
+    put(store, "plain")
+    with pytest.raises(StoreError, match="BatchCQ"):
+        store.put([Record(topic="T", queue_id=0, body=inner, sys_flag=192, properties=b"INNER_NUM\x012\x02")])
 
 
 def test_by_key_tells_equal_hashes_apart_and_answers_in_order() -> None:

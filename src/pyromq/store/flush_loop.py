@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from ..ambient import Clock
 from .config import FlushMode, StoreConfig
+from .errors import StoreNotWritable
 
 T = TypeVar("T")
 PAGE = 4096
@@ -48,10 +49,16 @@ class FlushLoop:
         store.on_append(self._appended.set)
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._sync_mode() if self._config.flush_mode is FlushMode.SYNC else self._async_mode())
-            tasks.create_task(self._derived())
-            tasks.create_task(self._files_ahead())
+        """Until cancelled. A flush that fails ends writing, not this: reads go on."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(
+                    self._sync_mode() if self._config.flush_mode is FlushMode.SYNC else self._async_mode()
+                )
+                tasks.create_task(self._derived())
+                tasks.create_task(self._files_ahead())
+        except* StoreNotWritable:
+            await asyncio.Event().wait()  # there is nothing left to flush; the store has said why
 
     async def _sync_mode(self) -> None:
         while True:

@@ -14,6 +14,7 @@ from ..model.message import WRAPPED_BATCH, Property, SysFlag
 from ..protocol.batch import decode_batch
 from ..protocol.properties import find_property
 from ..protocol.record import Record
+from .batch_queue import BatchQueue
 from .commit_log import CommitLog
 from .config import StoreConfig
 from .disk import DiskError
@@ -117,6 +118,10 @@ class Writer:
             wrapped = record.sys_flag & WRAPPED_BATCH == WRAPPED_BATCH
             if key not in used:
                 queue = self._queues.get_or_make(*key, holds_batch=wrapped)
+                if wrapped and not isinstance(queue, BatchQueue):
+                    raise StoreError(
+                        f"topic {record.topic} holds single messages: an inner batch needs queue.type=BatchCQ"
+                    )
                 used[key] = (queue, 0)
                 offsets[key] = queue.next_offset
             queue, entries = used[key]
