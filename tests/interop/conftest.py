@@ -161,6 +161,11 @@ class OwnCluster:
         eventually(lambda: wire.ask(self.servers, wire.GET_ROUTE, {"topic": topic}).code == 0, f"{topic} has a route")
         return topic
 
+    def restart_broker(self) -> None:
+        """Start it again after its `stop` or `kill`; it has registered when this returns."""
+        self.broker.restart()
+        eventually(lambda: is_known(self.servers, self.broker.name), "the broker has registered again")
+
 
 @pytest.fixture(scope="session")
 def own(home: Callable[[str], Path]) -> Iterator[OwnCluster]:

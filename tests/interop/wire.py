@@ -102,7 +102,7 @@ def ask(address: str, code: int, fields: dict[str, str] | None = None, version: 
 
 def json_with_bare_keys(body: bytes) -> Any:
     """A body in which fastjson wrote numbers as keys without quotes (`{0:"..."}`)."""
-    return json.loads(re.sub(rb"([{,])(\d+):", rb'\1"\2":', body))
+    return json.loads(re.sub(rb"([{,]\s*)(\d+):", rb'\1"\2":', body))
 
 
 def register_broker(client: Client, name: str, topics: list[str], address: str = "127.0.0.1:10911") -> Answer:
