@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.protocol.record import Record, encode_record
-from pyromq.store.checkpoint import ABORT_FILE, CHECKPOINT_FILE, SYNCED_FILE, Checkpoint, CheckpointFile
-from pyromq.store.config import StoreConfig
+from pyromq.store.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
 from pyromq.store.findings import Level
 from pyromq.store.message_store import MessageStore
 from pyromq.store.verify import verify_store
@@ -362,14 +362,26 @@ def test_a_last_file_that_was_not_allocated_whole_is_made_whole() -> None:
     assert_whole(disk)
 
 
-def test_a_store_of_another_size_is_refused_by_name() -> None:
+OTHER_SIZES = [
+    ("mappedFileSizeCommitLog", 16384, {"commit_log_file_bytes": 16384}, False),
+    ("mappedFileSizeConsumeQueue", 2000, {"queue_file_bytes": 2000}, False),
+    ("maxIndexNum", 100, {"index_entries": 100}, False),
+    ("mappedFileSizeCommitLog", 16384, {"commit_log_file_bytes": 16384}, True),
+    ("mappedFileSizeConsumeQueue", 2000, {"queue_file_bytes": 2000}, True),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "other", "by_java"), OTHER_SIZES)
+def test_a_store_of_another_size_is_refused_by_name(key: str, value: int, other: dict[str, int], by_java: bool) -> None:
     disk = SimulatedDisk()
     filled(disk)[0].close()
-    for name in (SYNCED_FILE, "pyromq/catalogue"):
-        disk.remove(name)
-    with pytest.raises(ConfigError, match=r"mappedFileSizeCommitLog = 16384.*written with 8192"):
-        opened(disk, StoreConfig(commit_log_file_bytes=16384))
-    assert_whole(disk)  # refused before anything was changed
+    if by_java:
+        as_javas(disk, clean=True)
+    operations = disk.operations
+    with pytest.raises(ConfigError, match=f"{key} = {value}: .* was written with"):
+        opened(disk, replace(SMALL, **other))  # type: ignore[arg-type]
+    assert disk.operations == operations  # refused before anything was changed
+    assert_whole(disk)
 
 
 def test_a_clock_that_stepped_back_over_the_stop_changes_no_order() -> None:

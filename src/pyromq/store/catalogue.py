@@ -33,17 +33,21 @@ class Catalogue(msgspec.Struct, frozen=True):
     """The derived files of a store at one moment."""
 
     checkpoint: bytes
+    sizes: dict[str, int]  # by Java key: what the files were written with
     queues: list[KnownQueue]
     index_files: list[KnownIndexFile] | None  # None: there is no index by configuration
 
+    def fits(self, checkpoint: Checkpoint) -> bool:
+        """Whether nobody else wrote to the store since."""
+        return self.checkpoint == checkpoint.pack()
 
-def read_catalogue(disk: Disk, checkpoint: Checkpoint) -> Catalogue | None:
-    """None if there is none, it cannot be read, or someone else wrote to the store since."""
+
+def read_catalogue(disk: Disk) -> Catalogue | None:
+    """None if there is none or it cannot be read."""
     try:
-        catalogue = msgspec.json.decode(read_whole(disk, CATALOGUE_FILE), type=Catalogue)
+        return msgspec.json.decode(read_whole(disk, CATALOGUE_FILE), type=Catalogue)
     except (FileMissing, msgspec.DecodeError):
         return None
-    return catalogue if catalogue.checkpoint == checkpoint.pack() else None
 
 
 def write_catalogue(disk: Disk, catalogue: Catalogue) -> None:

@@ -84,5 +84,16 @@ class StoreConfig:
         parse_delay_levels(self.message_delay_level)
 
     @property
+    def file_sizes(self) -> dict[str, int]:
+        """What decides names and layout of files, by Java key."""
+        return {
+            "mappedFileSizeCommitLog": self.commit_log_file_bytes,
+            "mappedFileSizeConsumeQueue": self.queue_file_bytes,
+            "mapperFileSizeBatchConsumeQueue": self.batch_queue_file_bytes,
+            "maxHashSlotNum": self.index_slots,
+            "maxIndexNum": self.index_entries,
+        }
+
+    @property
     def delay_levels(self) -> DelayLevels:
         return parse_delay_levels(self.message_delay_level)

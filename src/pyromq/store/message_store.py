@@ -16,7 +16,7 @@ from ..kernel.records import Placed, kernel_name
 from ..protocol.record import Record
 from .catalogue import Catalogue, KnownQueue, write_catalogue
 from .changes import Changes
-from .checkpoint import mark_running, mark_stopped, read_checkpoint
+from .checkpoint import forget_synced, mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
 from .disk import Disk, DiskError, DiskLock, SyncFailed
@@ -30,7 +30,7 @@ from .open_files import OpenFiles
 from .queues import QueueTable
 from .readable import Readable
 from .reader import SCAN_ENTRIES, Reader, Selection
-from .recovery import Recovery, RecoveryReport, find_marks
+from .recovery import Recovery, RecoveryReport, find_marks, refuse_other_sizes
 from .retention import FilesInUse, LogFile
 from .watermark import Watermark
 from .writer import Writer
@@ -91,6 +91,9 @@ class MessageStore:
     def _recover(self) -> RecoveryReport:
         checkpoint = read_checkpoint(self._disk)
         found = find_marks(self._disk, checkpoint)
+        refuse_other_sizes(self._disk, self._config, found)  # before anything is changed
+        if found.synced is None:
+            forget_synced(self._disk)
         mark_running(self._disk, os.getpid())
         report = Recovery(
             self._disk, self._config, self.commit_log, self.queues, self.index, self._changes, found
@@ -291,6 +294,7 @@ class MessageStore:
     def _catalogue(self) -> Catalogue:
         return Catalogue(
             read_checkpoint(self._disk).pack(),
+            self._config.file_sizes,
             [KnownQueue(queue.topic, queue.queue_id, queue.next_offset) for queue in self.queues],
             None if self.index is None else self.index.known_files(),
         )

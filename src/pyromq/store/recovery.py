@@ -2,7 +2,7 @@
 
 Passes, in order:
 
-1. files     the log's files as they lie there; short ones get their length back, a foreign size is refused
+1. files     the log's files as they lie there; short ones get their length back
 2. derived   queues and index as they lie there; a queue with a damaged file will be written anew
 3. start     where to begin: behind a clean stop at the newest record that a queue knows, else at the checkpoint
 4. distrust  after an unclean stop, queue and index entries from there on are forgotten: they may be torn
@@ -29,7 +29,6 @@ from .changes import Changes
 from .checkpoint import (
     Checkpoint,
     CheckpointFile,
-    forget_synced,
     read_synced,
     was_running_ours,
     was_stopped_cleanly,
@@ -65,11 +64,27 @@ def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
     """If a Java broker wrote after us, our synced mark may speak of records that it replaced: the store is then one of
     Java's. After a clean stop of ours the catalogue fits the checkpoint, after an unclean one `abort` is our own."""
     clean_stop = was_stopped_cleanly(disk)
-    catalogue = read_catalogue(disk, checkpoint) if clean_stop else None
-    ours = catalogue is not None if clean_stop else was_running_ours(disk)
-    if not ours:
-        forget_synced(disk)
-    return MarksFound(checkpoint, read_synced(disk), clean_stop, catalogue)
+    catalogue = read_catalogue(disk)
+    fits = clean_stop and catalogue is not None and catalogue.fits(checkpoint)
+    ours = fits if clean_stop else was_running_ours(disk)
+    return MarksFound(checkpoint, read_synced(disk) if ours else None, clean_stop, catalogue if fits else None)
+
+
+def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
+    """A store that was written with other file sizes must not be stretched to ours. Changes nothing.
+
+    Our own catalogue knows the sizes; those of Java's stores are read off the files.
+    """
+    catalogue = read_catalogue(disk)
+    if catalogue is not None:
+        written = catalogue.sizes
+    elif marks.synced is None:
+        written = inferred_config(disk, config).file_sizes
+    else:
+        return
+    for key, size in config.file_sizes.items():
+        if written.get(key, size) != size:
+            raise ConfigError(f"{key} = {size}: the store in {disk.root} was written with {written[key]}; set it so")
 
 
 @dataclass(slots=True)
@@ -128,25 +143,10 @@ class Recovery:
     # -- pass 1: files ------------------------------------------------------------------------------------------------
 
     def _load_log(self) -> None:
-        if self._synced is None:
-            self._refuse_foreign_sizes()
         for irregular in self._log.load():
             log.warning("irregular file in the commit log", name=irregular.name, what=irregular.what)
             if irregular.base >= 0 and self._disk.size(irregular.name) < self._config.commit_log_file_bytes:
                 self._log.sequence.restore_length(self._log.sequence.base_of(irregular.base), allocate=True)
-
-    def _refuse_foreign_sizes(self) -> None:
-        """A store of Java's that was written with other sizes must not be stretched to ours."""
-        found = inferred_config(self._disk, self._config)
-        for key, ours, theirs in (
-            ("mappedFileSizeCommitLog", self._config.commit_log_file_bytes, found.commit_log_file_bytes),
-            ("mappedFileSizeConsumeQueue", self._config.queue_file_bytes, found.queue_file_bytes),
-            ("mapperFileSizeBatchConsumeQueue", self._config.batch_queue_file_bytes, found.batch_queue_file_bytes),
-        ):
-            if ours != theirs:
-                raise ConfigError(
-                    f"{key} = {ours}: the store in {self._disk.root} was written with {theirs}; set it so"
-                )
 
     # -- pass 2: derived files ----------------------------------------------------------------------------------------
 
