@@ -19,7 +19,7 @@ import pytest
 from tests.support import require
 
 from . import wire
-from .peers import cache, cpp, java, node, ours
+from .peers import cache, cpp, go, java, node, ours
 from .waiting import eventually
 
 T = TypeVar("T")
@@ -60,6 +60,11 @@ def node_peer() -> None:
 @pytest.fixture(scope="session")
 def cpp_peer() -> None:
     needed(cpp.packages)
+
+
+@pytest.fixture(scope="session")
+def go_peer() -> None:
+    needed(go.program)
 
 
 @pytest.fixture(scope="session")
@@ -160,6 +165,14 @@ class OwnCluster:
         wire.create_topic(self.broker.address, topic, queues)
         eventually(lambda: wire.ask(self.servers, wire.GET_ROUTE, {"topic": topic}).code == 0, f"{topic} has a route")
         return topic
+
+    def stored_offsets(self, topic: str, group: str) -> dict[str, int] | None:
+        """Offset by queue, as the broker has put it on disk."""
+        table = self.broker.home / "store" / "config" / "consumerOffset.json"
+        if not table.exists():
+            return None
+        offsets: dict[str, dict[str, int]] = wire.json_with_bare_keys(table.read_bytes())["offsetTable"]
+        return offsets.get(f"{topic}@{group}")
 
     def restart_broker(self) -> None:
         """Start it again after its `stop` or `kill`; it has registered when this returns."""

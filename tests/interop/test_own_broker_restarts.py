@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from . import wire
 from .conftest import OwnCluster
 from .peers import java
 from .waiting import eventually
@@ -91,7 +90,7 @@ def test_a_group_goes_on_where_it_was(
     client.send_by("selector", own.servers, topic, early)
     with client.consuming("push", own.servers, topic, group) as consumer:
         eventually(lambda: len(consumer.bodies()) == 10, "all have arrived")
-    eventually(lambda: stored_offsets(own, topic, group) == {"0": 5, "1": 5}, "the offsets are on disk")
+    eventually(lambda: own.stored_offsets(topic, group) == {"0": 5, "1": 5}, "the offsets are on disk")
 
     broker_away()
     own.restart_broker()
@@ -102,13 +101,6 @@ def test_a_group_goes_on_where_it_was(
         assert sorted(consumer.bodies()) == late
     found = client.do("query", servers=own.servers, topic=topic, group=group, key="early-3")
     assert [one["body"] for one in found] == ["early-3"], "the index is there again"
-
-
-def stored_offsets(own: OwnCluster, topic: str, group: str) -> object:
-    table = own.broker.home / "store" / "config" / "consumerOffset.json"
-    if not table.exists():
-        return None
-    return wire.json_with_bare_keys(table.read_bytes())["offsetTable"].get(f"{topic}@{group}")
 
 
 def test_a_consumer_that_dies_is_replaced_at_once(

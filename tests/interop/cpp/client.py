@@ -1,30 +1,61 @@
-"""One message through the C++ client: fetch the route, send, print the result as one marked JSON line.
+"""A small application over the C++ client: send messages with a tag, or consume those of some tags.
 
-Runs in a process of its own with PyPI's `rocketmq` 0.4.4 on the path, which ours never has.
-Arguments: name server, topic, body.
+Runs in a process of its own with PyPI's `rocketmq` 0.4.4 on the path, which ours never has. Prints one marked JSON
+line with the result.
+
+    client.py send NAMESERVER TOPIC TAG BODY...
+    client.py consume NAMESERVER TOPIC GROUP TAGS COUNT
 """
 
 import json
 import os
 import sys
+import threading
 from typing import Any
 
-from rocketmq.client import Message, Producer
+from rocketmq.client import Message, Producer, PushConsumer
+
+LIMIT_S = 30.0
 
 
-def main() -> None:
-    name_server, topic, body = sys.argv[1:4]
+def send(name_server: str, topic: str, tag: str, *bodies: str) -> list[dict[str, Any]]:
     producer = Producer("PG_cpp")
     producer.set_namesrv_addr(name_server)
     producer.start()
-    message = Message(topic)
-    message.set_tags("TagA")
-    message.set_keys(body)
-    message.set_body(body)
+    sent = []
+    for body in bodies:
+        message = Message(topic)
+        message.set_tags(tag)
+        message.set_keys(body)
+        message.set_body(body)
+        result = producer.send_sync(message)
+        sent.append({"status": result.status.name, "offset": result.offset})
+    return sent
+
+
+def consume(name_server: str, topic: str, group: str, tags: str, count: str) -> list[dict[str, str]]:
+    consumer = PushConsumer(group)
+    consumer.set_namesrv_addr(name_server)
+    received: list[dict[str, str]] = []
+    enough = threading.Event()
+
+    def take(message: Any) -> None:
+        received.append({"body": message.body.decode(), "tag": message.tags.decode()})
+        if len(received) >= int(count):
+            enough.set()
+
+    consumer.subscribe(topic, take, tags)
+    consumer.start()
+    enough.wait(LIMIT_S)
+    consumer.shutdown()
+    return received
+
+
+def main() -> None:
+    command, *words = sys.argv[1:]
     answer: dict[str, Any]
     try:
-        result = producer.send_sync(message)
-        answer = {"sent": {"status": result.status.name, "offset": result.offset}}
+        answer = {"done": send(*words) if command == "send" else consume(*words)}
     except Exception as failure:
         answer = {"error": str(failure)}
     print("@@" + json.dumps(answer), flush=True)

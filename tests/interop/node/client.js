@@ -1,31 +1,65 @@
-// One message through ali-ons: fetch the route from the name server, send, print the result as one marked JSON line.
-// Arguments: name server, topic, body. The package is found through NODE_PATH.
+// A small application over ali-ons: send messages with a tag, or consume those of some tags, through the name server
+// given. Prints one marked JSON line with the result. The package is found through NODE_PATH.
+//
+//   client.js send NAMESERVER TOPIC TAG BODY...
+//   client.js consume NAMESERVER TOPIC GROUP TAGS COUNT
 'use strict';
 
-const { Producer, Message } = require('ali-ons');
+const { Consumer, Producer, Message } = require('ali-ons');
 
-const [nameServer, topic, body] = process.argv.slice(2);
+const LIMIT_MS = 30000;
 
 function answer(kind, value) {
   process.stdout.write(`@@${JSON.stringify({ [kind]: value })}\n`);
 }
 
-async function main() {
-  const producer = new Producer({
+function options(nameServer, more) {
+  return {
     httpclient: {}, // only asked for with Aliyun's address service, but asserted
     nameSrv: nameServer,
-    producerGroup: 'PG_node',
     accessKeyId: 'none',
     accessKeySecret: 'none',
     logger: { info() {}, debug() {}, warn: console.error, error: console.error },
-  });
-  producer.on('error', failure => console.error(String(failure)));
-  await producer.ready();
-  const result = await producer.send(new Message(topic, 'TagA', body));
-  answer('sent', { status: result.sendStatus, broker: result.messageQueue.brokerName });
+    ...more,
+  };
 }
 
-main().then(() => process.exit(0), failure => {
+async function send(nameServer, topic, tag, ...bodies) {
+  const producer = new Producer(options(nameServer, { producerGroup: 'PG_node' }));
+  producer.on('error', failure => console.error(String(failure)));
+  await producer.ready();
+  const sent = [];
+  for (const body of bodies) {
+    const result = await producer.send(new Message(topic, tag, body));
+    sent.push({ status: result.sendStatus, broker: result.messageQueue.brokerName });
+  }
+  return sent;
+}
+
+async function consume(nameServer, topic, group, tags, count) {
+  const consumer = new Consumer(options(nameServer, { consumerGroup: group }));
+  consumer.on('error', failure => console.error(String(failure)));
+  const received = [];
+  const enough = new Promise(resolve => {
+    setTimeout(resolve, LIMIT_MS);
+    consumer.subscribe(topic, tags, async message => {
+      received.push({ body: message.body.toString(), tag: message.tags });
+      if (received.length >= Number(count)) resolve();
+    });
+  });
+  await consumer.ready();
+  await enough;
+  await new Promise(setImmediate); // a message is done when its handler has returned
+  await consumer.close();
+  return received;
+}
+
+const [command, ...words] = process.argv.slice(2);
+
+({ send, consume })[command](...words).then(value => {
+  answer('done', value);
+  process.exit(0);
+}, failure => {
   answer('error', String(failure));
   process.exit(1);
 });

@@ -1,4 +1,4 @@
-"""Programs that we did not write, fetched once and run as subprocesses: Java, Node and C++.
+"""Programs that we did not write, fetched once and run as subprocesses: Java, Go, Node and C++.
 
 Used by tests/interop and by bench/. `python -m tests.interop.peers fetch` brings everything beforehand.
 
@@ -7,5 +7,6 @@ Used by tests/interop and by bench/. `python -m tests.interop.peers fetch` bring
     java     Apache RocketMQ's name server, broker, client and mqadmin, by version
     node     ali-ons
     cpp      the C++ client inside PyPI's rocketmq 0.4.4
-    ours     `pyromq namesrv` as a subprocess, with the same interface as Java's
+    go       rocketmq-client-go
+    ours     `pyromq namesrv` and `pyromq broker` as subprocesses, with the same interfaces as Java's
 """

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from . import cache, cpp, java, node
+from . import cache, cpp, go, java, node
 
 STEPS: dict[str, Callable[[], Path]] = {
     **{f"RocketMQ {version} (Maven)": partial(java.classes, version) for version in java.CLIENTS},
     "ali-ons 3.12.0 (npm)": node.modules,
     "C++ client in rocketmq 0.4.4 (PyPI)": cpp.packages,
+    "rocketmq-client-go 2.1.2 (Go modules)": go.program,
 }
 
 

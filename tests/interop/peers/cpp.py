@@ -6,10 +6,9 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from . import cache
-from .process import Program, answer_of
+from .small_client import SmallClient
 
 FOLDER = Path(__file__).resolve().parent.parent / "cpp"
 
@@ -30,11 +29,6 @@ def packages() -> Path:
     return cache.once("cpp-rocketmq-0.4.4", build) / "packages"
 
 
-def send(name_server: str, topic: str, body: str, *, home: Path) -> dict[str, Any]:
-    """Send one message; the answer is `{"status": ..., "offset": ...}`."""
-    home.mkdir(parents=True, exist_ok=True)
-    command: list[str | Path] = [sys.executable, FOLDER / "client.py", name_server, topic, body]
-    env = {"HOME": str(home), "PYTHONPATH": str(packages())}
-    with Program(command, name="C++ client", env=env, cwd=home) as program:
-        sent: dict[str, Any] = answer_of(program)
-        return sent
+client = SmallClient(
+    "C++ client", lambda: ([sys.executable, str(FOLDER / "client.py")], {"PYTHONPATH": str(packages())})
+)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from . import cache
-from .process import Program, answer_of
+from .small_client import SmallClient
 
 FOLDER = Path(__file__).resolve().parent.parent / "node"
 
@@ -32,11 +31,4 @@ def modules() -> Path:
     return cache.once("node-ali-ons-3.12.0", build) / "node_modules"
 
 
-def send(name_server: str, topic: str, body: str, *, home: Path) -> dict[str, Any]:
-    """Send one message; the answer is `{"status": ..., "broker": ...}`."""
-    home.mkdir(parents=True, exist_ok=True)
-    command: list[str | Path] = [runtime(), FOLDER / "client.js", name_server, topic, body]
-    env = {"HOME": str(home), "NODE_PATH": str(modules())}
-    with Program(command, name="ali-ons", env=env, cwd=home) as program:
-        sent: dict[str, Any] = answer_of(program)
-        return sent
+client = SmallClient("ali-ons", lambda: ([runtime(), str(FOLDER / "client.js")], {"NODE_PATH": str(modules())}))

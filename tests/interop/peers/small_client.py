@@ -1,0 +1,36 @@
+"""What the clients in other languages have in common: a program sends or consumes, says so in one line and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .process import Program, answer_of
+
+Start = Callable[[], tuple[Sequence[str], Mapping[str, str]]]  # the command before its own words, its environment
+
+
+class SmallClient:
+    """Sends and consumes with tags through the client library of another language."""
+
+    def __init__(self, name: str, start: Start) -> None:
+        self._name = name
+        self._start = start
+
+    def send(self, name_server: str, topic: str, tag: str, bodies: Sequence[str], *, home: Path) -> list[Any]:
+        """What the client says of each message, in its own words."""
+        return self._run(["send", name_server, topic, tag, *bodies], home)
+
+    def consume(
+        self, name_server: str, topic: str, group: str, tags: str, count: int, *, home: Path
+    ) -> list[dict[str, str]]:
+        """Body and tag of what a push consumer got, as soon as `count` have arrived; fewer after 30 s."""
+        return self._run(["consume", name_server, topic, group, tags, str(count)], home)
+
+    def _run(self, words: Sequence[str], home: Path) -> list[Any]:
+        home.mkdir(parents=True, exist_ok=True)
+        command, env = self._start()
+        with Program([*command, *words], name=self._name, env={"HOME": str(home), **env}, cwd=home) as program:
+            done: list[Any] = answer_of(program)
+            return done
