@@ -80,6 +80,8 @@ class Property:
     PRIORITY = "_SYS_MSG_PRIORITY_"
     CRC32 = "__CRC32#"
 
+    SEND_ID = "__SEND_ID"  # ours: who sent it as which of his messages, for the duplicate window
+
 
 KEY_SEPARATOR = " "  # between the words of KEYS
 
