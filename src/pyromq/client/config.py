@@ -1,0 +1,60 @@
+"""Settings of a client, checked before anything opens. Durations are seconds."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..errors import ConfigError
+from ..transport.address import parse_address
+from ..transport.tls import ClientTls
+
+DEFAULT_NAME_SERVER = "127.0.0.1:9876"
+# Ours first, then the variable that RocketMQ's own clients read.
+NAME_SERVER_VARIABLES = ("PYROMQ_NAMESRV", "NAMESRV_ADDR")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """One client: its connections serve all its producers and consumers."""
+
+    name_servers: tuple[str, ...]
+    instance: str = ""  # tells apart clients of one process; brokers know a client as `ip@instance`
+    tls: ClientTls | None = None
+    call_timeout_s: float = 3.0
+    name_server_timeout_s: float = 3.0
+    name_server_patience_s: float = 1.0  # for one that others could stand in for
+    route_refresh_s: float = 30.0
+    heartbeat_s: float = 30.0
+    trouble_pause_s: float = 1.0  # between two looks at routes and brokers while calls fail
+
+    def __post_init__(self) -> None:
+        if not self.name_servers:
+            raise ConfigError(f"no name server is given: connect({DEFAULT_NAME_SERVER!r}), or set PYROMQ_NAMESRV")
+        for address in self.name_servers:
+            parse_address(address)
+        for name in ("call_timeout_s", "name_server_timeout_s", "name_server_patience_s", "trouble_pause_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} = {getattr(self, name)}: more than 0 is needed")
+
+
+def name_servers(given: str | Iterable[str] | None, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The argument (`host:port;host:port` or a list), else the environment's, else this machine's."""
+    if given is None:
+        given = next((environment[name] for name in NAME_SERVER_VARIABLES if environment.get(name)), "")
+    parts = given.replace(",", ";").split(";") if isinstance(given, str) else list(given)
+    return tuple(part.strip() for part in parts if part.strip()) or (DEFAULT_NAME_SERVER,)
+
+
+def own_ip(towards: str) -> str:
+    """The address of this machine that packets to the other one carry. Nothing is sent."""
+    host, port = parse_address(towards)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        with socket.socket(found[0][0], socket.SOCK_DGRAM) as probe:
+            probe.connect(found[0][4])
+            return str(probe.getsockname()[0])
+    except OSError:
+        return "127.0.0.1"  # no way there: the first call will say so in better words

@@ -1,0 +1,85 @@
+"""What goes wrong for users of the SDK. Each error says what happened, where, and what to do.
+
+Error                       .code (the broker's answer, or None), .address (of whom, or ""), .hint (what to do)
+├── NoNameServer            no name server answered: nothing is known about brokers
+├── TopicNotFound           the name servers know no such topic; names close to it are in the text
+├── NoBroker                the topic is known, but no broker that serves it can be used
+├── Unreachable             one program could not be reached, or the connection ended before its answer
+├── TimedOut                no answer in time; a message may have been stored all the same
+├── Refused                 a broker answered with an error code
+├── BadMessage              the message cannot be sent as it is; nothing was sent
+├── NotSupported            this client, or this broker, has not learned that yet
+└── Closed                  the client, producer or consumer was stopped
+
+`Reject` and `RetryLater` (core/retry.py) are no errors of ours: handlers raise them.
+"""
+
+from __future__ import annotations
+
+from ..errors import PyroError
+from ..model.codes import ResponseCode
+
+
+class Error(PyroError):
+    """Root of what the SDK raises."""
+
+    def __init__(self, text: str, *, hint: str = "", address: str = "", code: int | None = None) -> None:
+        super().__init__(f"{text}. {hint}" if hint else text)
+        self.hint = hint
+        self.address = address
+        self.code = code
+
+
+class NoNameServer(Error):
+    """No name server answered."""
+
+
+class TopicNotFound(Error):
+    """No such topic."""
+
+
+class NoBroker(Error):
+    """No broker of the topic can be used."""
+
+
+class Unreachable(Error):
+    """Not connected, or cut off before the answer."""
+
+
+class TimedOut(Error):
+    """No answer in time."""
+
+
+class Refused(Error):
+    """A broker answered with an error code."""
+
+
+class BadMessage(Error):
+    """Cannot be sent as it is."""
+
+
+class NotSupported(Error):
+    """Not learned yet."""
+
+
+class Closed(Error):
+    """Stopped already."""
+
+
+_HINTS: dict[int, str] = {
+    ResponseCode.SYSTEM_BUSY: "The broker has more work than it can take: send less, or add brokers",
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "This broker does not serve such requests: a newer one may",
+    ResponseCode.SERVICE_NOT_AVAILABLE: "The broker stops, starts, or its disk is full: see its log",
+    ResponseCode.NO_PERMISSION: "Check the permissions of topic and broker (mqadmin topicRoute, updateTopicPerm)",
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "Create the group: mqadmin updateSubGroup",
+}
+
+
+def refused(code: int, remark: str | None, address: str) -> Refused:
+    """An answer other than success."""
+    try:
+        name = ResponseCode(code).name
+    except ValueError:
+        name = "an unknown code"
+    text = f"{address} answered {code} ({name}): {(remark or 'no remark').strip()}"
+    return Refused(text.rstrip("."), hint=_HINTS.get(code, ""), address=address, code=code)

@@ -1,0 +1,83 @@
+"""Asking the name servers: one after the other until one answers. A hung or dead one goes to the end of the list."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from .. import logs
+from ..ambient import Random
+from ..errors import CallFailed
+from ..model.codes import RequestCode, ResponseCode
+from ..protocol.bodies.body import decode_body
+from ..protocol.bodies.route import TopicRouteData
+from ..protocol.bodies.topics import TopicList
+from ..protocol.command import Command
+from ..protocol.headers.header import Header
+from ..protocol.headers.namesrv import GetRouteInfo
+from ..transport.client import Client
+from .config import ClientConfig
+from .core.routing import NameServerOrder, Route, route_of
+from .errors import Error, NoNameServer, NotSupported, TopicNotFound, refused
+
+log = logs.get("pyromq.client")
+
+
+class NameServers:
+    """Event loop only. Routes are asked for here and kept by the session."""
+
+    def __init__(self, client: Client, config: ClientConfig, rng: Random) -> None:
+        self._client = client
+        self._config = config
+        self._order = NameServerOrder(config.name_servers, rng)
+
+    async def route(self, topic: str) -> Route:
+        """TopicNotFound, NoNameServer, or Refused."""
+        address, answer = await self._ask(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo(topic=topic, accept_standard_json_only=True)
+        )
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise await self._not_found(topic, address)
+        if answer.code != ResponseCode.SUCCESS:
+            raise refused(answer.code, answer.remark, address)
+        route = route_of(topic, decode_body(TopicRouteData, answer.body))
+        if route.is_static:
+            raise NotSupported(f"{topic} is a static topic, which this client cannot use yet", address=address)
+        return route
+
+    async def topics(self) -> list[str]:
+        address, answer = await self._ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        if answer.code != ResponseCode.SUCCESS:
+            raise refused(answer.code, answer.remark, address)
+        return sorted(decode_body(TopicList, answer.body).topic_list)
+
+    async def _not_found(self, topic: str, address: str) -> TopicNotFound:
+        try:
+            close = get_close_matches(topic, await self.topics(), 3)
+        except Error:  # the answer that matters is there already
+            close = []
+        nearest = f"Closest: {', '.join(map(repr, close))}. " if close else ""
+        return TopicNotFound(
+            f"topic {topic!r} does not exist on {address}",
+            hint=f"{nearest}Create it: mqadmin updateTopic -n {address} -c DefaultCluster -t {topic}",
+            address=address,
+            code=ResponseCode.TOPIC_NOT_EXIST,
+        )
+
+    async def _ask(self, code: RequestCode, header: Header | None = None) -> tuple[str, Command]:
+        faults = []
+        addresses = self._order.all()
+        for number, address in enumerate(addresses, 1):
+            is_last = number == len(addresses)
+            timeout_s = self._config.name_server_timeout_s if is_last else self._config.name_server_patience_s
+            request = Command(code=code, fields=header.to_fields() if header else {})
+            try:
+                return address, await self._client.call(address, request, timeout_s)
+            except CallFailed as fault:
+                faults.append(str(fault))
+                self._order.failed(address)
+                log.debug("name server does not answer", address=address, fault=str(fault))
+        raise NoNameServer(
+            f"no name server answers: {'; '.join(faults)}",
+            hint="Is one running there (pyromq up)? Name others by connect(...) or PYROMQ_NAMESRV",
+            address=";".join(addresses),
+        )

@@ -1,0 +1,177 @@
+"""A message on its way out: its properties, its body (compressed where that pays), and the header around it.
+
+Made once per message and used for every attempt, so that a repeated send has the same unique id. No awaits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from ..model import names
+from ..model.message import KEY_SEPARATOR, Property
+from ..protocol.batch import BatchEntry, encode_batch
+from ..protocol.bodies.keyed import MessageQueue
+from ..protocol.compression import DEFAULT_LEVEL, Compression, compress, compressed_flag
+from ..protocol.headers.send import SendMessageV2
+from ..protocol.properties import encode_properties
+from .errors import BadMessage
+from .session import AUTO_CREATED_QUEUES
+from .values import encode_value
+
+MAX_MESSAGE_BYTES = 4 << 20
+COMPRESS_OVER_BYTES = 4096
+_OWN_PROPERTIES = frozenset(
+    value for name, value in vars(Property).items() if not name.startswith("_") and isinstance(value, str)
+)
+
+Seconds = float | timedelta
+
+
+def seconds(value: Seconds) -> float:
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packing:
+    """How bodies leave."""
+
+    compression: Compression | None = Compression.ZLIB
+    compress_over_bytes: int = COMPRESS_OVER_BYTES
+    level: int = DEFAULT_LEVEL
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+
+
+@dataclass(slots=True, kw_only=True)
+class Outgoing:
+    """One message, or a batch of them, for one topic. `ids` are the unique ids in it."""
+
+    topic: str
+    ids: list[str]
+    body: bytes
+    properties: str
+    sys_flag: int = 0
+    is_batch: bool = False
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+
+    def header(self, producer_group: str, queue: MessageQueue, now_ms: int) -> SendMessageV2:
+        return SendMessageV2(
+            producer_group=producer_group,
+            topic=self.topic,
+            default_topic=names.AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=AUTO_CREATED_QUEUES,
+            queue_id=queue.queue_id,
+            sys_flag=self.sys_flag,
+            born_timestamp=now_ms,
+            flag=0,
+            properties=self.properties,
+            reconsume_times=self.reconsume_times,
+            unit_mode=False,
+            batch=self.is_batch,
+            max_reconsume_times=self.max_reconsume_times,
+            bname=queue.broker_name,
+        )
+
+
+def message_properties(
+    unique_id: str,
+    *,
+    tag: str | None = None,
+    keys: Iterable[str] = (),
+    props: Mapping[str, str] | None = None,
+    order_key: str | None = None,
+    delay: Seconds | None = None,
+    deliver_at_ms: int | None = None,
+) -> dict[str, str]:
+    """BadMessage for what brokers would misread."""
+    found = {str(name): str(value) for name, value in (props or {}).items()}
+    for name in found:
+        if name in _OWN_PROPERTIES:
+            raise BadMessage(f"property {name!r} is RocketMQ's own", hint="Choose another name, or the argument for it")
+    words = [keys] if isinstance(keys, str) else list(keys)
+    for word in words:
+        if not word or KEY_SEPARATOR in word:
+            raise BadMessage(f"key {word!r} is empty or has a blank in it, which separates keys")
+    if delay is not None and deliver_at_ms is not None:
+        raise BadMessage("delay and deliver_at_ms are two ways to say when", hint="Give one of them")
+    found |= {Property.UNIQ_KEY: unique_id, Property.WAIT: "true"}
+    own = {
+        Property.TAGS: tag,
+        Property.KEYS: KEY_SEPARATOR.join(words),
+        Property.SHARDING_KEY: order_key,
+        Property.TIMER_DELAY_MS: None if delay is None else str(round(seconds(delay) * 1000)),
+        Property.TIMER_DELIVER_MS: None if deliver_at_ms is None else str(deliver_at_ms),
+    }
+    return found | {name: value for name, value in own.items() if value}
+
+
+def pack(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> Outgoing:
+    _check_topic(topic)
+    body = _checked_body(topic, encode_value(value), packing)
+    sys_flag = 0
+    if packing.compression is not None and len(body) > packing.compress_over_bytes:
+        body = compress(body, packing.compression, packing.level)
+        sys_flag = compressed_flag(packing.compression)
+    return Outgoing(
+        topic=topic,
+        ids=[properties[Property.UNIQ_KEY]],
+        body=body,
+        properties=_encoded(properties).decode(),
+        sys_flag=sys_flag,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """One message of a batch to be."""
+
+    unique_id: str
+    entry: BatchEntry
+
+    @property
+    def bytes(self) -> int:
+        return 22 + len(self.entry.body) + len(self.entry.properties)  # as protocol/batch.py writes it
+
+
+def pack_item(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> BatchItem:
+    _check_topic(topic)
+    body = _checked_body(topic, encode_value(value), packing)
+    return BatchItem(properties[Property.UNIQ_KEY], BatchEntry(body, 0, _encoded(properties)))
+
+
+def pack_batch(topic: str, items: list[BatchItem]) -> Outgoing:
+    return Outgoing(
+        topic=topic,
+        ids=[item.unique_id for item in items],
+        body=encode_batch(item.entry for item in items),
+        properties=encode_properties({Property.WAIT: "true"}).decode(),
+        is_batch=True,
+    )
+
+
+def _check_topic(topic: str) -> None:
+    if (fault := names.topic_fault(topic)) is not None:
+        raise BadMessage(fault, hint="Choose another name")
+    if topic in names.NO_SEND_TOPICS:
+        raise BadMessage(f"topic {topic!r} is the broker's own: nobody may send to it", hint="Choose another topic")
+
+
+def _checked_body(topic: str, body: bytes, packing: Packing) -> bytes:
+    if not body:
+        raise BadMessage(f"the message for {topic!r} has an empty body", hint="Brokers refuse it: send at least a byte")
+    if len(body) > packing.max_message_bytes:
+        raise BadMessage(
+            f"the message for {topic!r} has {len(body)} bytes, at most {packing.max_message_bytes} are allowed",
+            hint="Split it, store the data elsewhere, or raise max_message_bytes here and maxMessageSize of the broker",
+        )
+    return body
+
+
+def _encoded(properties: Mapping[str, str]) -> bytes:
+    try:
+        return encode_properties(properties)
+    except ValueError as fault:
+        raise BadMessage(str(fault)) from None

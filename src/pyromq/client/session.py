@@ -1,0 +1,292 @@
+"""What the producers and consumers of one client share: connections, routes, heartbeats, and the broker's own requests.
+
+Calls raise the errors of `errors.py`; this is the one place where failures of transport become those. After a failed
+call routes are read again at once, and brokers whose connection ended get a heartbeat as soon as they are back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from .. import logs
+from ..ambient import Clock, Random
+from ..errors import CallTimedOut, ConnectionLost
+from ..model import names
+from ..model.codes import RequestCode, ResponseCode
+from ..model.ids import UniqueIds
+from ..model.route import MASTER_ID
+from ..protocol.bodies.body import encode_body
+from ..protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from ..protocol.bodies.keyed import MessageQueue
+from ..protocol.command import Command
+from ..protocol.headers.clients import UnregisterClient
+from ..protocol.headers.header import Header
+from ..transport.client import Client, Connect
+from ..transport.dispatch import Dispatcher, Handler
+from ..transport.peer import Peer
+from .background import Bell, Tasks
+from .config import ClientConfig, own_ip
+from .core.routing import Route
+from .errors import Closed, Error, NoBroker, TimedOut, TopicNotFound, Unreachable, refused
+from .name_servers import NameServers
+
+log = logs.get("pyromq.client")
+
+AUTO_CREATED_QUEUES = 4
+
+
+class Member(Protocol):
+    """A consumer as the session sees it."""
+
+    @property
+    def group(self) -> str: ...
+
+    def describe(self) -> ConsumerData:
+        """Its part of a heartbeat."""
+        ...
+
+
+class Session:
+    """Event loop only. `start` first, `stop` last; producers and consumers register themselves in between."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        clock: Clock,
+        rng: Random,
+        handlers: Mapping[int, Handler] | None = None,
+        connect: Connect | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.rng = rng
+        ip = own_ip(config.name_servers[0]) if connect is None else "127.0.0.1"
+        salt = rng.getrandbits(32)
+        self.client_id = f"{ip}@{config.instance or f'{os.getpid()}#{salt}'}"
+        self.ids = UniqueIds(ip, os.getpid(), salt, clock.now_ms)
+        self.transport = Client(
+            clock=clock,
+            rng=rng,
+            dispatch=Dispatcher(handlers or {}),
+            tls=config.tls,
+            connect=connect,
+            on_close=self._connection_lost,
+        )
+        self.name_servers = NameServers(self.transport, config, rng)
+        self._routes: dict[str, Route] = {}
+        self._asked: dict[str, asyncio.Task[Route]] = {}
+        self._producers: dict[str, int] = {}
+        self._members: dict[str, Member] = {}
+        self._tasks = Tasks(self._died)
+        self._stale, self._silent = Bell(clock), Bell(clock)
+        self._fault: BaseException | None = None
+        self.is_closed = False
+
+    # --- start and stop -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._tasks.start(self._refresh_routes())
+        self._tasks.start(self._send_heartbeats())
+
+    async def stop(self) -> None:
+        self.is_closed = True
+        await self._tasks.cancel()
+        await self.transport.close()
+
+    def _died(self, fault: BaseException) -> None:
+        """A loop of ours has a fault: every later call fails with it, rather than going on without heartbeats."""
+        self._fault = fault
+        log.error("client loop died", fault=repr(fault))
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        expected: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> Command:
+        """The answer, if its code is one of those expected. Unreachable, TimedOut or Refused."""
+        self.check_open()
+        request = Command(code=code, fields=header.to_fields() if header else {}, body=body)
+        timeout_s = self.config.call_timeout_s if timeout_s is None else timeout_s
+        try:
+            answer = await self.transport.call(address, request, timeout_s)
+        except CallTimedOut as fault:
+            self.look_again()
+            raise TimedOut(str(fault), hint="Is the broker overloaded, or the network down?", address=address) from None
+        except ConnectionLost as fault:
+            self.look_again()
+            hint = "Is the broker running, and is the address that it advertises (brokerIP1) one you can reach?"
+            raise Unreachable(str(fault), hint=hint, address=address) from None
+        if answer.code not in expected:
+            raise refused(answer.code, answer.remark, address)
+        return answer
+
+    async def send_oneway(self, address: str, code: RequestCode, header: Header, body: bytes = b"") -> None:
+        self.check_open()
+        try:
+            await self.transport.send(address, Command(code=code, fields=header.to_fields(), body=body))
+        except ConnectionLost as fault:
+            self.look_again()
+            raise Unreachable(str(fault), hint="Is the broker running?", address=address) from None
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise Closed("this client is closed", hint="Use it inside its `async with` block")
+        if self._fault is not None:
+            raise Closed(f"a loop of this client died: {self._fault!r}", hint="See the log; make a new client")
+
+    # --- routes ---------------------------------------------------------------------------------------------------
+
+    async def route(self, topic: str) -> Route:
+        """TopicNotFound, NoNameServer. Known ones are kept and read again in the background."""
+        self.check_open()
+        known = self._routes.get(topic)
+        return known if known is not None else await self._read_route(topic)
+
+    async def route_to_write(self, topic: str) -> Route:
+        """A topic that nobody knows is made by the first send, where brokers allow it: then their default's route."""
+        try:
+            route = await self.route(topic)
+        except TopicNotFound as missing:
+            try:
+                pattern = await self.route(names.AUTO_CREATE_TOPIC)
+            except TopicNotFound:
+                raise missing from None
+            route = _inherited(topic, pattern)
+        if not route.writable:
+            raise NoBroker(
+                f"topic {topic!r} has no queue that can be written",
+                hint="Are its masters running (mqadmin clusterList), and does its permission allow writing?",
+            )
+        return route
+
+    def known_route(self, topic: str) -> Route | None:
+        return self._routes.get(topic)
+
+    async def _read_route(self, topic: str) -> Route:
+        """All who ask for a topic at a time share one question."""
+        task = self._asked.get(topic)
+        if task is None:
+            task = self._asked[topic] = asyncio.get_running_loop().create_task(self.name_servers.route(topic))
+            task.add_done_callback(lambda done: self._route_read(topic, done))
+        return await asyncio.shield(task)
+
+    def _route_read(self, topic: str, done: asyncio.Task[Route]) -> None:
+        del self._asked[topic]
+        if done.cancelled() or done.exception() is not None:
+            return  # an old route stays: its brokers may be back before the name server says so
+        is_new = topic not in self._routes
+        self._routes[topic] = done.result()
+        if is_new:
+            self._silent.ring()  # brokers that we have not met yet
+
+    def look_again(self) -> None:
+        """Something failed: read the routes at once."""
+        self._stale.ring()
+
+    async def _refresh_routes(self) -> None:
+        while True:
+            troubled = await self._stale.wait(self.config.route_refresh_s)
+            for topic in tuple(self._routes):
+                try:
+                    await self._read_route(topic)
+                except Error as fault:
+                    log.debug("route not refreshed", topic=topic, fault=str(fault))
+            if troubled:
+                await self.clock.sleep(self.config.trouble_pause_s)
+
+    # --- heartbeats -----------------------------------------------------------------------------------------------
+
+    def add_producer(self, group: str) -> None:
+        self._producers[group] = self._producers.get(group, 0) + 1
+        self._silent.ring()
+
+    async def remove_producer(self, group: str) -> None:
+        self._producers[group] -= 1
+        if not self._producers[group]:
+            del self._producers[group]
+            await self._unregister(UnregisterClient(client_id=self.client_id, producer_group=group))
+
+    def add_member(self, member: Member) -> None:
+        if member.group in self._members:
+            raise Error(
+                f"group {member.group!r} has a consumer in this client already",
+                hint="Brokers know one consumer of a group per client: make a second client, or take another group",
+            )
+        self._members[member.group] = member
+
+    async def remove_member(self, member: Member) -> None:
+        if self._members.get(member.group) is member:
+            del self._members[member.group]
+            await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=member.group))
+
+    def member(self, group: str) -> Member | None:
+        return self._members.get(group)
+
+    async def heartbeat(self) -> bool:
+        """To every broker that we know of, slaves only where we consume. False if one did not take it."""
+        if not self._producers and not self._members:
+            return True
+        beat = HeartbeatData(
+            client_id=self.client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in self._producers],
+            consumer_data_set=[member.describe() for member in self._members.values()],
+        )
+        body = encode_body(beat)
+        return all(await asyncio.gather(*(self._beat(address, body) for address in self._brokers())))
+
+    async def _beat(self, address: str, body: bytes) -> bool:
+        try:
+            await self.call(address, RequestCode.HEART_BEAT, body=body)
+        except Error as fault:
+            log.debug("heartbeat failed", address=address, fault=str(fault))
+            return False
+        return True
+
+    async def _send_heartbeats(self) -> None:
+        """Every 30 s; at once for new brokers and groups; every second while a broker is away."""
+        while True:
+            await self._silent.wait(self.config.heartbeat_s)
+            while not await self.heartbeat():
+                await self.clock.sleep(self.config.trouble_pause_s)
+
+    async def _unregister(self, header: UnregisterClient) -> None:
+        async def tell(address: str) -> None:
+            try:
+                await self.call(address, RequestCode.UNREGISTER_CLIENT, header)
+            except Error as fault:
+                log.debug("not unregistered", address=address, fault=str(fault))  # it will notice by itself
+
+        await asyncio.gather(*(tell(address) for address in self._brokers()))
+
+    def _brokers(self) -> set[str]:
+        return {
+            address
+            for route in self._routes.values()
+            for replicas in route.addresses.values()
+            for broker_id, address in replicas.items()
+            if broker_id == MASTER_ID or self._members
+        }
+
+    def _connection_lost(self, peer: Peer) -> None:
+        if not self.is_closed:
+            self._silent.ring()  # a broker forgets clients with their connections
+
+
+def _inherited(topic: str, pattern: Route) -> Route:
+    queues = tuple(
+        MessageQueue(broker_name=queue.broker_name, queue_id=queue.queue_id, topic=topic)
+        for queue in pattern.writable
+        if queue.queue_id < AUTO_CREATED_QUEUES
+    )
+    return Route(topic=topic, addresses=pattern.addresses, writable=queues)

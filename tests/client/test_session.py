@@ -1,0 +1,148 @@
+"""Connections, routes, heartbeats and errors: on virtual time where timing matters, else on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from pyromq.client.client import connect
+from pyromq.client.config import ClientConfig, name_servers
+from pyromq.client.errors import Closed, NoBroker, NoNameServer, TopicNotFound, Unreachable
+from pyromq.errors import ConfigError
+from pyromq.model.codes import RequestCode
+from pyromq.protocol.bodies.body import decode_body
+from pyromq.protocol.bodies.heartbeat import HeartbeatData
+from tests.broker.running import turns_until
+from tests.client.cluster import Cluster
+from tests.client.world import World
+
+
+def test_the_argument_wins_over_the_environment_over_the_default() -> None:
+    environment = {"NAMESRV_ADDR": "java:1", "PYROMQ_NAMESRV": "ours:1;ours:2"}
+    assert name_servers("a:1; b:2,c:3", environment) == ("a:1", "b:2", "c:3")
+    assert name_servers(["a:1"], environment) == ("a:1",)
+    assert name_servers(None, environment) == ("ours:1", "ours:2")
+    assert name_servers(None, {"NAMESRV_ADDR": "java:1"}) == ("java:1",)
+    assert name_servers(None, {}) == ("127.0.0.1:9876",)
+
+
+def test_nonsense_is_refused_before_anything_opens() -> None:
+    with pytest.raises(ConfigError, match="no address"):
+        connect("nonsense")
+    with pytest.raises(ConfigError, match="no name server"):
+        ClientConfig(name_servers=())
+    with pytest.raises(ConfigError, match="call_timeout_s = 0"):
+        connect("a:1", call_timeout_s=0)
+
+
+async def test_no_name_server_unknown_topic_and_no_broker_are_different_errors(empty_world: World) -> None:
+    address = await empty_world.start_name_server()
+    await empty_world.start_broker()
+    await empty_world.create_topic("orders")
+    async with empty_world.client() as client:
+        with pytest.raises(TopicNotFound) as unknown:
+            await client.session.route("ordres")
+        assert unknown.value.address == address
+        assert unknown.value.code == 17
+        assert "Closest: 'orders'" in unknown.value.hint
+        assert "updateTopic" in str(unknown.value)
+        route = await client.session.route("orders")
+        await empty_world.stop_broker()
+        with pytest.raises(Unreachable) as gone:
+            await client.session.call(route.master("broker-a") or "", RequestCode.HEART_BEAT)
+        assert gone.value.address == route.master("broker-a")
+    await empty_world.stop_name_server(address)
+    async with connect(address) as client:
+        with pytest.raises(NoNameServer) as silent:
+            await client.session.route("orders")
+        assert silent.value.address == address
+        assert "pyromq up" in silent.value.hint
+
+
+async def test_a_topic_without_a_writable_queue_has_no_broker(cluster: Cluster) -> None:
+    cluster.broker("a", T=0)
+    client = await cluster.client()
+    with pytest.raises(NoBroker, match="no queue that can be written"):
+        await client.session.route_to_write("T")
+
+
+async def test_a_closed_client_says_so() -> None:
+    async with connect("127.0.0.1:1") as client:
+        pass
+    with pytest.raises(Closed):
+        await client.session.route("T")
+
+
+@pytest.fixture
+def hung() -> Iterator[str]:
+    """An address that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+async def test_a_hung_and_a_dead_name_server_are_left_for_one_that_answers(world: World, hung: str) -> None:
+    (alive,) = world.name_servers
+    async with world.client(name_servers=(hung, "127.0.0.1:1", alive), name_server_patience_s=0.05) as client:
+        assert (await client.session.route("TBW102")).writable
+        assert client.session.name_servers._order.all()[0] == alive
+
+
+async def test_routes_are_shared_by_all_who_ask_at_once(cluster: Cluster) -> None:
+    cluster.broker("a", T=2)
+    client = await cluster.client()
+    routes = await asyncio.gather(*(client.session.route("T") for _ in range(5)))
+    assert all(route is routes[0] for route in routes)
+
+
+async def test_routes_are_read_again_every_30_s_and_at_once_after_a_failure(cluster: Cluster) -> None:
+    cluster.broker("a", T=2)
+    client = await cluster.client()
+    await client.session.route("T")
+    cluster.topics["T"]["a"] = 3
+    await cluster.clock.advance(29)
+    assert len((await client.session.route("T")).readable) == 2
+    await cluster.clock.advance(1)
+    assert len((await client.session.route("T")).readable) == 3
+    cluster.topics["T"]["a"] = 4
+    with pytest.raises(Unreachable):
+        await client.session.call("nobody:1", RequestCode.HEART_BEAT)
+    await cluster.clock.settle()
+    assert len((await client.session.route("T")).readable) == 4
+
+
+async def test_an_old_route_stays_while_the_name_server_has_none(cluster: Cluster) -> None:
+    """A broker that restarts is unknown for a while; who forgot it then would fail sends for nothing."""
+    cluster.broker("a", T=2)
+    client = await cluster.client()
+    await client.session.route("T")
+    del cluster.topics["T"]
+    await cluster.clock.advance(60)
+    assert (await client.session.route("T")).readable
+
+
+async def test_heartbeats_every_30_s_and_at_once_when_a_connection_ended(cluster: Cluster) -> None:
+    broker = cluster.broker("a", T=1)
+    client = await cluster.client()
+    async with client.producer("makers") as producer:
+        await producer.send("T", b"x")
+        await cluster.clock.settle()
+        beats = broker.requests(RequestCode.HEART_BEAT)
+        assert len(beats) == 1
+        beat = decode_body(HeartbeatData, beats[0].body)
+        assert (beat.client_id, beat.producer_data_set[0].group_name) == (client.client_id, "makers")
+        await cluster.clock.advance(30)
+        assert len(broker.requests(RequestCode.HEART_BEAT)) == 2
+        broker.cut()
+        await cluster.clock.settle()
+        assert len(broker.requests(RequestCode.HEART_BEAT)) == 3
+    assert broker.requests(RequestCode.UNREGISTER_CLIENT)[0].fields["producerGroup"] == "makers"
+
+
+async def test_a_broker_that_comes_back_is_told_who_we_are(world: World) -> None:
+    async with world.client() as client, client.producer("makers") as producer:
+        await producer.send("T", b"x")
+        restarted = await world.restart_broker()
+        await turns_until(lambda: "makers" in restarted.broker.producers.all())
