@@ -118,6 +118,7 @@ class Broker:
         self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
         self._lag = LoopLag(clock)
         self.intake = Intake(self.store, clock, config.flush_mode, (refuse_what_nobody_delivers,))
+        self.duplicates = self._duplicate_window()
         self.clients = ClientHandlers(
             self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks
         )
@@ -151,6 +152,14 @@ class Broker:
         self.registration: Registration | None = None
         self._spread: Spread | None = None
         self.address = ""
+
+    def _duplicate_window(self) -> DuplicateTable | None:
+        config = self._config
+        if not config.duplicate_window_enable:
+            return None
+        table = DuplicateTable(config.duplicate_window_messages, config.duplicate_window_seconds * 1000)
+        rebuild_window(table, self.store.commit_log, config.delay_levels, self._clock.now_ms())
+        return table
 
     def _waiting(self, kind: RequestClass) -> int:
         return sum(server.waiting(kind) for server in self.servers)

@@ -144,15 +144,18 @@ class DuplicateTable:
     def rebuild(self, identity: SendId, number: int | None, placed: Placed) -> None:
         """A record of the log, in the order of the log. The first with an identity counts, others are copies of it."""
         self._forget_old(placed.store_time)
-        producer = self._producers.get(identity.producer)
-        if producer is not None and (identity.epoch, identity.sequence) <= (producer.epoch, producer.floor):
-            return
         known = self._sends.get(identity)
-        if known is None and not number:
+        if known is None:
+            if number or self._is_past(identity):
+                return
             known = self.begin(identity, placed.topic, placed.store_time)
-        elif known is None or known.topic != placed.topic or number != len(known.places):
+        elif known.topic != placed.topic or number != len(known.places):
             return
         self.stored(known, (placed,))
+
+    def _is_past(self, identity: SendId) -> bool:
+        producer = self._producers.get(identity.producer)
+        return producer is not None and (identity.epoch, identity.sequence) <= (producer.epoch, producer.floor)
 
     def _forget_old(self, now_ms: int) -> None:
         while self._sends:

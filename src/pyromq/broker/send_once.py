@@ -7,7 +7,6 @@ put again carries the same identity and is no repeat. `duplicates.py` is the tab
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from ..errors import ProtocolError, RequestRefused
 from ..model.codes import ResponseCode
@@ -58,7 +57,7 @@ class SendOnce:
         elif len(known.places) < len(entries):
             # A power cut took the end of the batch, whose sender was never told that it is safe.
             known.waiting = []
-            batch = replace(batch, queue_id=known.places[0].queue_id)
+            batch.queue_id = known.places[0].queue_id
             self._put_rest(batch, entries[len(known.places) :], identity, known, done, wait_s)
         else:
             raise illegal_batch(
@@ -69,8 +68,12 @@ class SendOnce:
     def _put_rest(
         self, batch: Record, entries: Sequence[BatchEntry], identity: SendId, known: Known, done: Done, wait_s: float
     ) -> None:
-        body = encode_batch(entries)
-        self._intake.put_batch(replace(batch, body=body), self._ended(identity, known, done), wait_s)
+        batch.body = encode_batch(entries)
+        try:
+            self._intake.put_batch(batch, self._ended(identity, known, done), wait_s)
+        except BaseException:
+            self._table.failed(identity, known)  # else every repeat would wait for it for ever
+            raise
 
     def _ended(self, identity: SendId, known: Known, done: Done) -> Done:
         def ended(outcome: Outcome) -> None:
