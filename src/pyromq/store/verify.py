@@ -51,7 +51,7 @@ class _Verification:
     def run(self) -> Report:
         self._check_files()
         self._queues = QueueChecks(self._disk, self._config, self._report)
-        self._index = IndexChecks(self._disk, self._config, self._report)
+        self._index = IndexChecks(self._disk, self._config, self._report, self._clean)
         self._walk()
         self._check_marks()
         known_topics = self._check_tables()

@@ -32,7 +32,8 @@ class _Entry(NamedTuple):
 class IndexChecks:
     """All index files. Without any there is nothing to check: a broker may run with messageIndexEnable=false."""
 
-    def __init__(self, disk: Disk, config: StoreConfig, report: Report) -> None:
+    def __init__(self, disk: Disk, config: StoreConfig, report: Report, clean_stop: bool) -> None:
+        self._clean_stop = clean_stop
         self._disk = disk
         self._config = config
         self._report = report
@@ -148,4 +149,6 @@ class IndexChecks:
         if slots != heads:
             slot = next(number for number, (a, b) in enumerate(zip(slots, heads, strict=True)) if a != b)
             what = f"slot {slot} leads to entry {slots[slot]}, its newest is {heads[slot]}"
-            self._report.add(Level.DAMAGE, name, HEADER_BYTES + slot * SLOT_BYTES, what, REBUILD)
+            # A crash between the slots and the header leaves slots ahead of it: recovery leads them back.
+            level = Level.DAMAGE if self._clean_stop else Level.REPAIRABLE
+            self._report.add(level, name, HEADER_BYTES + slot * SLOT_BYTES, what, remedy_of_missing(level))
