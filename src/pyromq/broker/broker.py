@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
+import msgspec
+
 from .. import logs
 from ..ambient import Clock
 from ..config import Live, Loaded
@@ -33,6 +35,7 @@ from ..transport.peer import Peer
 from ..transport.request_class import RequestClass
 from ..transport.server import Server
 from ..transport.settings import TransportSettings
+from .admin.cold_reads import ColdReadAdmin
 from .admin.connections import ConnectionAdmin
 from .admin.groups import GroupAdmin
 from .admin.inspection import Inspection
@@ -68,6 +71,7 @@ from .registration import Identity, Picture, Registration
 from .send import SendHandler
 from .send_checks import SendChecks
 from .send_once import SendOnce
+from .slow_readers import Backlog, ColdReads
 from .spread import Spread
 from .stamp import Stamp
 from .stats.counters import Counters
@@ -78,6 +82,7 @@ log = logs.get("pyromq.broker")
 T = TypeVar("T")
 HOUSEKEEPING_S = 10.0
 SAMPLE_S = 10.0
+PROTECTION_S = 180.0  # as Java looks for groups that read too far behind
 BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
 
 
@@ -114,6 +119,7 @@ class Broker:
         retention = config.part(RetentionConfig)
         self._disk_gate = DiskGate(disk, retention)
         self.retention = Retention(self.store, self._disk_gate, self.store.files_in_use, retention, clock)
+        self.cold_reads, self._backlog = ColdReads(), Backlog()
         self.counters = Counters(config.broker_cluster_name, clock.now_ms())
         self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
         self._lag = LoopLag(clock)
@@ -128,6 +134,8 @@ class Broker:
             self.store,
             PullChecks(self.topics, self.groups, self.consumers),
             self.offsets,
+            self.cold_reads,
+            self._backlog,
             self.counters.got,
         )
         self._client = Client(
@@ -233,6 +241,7 @@ class Broker:
             self._every(HOUSEKEEPING_S, self.clients.housekeep),
             self._every(SAMPLE_S, lambda: self.counters.sample(self._clock.now_ms())),
             self._every(1.0, self.runtime.sample),
+            self._every(PROTECTION_S, self._protect),
             self._every(self._config.flush_consumer_offset_interval / 1000, self._store_offsets),
         ]
         if self.registration is not None and self._config.namesrv_addr:
@@ -302,6 +311,7 @@ class Broker:
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._settings_changed),
             runtime=self.runtime,
             upkeep=Maintenance(self.topics, self.store, self.retention),
+            cold_reads=ColdReadAdmin(self.live, self.cold_reads),
             inspection=Inspection(
                 self.live,
                 self._clock,
@@ -324,6 +334,15 @@ class Broker:
     async def _offsets_saved(self) -> None:
         self.offsets.store_changed()
         await self._saves[2].saved()
+
+    def _protect(self) -> None:
+        """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""
+        self.cold_reads.sweep(self._clock.monotonic())
+        for name, behind in self._backlog.too_far(self.live.config).items():
+            group = self.groups.find(name)
+            if group is not None and group.consume_enable:
+                log.warning("group reads too far behind and is stopped", group=name, bytes_behind=behind)
+                self.groups.put(msgspec.structs.replace(group, consume_enable=False))
 
     def _auto_created(self, topic: TopicConfig) -> None:
         if self._spread is not None and self.live.config.spread_auto_created_topics:

@@ -174,6 +174,17 @@ class BrokerConfig(StoreConfig):
     )
     large_pull_count: int = setting(2_048, low=1, flag=False, live=True, help="messages of one pull of these groups")
     large_pull_bytes: int = setting(1 << 20, low=1, high=12 << 20, flag=False, live=True, help="bytes of one such pull")
+    disable_consume_if_consumer_read_slowly: bool = setting(
+        False, flag=False, live=True, help="stop groups that read too far behind (consumeEnable=false)"
+    )
+    consumer_fallbehind_threshold: int = setting(
+        16 << 30, low=1, flag=False, live=True, help="bytes of log between a group and the end that are too far"
+    )
+    cold_data_flow_control_enable: bool = setting(
+        False, flag=False, live=True, help="hold reads from the medium to the rates below"
+    )
+    cg_cold_read_threshold: int = setting(3 << 20, low=1, flag=False, live=True, help="bytes per second of one group")
+    global_cold_read_threshold: int = setting(100 << 20, low=1, flag=False, live=True, help="bytes per second of all")
     max_held_pulls: int = setting(200_000, low=1, flag=False, live=True, help="pulls held at a time, then answered")
     lite_pull_message_enable: bool = setting(True, flag=False, live=True, help="serve request 361")
     reject_pull_consumer_enable: bool = setting(False, flag=False, live=True, help="refuse groups that pull actively")

@@ -52,10 +52,9 @@ BROKER_KEYS = JavaKeys(
         "pulling and offsets",
         """
         accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxFilterMessageSize maxConsumeQueueScan
-        travelCqFileNumWhenGetMessage disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
-        useStaticSubscription enableBroadcastOffsetStore broadcastOffsetExpireSecond broadcastOffsetExpireMaxSecond
-        flushConsumerOffsetHistoryInterval enableCleanExpiredOffset coldDataFlowControlEnable coldDataScanEnable
-        coldCtrStrategyEnable usePIDColdCtrStrategy cgColdReadThreshold globalColdReadThreshold
+        travelCqFileNumWhenGetMessage useStaticSubscription enableBroadcastOffsetStore broadcastOffsetExpireSecond
+        broadcastOffsetExpireMaxSecond flushConsumerOffsetHistoryInterval enableCleanExpiredOffset
+        coldDataScanEnable coldCtrStrategyEnable usePIDColdCtrStrategy
         """,
     ),
     Carried(

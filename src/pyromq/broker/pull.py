@@ -25,6 +25,7 @@ from .config import BrokerConfig
 from .long_poll import HeldPull, LongPoll
 from .metadata.offsets import Offsets
 from .pull_checks import Allowed, PullChecks, PullFlag
+from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
 
 log = logs.get("pyromq.broker")
 
@@ -56,6 +57,8 @@ class PullHandler:
         store: MessageStore,
         checks: PullChecks,
         offsets: Offsets,
+        cold: ColdReads,
+        backlog: Backlog,
         count: GetCounter = lambda topic, group, queue_id, messages, size: None,
     ) -> None:
         self._live = live
@@ -63,6 +66,8 @@ class PullHandler:
         self._store = store
         self._checks = checks
         self._offsets = offsets
+        self._cold = cold
+        self._backlog = backlog
         self._count = count
         self.missed = 0  # pulls that were answered with nothing
         self._polls: LongPoll[Ticket] = LongPoll()
@@ -113,6 +118,16 @@ class PullHandler:
 
     async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
         """From the medium, in a helper thread, and less of it: someone who replays yesterday disturbs no producer."""
+        size, config = sum(one.size for one in selection.ranges), self._live.config
+        wait_s = self._cold.wait_s(
+            ticket.header.consumer_group, size, config, self._clock.monotonic(), self._clock.now_ms()
+        )
+        if wait_s:
+            await self._clock.sleep(min(wait_s, MOST_WAIT_S))
+        if wait_s > MOST_WAIT_S:
+            at = selection.ranges[0].queue_offset
+            later = Selection(selection.status, (), at, selection.min_offset, selection.max_offset)
+            return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", later)
         return self._give(ticket, selection, await self._store.read(selection))
 
     def _give(self, ticket: Ticket, selection: Selection, records: Sequence[bytes]) -> Reply:
@@ -120,6 +135,7 @@ class PullHandler:
             return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
         body = b"".join(records)
         header = ticket.header
+        self._backlog.note(header.consumer_group, self._store.commit_log.end - selection.ranges[0].position)
         self._count(header.topic, header.consumer_group, header.queue_id, len(records), len(body))
         return self._answer(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
 

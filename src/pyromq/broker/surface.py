@@ -11,6 +11,7 @@ from ..errors import RequestRefused
 from ..model.codes import RequestCode as Code
 from ..model.codes import ResponseCode
 from ..transport.dispatch import Handler, Request
+from .admin.cold_reads import ColdReadAdmin
 from .admin.connections import ConnectionAdmin
 from .admin.groups import GroupAdmin
 from .admin.inspection import INSPECT, Inspection
@@ -41,7 +42,7 @@ USERS = "users and permissions are not there yet"
 LITE = "lite topics are not there yet"
 STATIC = "static topics are not there yet"
 ROCKSDB = "this broker keeps no RocksDB"
-COLD = "limits on cold reads are not there yet"
+READ_AHEAD = "read-ahead is left to the operating system"
 
 # Codes without a handler here, by reason.
 NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
@@ -173,12 +174,7 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
     ),
     STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
     ROCKSDB: (Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Code.EXPORT_ROCKSDB_CONFIG_TO_JSON),
-    COLD: (
-        Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
-        Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
-        Code.GET_COLD_DATA_FLOW_CTR_INFO,
-        Code.SET_COMMITLOG_READ_MODE,
-    ),
+    READ_AHEAD: (Code.SET_COMMITLOG_READ_MODE,),
 }
 
 # Requests that the fast port does not serve: they may wait long, and producers have it for themselves.
@@ -210,6 +206,7 @@ def surface(
     settings: SettingsAdmin,
     runtime: RuntimeInfo,
     upkeep: Maintenance,
+    cold_reads: ColdReadAdmin,
     inspection: Inspection,
 ) -> dict[int, Handler]:
     """Every known code: what serves it, or why nothing does."""
@@ -270,6 +267,9 @@ def surface(
         Code.CLEAN_EXPIRED_CONSUMEQUEUE: upkeep.clean_expired_queues,
         Code.CLEAN_UNUSED_TOPIC: upkeep.clean_unused_topics,
         Code.DELETE_EXPIRED_COMMITLOG: upkeep.delete_expired_log,
+        Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: cold_reads.set_limits,
+        Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: cold_reads.drop_limit,
+        Code.GET_COLD_DATA_FLOW_CTR_INFO: cold_reads.show,
         INSPECT: inspection,
     }
 

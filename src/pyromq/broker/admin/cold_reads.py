@@ -1,0 +1,56 @@
+"""Limits on reads from the medium, by group (requests 2001, 2002, 2003). They live as long as the broker does."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...config import Live, properties
+from ...errors import ConfigError, RequestRefused
+from ...model.names import group_fault
+from ...transport.dispatch import Reply, Request
+from ..config import BrokerConfig
+from ..slow_readers import ColdReads
+
+
+class ColdReadAdmin:
+    """Event loop only."""
+
+    def __init__(self, live: Live[BrokerConfig], cold: ColdReads) -> None:
+        self._live = live
+        self._cold = cold
+
+    def set_limits(self, request: Request) -> Reply:
+        """2001: `group=bytes per second`, one a line; all or none."""
+        limits = {}
+        for entry in self._entries(request):
+            fault = group_fault(entry.key)
+            if fault is not None:
+                raise RequestRefused(f"line {entry.line}: {fault}")
+            if not entry.value.isdigit() or int(entry.value) == 0:
+                raise RequestRefused(f"line {entry.line}: {entry.key}={entry.value}: bytes per second, at least 1")
+            limits[entry.key] = int(entry.value)
+        for group, limit in limits.items():
+            self._cold.set_limit(group, limit)
+        return Reply()
+
+    def _entries(self, request: Request) -> list[properties.Entry]:
+        try:
+            entries = properties.parse(request.body.decode(), "the request")
+        except (ConfigError, UnicodeDecodeError) as fault:
+            raise RequestRefused(f"string2Properties error: {fault}") from None
+        if not entries:
+            raise RequestRefused("the body is empty: write group=bytes per second, one a line")
+        return entries
+
+    def drop_limit(self, request: Request) -> Reply:
+        """2002: the group's own limit goes, the general one counts again."""
+        group = request.body.decode("utf-8", "replace").strip()
+        fault = group_fault(group)
+        if fault is not None:
+            raise RequestRefused(fault)
+        self._cold.drop_limit(group)
+        return Reply()
+
+    def show(self, request: Request) -> Reply:
+        """2003."""
+        return Reply(body=msgspec.json.encode(self._cold.info(self._live.config)))
