@@ -355,6 +355,7 @@ class Recovery:
     # -- pass 7: cut --------------------------------------------------------------------------------------------------
 
     def _cut(self) -> None:
+        self._keep_damaged_end()
         end = self._report.end
         as_we_left_it = self._report.clean_stop and self._report.torn is None and end == self._synced
         if not as_we_left_it:
@@ -369,9 +370,18 @@ class Recovery:
         last_time = self._last.store_time if self._last else self._checkpoint.log_time_ms
         self._log.continue_at(end, last_position, last_time)
         self._cut_derived(end)
-        if self._synced is not None and end < self._synced:
-            self._report.damage.append(Gap(end, self._synced, "the end of the log is gone"))
-            log.error("the log ends before what was synced", end=end, synced=self._synced)
+
+    def _keep_damaged_end(self) -> None:
+        """Records were synced up to the mark, so where they end before it, the last ones are damaged. As elsewhere they
+        stay in place with their offsets, and the log goes on behind them, if their file is there."""
+        end = self._report.end
+        if self._synced is None or end >= self._synced:
+            return
+        self._report.damage.append(Gap(end, self._synced, "the end of the log is gone"))
+        log.error("the log ends before what was synced", end=end, synced=self._synced)
+        if self._log.sequence.has(self._synced - 1):
+            self._report.end = self._synced
+            self._report.torn = None
 
     def _cut_derived(self, end: int) -> None:
         """No entry points at or beyond the end of the log, none before its start."""
