@@ -117,7 +117,7 @@ def read_everything(store: MessageStore) -> dict[tuple[str, int, int], Record]:
             picked = store.reader.select(queue.topic, queue.queue_id, offset, max_count=READ_AT_ONCE, max_bytes=1 << 20)
             records = [decode_record(raw) for raw in store.reader.read_cold(picked.ranges)]
             offsets = [record.queue_offset for record in records]
-            if offsets != list(range(offset, picked.next_offset)):
+            if offsets != list(range(offset, picked.next_offset)) or not offsets:
                 raise Broken(f"{queue.topic} {queue.queue_id}: {offsets} read from {offset} to {picked.next_offset}")
             for record in records:
                 if record.body in bodies:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
@@ -48,6 +49,9 @@ def finish(coroutine: Coroutine[Any, Any, None]) -> None:
     raise RuntimeError("it waited for something")
 
 
+Fate: TypeAlias = Callable[["Story"], None]
+
+
 @dataclass
 class Story:
     """What happens is drawn from `rng`; `log` tells it again when it goes wrong."""
@@ -62,6 +66,7 @@ class Story:
     tables: int = 0  # entries of the table that were acked
     table_entries: int = 0  # entries that it may have
     log: list[str] = field(default_factory=list)
+    fates: list[Fate] = field(default_factory=list)  # how the next lives end; drawn once they are used up
     syncs_fail: bool = False
     expires: bool = False
     capacity: int | None = None  # of a disk that is too small for the story
@@ -74,6 +79,11 @@ class Story:
 
     def live(self) -> None:
         """Open, check, work until a fault ends it."""
+        if self.fates:
+            with suppress(StoreNotWritable):
+                self.work(self.open())
+            self.fates.pop(0)(self)
+            return
         cut = self.rng.random() < 0.6
         if cut:
             self.disk.cut_power_after(self.rng.choice([self.rng.randint(1, 40), self.rng.randint(1, 400)]))
@@ -97,6 +107,8 @@ class Story:
 
     def open(self) -> MessageStore:
         self.disk.capacity = 1 << 40  # someone made room before the start
+        if self.rng.random() < 0.3:
+            self.look_before_opening()
         store = MessageStore(self.disk, self.config, self.clock)
         self.log.append(f"opened at {store.commit_log.end}")
         if store.recovery.damage:
@@ -108,6 +120,12 @@ class Story:
         if self.capacity is not None:
             self.disk.capacity = self.capacity
         return store
+
+    def look_before_opening(self) -> None:
+        """Whatever a fault left, it is nothing that opening does not repair, and verify says just that."""
+        report = verify_store(self.disk, self.config)
+        if report.exit_code > 1:
+            raise Broken(f"verify before opening: {report.findings[:3]}")
 
     def close(self, store: MessageStore) -> None:
         try:
@@ -239,16 +257,17 @@ class Story:
         self.clock.step_wall(self.rng.choice([-3600, 1, 60]))
 
 
-def tell(seed: int, lives: int = 3, syncs_fail: bool | None = None) -> Story:
+def tell(seed: int, lives: int = 3, syncs_fail: bool | None = None, fates: Sequence[Fate] = ()) -> Story:
     """One story from beginning to end. Raises Broken with the story in its notes."""
     rng = Random(seed)
     clock = ManualClock()
     story = Story(rng, rng.choice(list(FlushMode)), SimulatedDisk(now_ms=clock.now_ms), clock)
     story.syncs_fail = rng.random() < 0.2 if syncs_fail is None else syncs_fail
+    story.fates = list(fates)
     story.expires = rng.random() < 0.3
     story.capacity = PAGE * rng.randint(20, 60) if rng.random() < 0.2 else None
     try:
-        for _ in range(rng.randint(1, lives)):
+        for _ in range(len(fates) or rng.randint(1, lives)):
             story.live()
         # The last word: whatever happened, the store opens, keeps its promises and is clean afterwards.
         story.capacity = None
