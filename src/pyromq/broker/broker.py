@@ -76,6 +76,10 @@ from .spread import Spread
 from .stamp import Stamp
 from .stats.counters import Counters
 from .surface import on_fast_port, surface
+from .timing.deliver import Delivery
+from .timing.handlers import DelayHandlers
+from .timing.park import LevelPark
+from .timing.progress import DelayProgress
 
 log = logs.get("pyromq.broker")
 
@@ -109,12 +113,13 @@ class Broker:
         self.live = Live(loaded, BROKER_KEYS, config.overlay_path)
         self._saves = [
             SaveSoon(Table(disk, f"config/{name}.json"), run_blocking, clock)
-            for name in ("topics", "subscriptionGroup", "consumerOffset")
+            for name in ("topics", "subscriptionGroup", "consumerOffset", "delayOffset")
         ]
-        topics, groups, offsets = self._saves
+        topics, groups, offsets, delays = self._saves
         self.topics = Topics(topics.table, clock.now_ms, system_topics(config), topics.changed)
         self.groups = Groups(groups.table, clock.now_ms, groups.changed)
         self.offsets = Offsets(offsets.table, clock.now_ms, config.consumer_offset_update_version_step)
+        self.delay_progress = DelayProgress(delays.table, clock.now_ms)
         self.store = MessageStore(disk, config, clock, run_blocking, self._is_batch_topic)
         retention = config.part(RetentionConfig)
         self._disk_gate = DiskGate(disk, retention)
@@ -123,7 +128,9 @@ class Broker:
         self.counters = Counters(config.broker_cluster_name, clock.now_ms())
         self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
         self._lag = LoopLag(clock)
-        self.intake = Intake(self.store, clock, config.flush_mode, (refuse_what_nobody_delivers,))
+        self._levels = LevelPark(config.delay_levels)
+        self.delays: Delivery | None = None
+        self.intake = Intake(self.store, clock, config.flush_mode, (refuse_what_nobody_delivers, self._levels))
         self.duplicates = self._duplicate_window()
         self.clients = ClientHandlers(
             self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks
@@ -210,7 +217,12 @@ class Broker:
         )
         self.registration = self._registration(identity)
         self._spread = Spread(self._client, identity, config.namesrv_addr)
-        handlers = self._handlers(pack_host(config.advertised_host, port))
+        store_host = pack_host(config.advertised_host, port)
+        self.delays = Delivery(
+            self.store, self.intake, self._clock, self._levels, self.delay_progress, store_host, self.counters.put
+        )
+        self.retention.add_carrier(self.delays.carry)
+        handlers = self._handlers(store_host)
         self._front = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
         self.topics.watch(lambda name, topic: self._topic_changed(name))
         return self.address
@@ -236,6 +248,7 @@ class Broker:
         """What runs as long as the broker does. One that ends takes the daemon with it."""
         loops = [
             self.store.run(),
+            *self.message_loops(),
             self.retention.run(),
             self._lag.run(),
             self._every(HOUSEKEEPING_S, self.clients.housekeep),
@@ -248,6 +261,11 @@ class Broker:
             loops.append(self.registration.run())
         return loops
 
+    def message_loops(self) -> list[Coroutine[Any, Any, None]]:
+        """Those that carry messages on by themselves."""
+        assert self.delays is not None
+        return [self.delays.run(), self._every(self._config.flush_delay_offset_interval / 1000, self._store_delays)]
+
     async def _every(self, seconds: float, act: Callable[[], None]) -> None:
         while True:
             await self._clock.sleep(seconds)
@@ -256,6 +274,10 @@ class Broker:
     def _store_offsets(self) -> None:
         if self.offsets.store_changed():
             self._saves[2].changed()
+
+    def _store_delays(self) -> None:
+        if self.delay_progress.store_changed(self.store.flushed.value):
+            self._saves[3].changed()
 
     async def stop(self) -> None:
         """Name servers first, so that clients look elsewhere; then what is in flight; the tables and the store last."""
@@ -269,6 +291,9 @@ class Broker:
             await self._spread.close()
         await self._client.close()
         self.offsets.store_changed()
+        if self.delays is not None:
+            await self.delays.close()
+        self.delay_progress.store_changed(self.store.flushed.value)
         for save in self._saves:
             await save.close()
         self.store.close()
@@ -296,6 +321,7 @@ class Broker:
         name = self._config.broker_name
         return surface(
             send=self._send_handler(store_host),
+            delays=DelayHandlers(self.delay_progress),
             pulls=self.pulls,
             clients=self.clients,
             offsets=OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes),

@@ -194,6 +194,11 @@ class BrokerConfig(StoreConfig):
     flush_consumer_offset_interval: int = setting(5_000, low=1, flag=False, help="ms between writes of the offsets")
     consumer_offset_update_version_step: int = setting(500, low=1, flag=False, help="commits per version of the table")
 
+    # Delays
+    flush_delay_offset_interval: int = setting(
+        10_000, low=1, flag=False, help="ms between writes of how far delay levels are delivered"
+    )
+
     # Clients and groups
     auto_create_subscription_group: bool = setting(True, flag=False, live=True, help="a heartbeat creates its group")
     enable_create_sys_group: bool = setting(True, flag=False, live=True, help="system groups are created regardless")

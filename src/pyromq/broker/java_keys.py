@@ -102,7 +102,7 @@ BROKER_KEYS = JavaKeys(
         timerCongestNumEachSlot timerStopEnqueue timerStopDequeue timerSkipUnknownError timerEnableRetryUntilSuccess
         timerEnableCheckMetrics timerCheckMetricsWhen timerFlushIntervalMs timerWheelSnapshotFlush
         timerWheelSnapshotIntervalMs appendTopicForTimerDeleteKey timerRecallToTimeWheelEnable
-        flushDelayOffsetInterval delayOffsetUpdateVersionStep
+        delayOffsetUpdateVersionStep
         """,
     ),
     Carried(

@@ -17,7 +17,7 @@ def message_type(properties: Mapping[str, str]) -> str:
     """In the order in which RocketMQ looks: a transaction may also have a sharding key."""
     if properties.get(Property.TRAN_MSG, "").lower() == "true":
         return TRANSACTION
-    if _level(properties) > 0 or any(name in properties for name in _TIMERS):
+    if delay_level(properties) > 0 or any(name in properties for name in _TIMERS):
         return DELAY
     if Property.SHARDING_KEY in properties:
         return FIFO
@@ -45,7 +45,7 @@ def type_fault(topic: str, attributes: Mapping[str, str], properties: Mapping[st
     )
 
 
-def _level(properties: Mapping[str, str]) -> int:
+def delay_level(properties: Mapping[str, str]) -> int:
     """The delay level; a dead letter has -1, and what is no number counts as none."""
     text = properties.get(Property.DELAY, "0")
     return int(text) if text.isdigit() else 0

@@ -242,6 +242,8 @@ class SendHandler:
             reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
         else:
             self._describe(outcome.places, fields)
+            if send.record.topic != send.to.topic.topic_name:
+                fields["queueId"] = str(send.to.queue_id)  # it waits elsewhere, the client asked for this one
             if not outcome.repeat:
                 self._count_put(send.record, outcome.places)
             if send.unique is not None:

@@ -27,13 +27,14 @@ from .offset_handlers import OffsetHandlers
 from .pull import PullHandler
 from .queue_handlers import QueueHandlers
 from .send import SendHandler
+from .timing.handlers import DelayHandlers
 
 NAME_SERVER = "the name server answers it"
 CONTROLLER = "it belongs to the controller, which is not there yet"
 TO_CLIENT = "brokers send it to clients, nobody sends it to brokers"
 NOBODY = "RocketMQ 5.5.0 has the number and no handler either"
 POP = "pop consumption is not there yet: consume by pulling (a push consumer does)"
-TIMERS = "delays and timers are not there yet"
+TIMERS = "timers are not there yet, delay levels are"
 TRANSACTIONS = "transactions are not there yet"
 REPLIES = "request and reply is not there yet"
 RETRIES = "redelivery needs delays, which are not there yet: the consumer tries again by itself"
@@ -129,7 +130,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.GET_ALL_MESSAGE_REQUEST_MODE,
     ),
     TIMERS: (
-        Code.GET_ALL_DELAY_OFFSET,
         Code.GET_TIMER_CHECK_POINT,
         Code.GET_TIMER_METRICS,
         Code.RECALL_MESSAGE,
@@ -193,6 +193,7 @@ NOT_ON_FAST_PORT = frozenset(
 def surface(
     *,
     send: SendHandler,
+    delays: DelayHandlers,
     pulls: PullHandler,
     clients: ClientHandlers,
     offsets: OffsetHandlers,
@@ -214,6 +215,7 @@ def surface(
         Code.SEND_MESSAGE: send,
         Code.SEND_MESSAGE_V2: send,
         Code.SEND_BATCH_MESSAGE: send,
+        Code.GET_ALL_DELAY_OFFSET: delays.offsets,
         Code.PULL_MESSAGE: pulls,
         Code.LITE_PULL_MESSAGE: pulls,
         Code.HEART_BEAT: clients.heartbeat,

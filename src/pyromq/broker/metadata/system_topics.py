@@ -18,7 +18,7 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
         _topic(cluster, 16, INHERITED if config.cluster_topic_enable else Perm.INHERIT),
         _topic(broker, 1, INHERITED if config.broker_topic_enable else Perm.INHERIT),
         _topic(names.OFFSET_MOVED_TOPIC),
-        _topic(names.SCHEDULE_TOPIC, 18),
+        _topic(names.SCHEDULE_TOPIC, max(18, len(config.delay_levels))),
         _topic(cluster + names.REPLY_SUFFIX),
         _topic(names.REVIVE_PREFIX + cluster, 8),
         _topic(SYNC_BROKER_MEMBER_PREFIX + broker, 1, Perm.INHERIT),

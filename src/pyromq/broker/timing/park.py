@@ -1,0 +1,127 @@
+"""Where a delayed message waits: SCHEDULE_TOPIC_XXXX, the queue of its level. Pure: records in, records out.
+
+`intake` asks it for every send with a delay level; retries and the carrying forward of pending messages use `until`.
+The time at which a message is due follows from its store time and level (the store writes it into the queue entry).
+A time that no level has is reached by hops: the longest level that fits, then the next, the last one up to a second
+late. What belongs to the hops stands in two properties of ours, which are gone when the message is delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ...errors import RequestRefused
+from ...kernel.records import DelayLevels
+from ...model.codes import ResponseCode
+from ...model.message import Property
+from ...model.names import SCHEDULE_TOPIC
+from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties
+from ...protocol.record import CRC_PROPERTY_BYTES, Record
+from ..message_type import delay_level
+
+DUE = "PYRO_DUE_MS"  # when it is really due, where its queue entry says an earlier time
+WANTED_LEVEL = "PYRO_DELAY"  # the level that it was given, while DELAY is that of the hop
+_TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
+
+
+class LevelPark:
+    """Of one table of levels. Event loop only."""
+
+    def __init__(self, levels: DelayLevels) -> None:
+        self._levels = levels
+
+    def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
+        """For `Intake`: the message as it waits; None if it has no level."""
+        level = delay_level(properties)
+        return self.at_level(record, level) if level > 0 else None
+
+    def at_level(self, record: Record, level: int) -> Record:
+        """Above the highest level means the highest, in the stored property too. Timers give way to a level."""
+        pairs = decode_properties(record.properties)
+        for name in (*_TIMERS, DUE, WANTED_LEVEL):
+            pairs.pop(name, None)
+        return self._parked(record, self._known(level), pairs)
+
+    def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record:
+        """To wait until a time of its own; the delivered message says `level`."""
+        pairs = decode_properties(record.properties)
+        pairs |= {DUE: str(due_ms), WANTED_LEVEL: str(level)}
+        fitting = [number for number, delay in self._levels.items() if delay <= due_ms - now_ms]
+        hop = max(fitting, key=self._levels.__getitem__) if fitting else self._shortest()
+        return self._parked(record, hop, pairs)
+
+    def _shortest(self) -> int:
+        self._known(1)  # says so if there is no level at all
+        return min(self._levels, key=self._levels.__getitem__)
+
+    def _known(self, level: int) -> int:
+        if not self._levels:
+            raise RequestRefused(
+                "the message is illegal: this broker has no delay levels, its messageDelayLevel is empty",
+                ResponseCode.MESSAGE_ILLEGAL,
+            )
+        return min(level, max(self._levels))
+
+    def _parked(self, record: Record, level: int, pairs: dict[str, str]) -> Record:
+        pairs[Property.DELAY] = str(level)
+        if record.topic != SCHEDULE_TOPIC:  # else it waits already, and knows its way
+            pairs |= {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
+        return msgspec.structs.replace(
+            record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=_encoded(pairs), physical_offset=0
+        )
+
+
+def _encoded(pairs: Mapping[str, str]) -> bytes:
+    pairs = {name: value for name, value in pairs.items() if name != Property.CRC32}
+    room = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
+    try:
+        raw = encode_properties(pairs)
+    except ValueError as fault:
+        raise RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
+    if len(raw) > room:
+        raise RequestRefused(
+            f"the message is illegal: with those of its delay, its properties take {len(raw)} bytes, "
+            f"the limit is {room}",
+            ResponseCode.MESSAGE_ILLEGAL,
+        )
+    return raw
+
+
+def due_of(pairs: Mapping[str, str], entry_due_ms: int) -> int:
+    """When a waiting message is due: its own time, else that of its queue entry."""
+    text = pairs.get(DUE, "")
+    return int(text) if text.isdigit() else entry_due_ms
+
+
+def wanted_level(pairs: Mapping[str, str]) -> int:
+    text = pairs.get(WANTED_LEVEL) or pairs.get(Property.DELAY, "0")
+    return int(text) if text.lstrip("-").isdigit() else 0
+
+
+def unpark(record: Record, pairs: dict[str, str], store_host: bytes) -> Record | None:
+    """The message as it reaches its topic, with DELAY, REAL_TOPIC and REAL_QID as Java leaves them in it.
+
+    None if the record does not say where it belongs.
+    """
+    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), pairs.get(Property.REAL_QID, "")
+    if not topic or not queue_id.isdigit():
+        return None
+    properties = record.properties
+    if DUE in pairs:
+        level = wanted_level(pairs)
+        kept = {name: value for name, value in pairs.items() if name not in (DUE, WANTED_LEVEL)}
+        properties = _encoded(kept | {Property.DELAY: str(level)})
+    return Record(
+        topic=topic,
+        queue_id=int(queue_id),
+        body=record.body,
+        properties=properties,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        store_host=store_host,
+        reconsume_times=record.reconsume_times,
+    )
