@@ -127,9 +127,8 @@ def main() -> None:
         ]
         if chosen.java:
             servers.append(stack.enter_context(java_broker(folder / "java")))
-        print(
-            f"{'case':26} {'server':6} {'msg/s':>9} {'of ours':>8} {'p50 us':>8} {'p99 us':>8} {'cpu us/msg':>10} {'refused':>8}"
-        )
+        heads = f"{'msg/s':>9} {'of ours':>8} {'p50 us':>8} {'p99 us':>8} {'cpu us/msg':>10} {'refused':>8}"
+        print(f"{'case':26} {'server':6} {heads}")
         for case in CASES:
             ours = None
             for server in servers:
