@@ -143,7 +143,9 @@ def everything_but_gaps(store: MessageStore) -> list[Record]:
         offset = queue.min_offset
         while offset < queue.readable_end:
             picked = store.reader.select(queue.topic, queue.queue_id, offset, max_count=32, max_bytes=1 << 20)
-            shown += [decode_record(raw) for raw in store.reader.read_cold(picked.ranges)]
+            records = [decode_record(raw) for raw in store.reader.read_cold(picked.ranges)]
+            assert {(record.topic, record.queue_id) for record in records} <= {(queue.topic, queue.queue_id)}
+            shown += records
             assert picked.next_offset > offset
             offset = picked.next_offset
     return shown

@@ -46,7 +46,7 @@ def read_catalogue(disk: Disk) -> Catalogue | None:
     """None if there is none or it cannot be read."""
     try:
         return msgspec.json.decode(read_whole(disk, CATALOGUE_FILE), type=Catalogue)
-    except (FileMissing, msgspec.DecodeError):
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
