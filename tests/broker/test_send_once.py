@@ -149,6 +149,16 @@ async def test_what_a_consumer_gives_back_is_no_repeat(broker: Running) -> None:
     assert await bodies(broker, "%RETRY%G") == [b"hello"]
 
 
+async def test_a_delayed_message_is_delivered_once(broker: Running) -> None:
+    """What is delivered carries the identity of what was sent, and is no repeat of it."""
+    delayed = {"DELAY": "1"} | {"__SEND_ID": "p/1/1"}
+    for _ in range(2):
+        assert (await broker.send(properties=delayed)).code == 0
+    held = await broker.pull(sysFlag=6, suspendTimeoutMillis=15_000)
+    assert [message.body for message in decode_messages(held.body)] == [b"hello"]
+    assert (await broker.call(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0)).fields == {"offset": "1"}
+
+
 async def test_what_was_refused_may_be_sent_again(broker: Running) -> None:
     too_large = bytes(2 << 20)  # more than a log file of this test
     assert (await broker.send(body=too_large, properties=identity(1))).code == 13
