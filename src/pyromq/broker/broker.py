@@ -68,6 +68,7 @@ from .pull import PullHandler
 from .pull_checks import PullChecks
 from .queue_handlers import QueueHandlers
 from .registration import Identity, Picture, Registration
+from .retries.send_back import SendBack
 from .send import SendHandler
 from .send_checks import SendChecks
 from .send_once import SendOnce
@@ -322,6 +323,7 @@ class Broker:
         return surface(
             send=self._send_handler(store_host),
             delays=DelayHandlers(self.delay_progress),
+            send_back=self._send_back(store_host),
             pulls=self.pulls,
             clients=self.clients,
             offsets=OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes),
@@ -352,6 +354,20 @@ class Broker:
                 lambda: self._disk_gate.refusal,
                 self._lag.now_ms,
             ),
+        )
+
+    def _send_back(self, store_host: bytes) -> SendBack:
+        return SendBack(
+            self.live,
+            self.topics,
+            self.groups,
+            self.store,
+            self.intake,
+            self._levels,
+            store_host,
+            self._clock.now_ms,
+            self._rng.randrange,
+            self.counters.put,
         )
 
     def _own_address(self) -> str:

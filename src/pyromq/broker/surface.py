@@ -26,6 +26,7 @@ from .message_queries import MessageQueries
 from .offset_handlers import OffsetHandlers
 from .pull import PullHandler
 from .queue_handlers import QueueHandlers
+from .retries.send_back import SendBack
 from .send import SendHandler
 from .timing.handlers import DelayHandlers
 
@@ -37,7 +38,6 @@ POP = "pop consumption is not there yet: consume by pulling (a push consumer doe
 TIMERS = "timers are not there yet, delay levels are"
 TRANSACTIONS = "transactions are not there yet"
 REPLIES = "request and reply is not there yet"
-RETRIES = "redelivery needs delays, which are not there yet: the consumer tries again by itself"
 REPLICATION = "replication is not there yet: this broker is a lone master"
 USERS = "users and permissions are not there yet"
 LITE = "lite topics are not there yet"
@@ -137,7 +137,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
     ),
     TRANSACTIONS: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     REPLIES: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
-    RETRIES: (Code.CONSUMER_SEND_MSG_BACK,),
     REPLICATION: (
         Code.ADD_BROKER,
         Code.REMOVE_BROKER,
@@ -194,6 +193,7 @@ def surface(
     *,
     send: SendHandler,
     delays: DelayHandlers,
+    send_back: SendBack,
     pulls: PullHandler,
     clients: ClientHandlers,
     offsets: OffsetHandlers,
@@ -216,6 +216,7 @@ def surface(
         Code.SEND_MESSAGE_V2: send,
         Code.SEND_BATCH_MESSAGE: send,
         Code.GET_ALL_DELAY_OFFSET: delays.offsets,
+        Code.CONSUMER_SEND_MSG_BACK: send_back,
         Code.PULL_MESSAGE: pulls,
         Code.LITE_PULL_MESSAGE: pulls,
         Code.HEART_BEAT: clients.heartbeat,

@@ -1,0 +1,207 @@
+"""Request 36: a consumer gives a message back. It waits and comes again on %RETRY%, or it ends in the dead letters.
+
+The record is read from the log, not from the client, so it keeps its body, keys and origin. It waits through the delay
+levels; this room is handed the park and knows nothing else of timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ... import logs
+from ...config import Live
+from ...errors import RequestRefused
+from ...model import names
+from ...model.client_info import Version
+from ...model.codes import ResponseCode
+from ...model.ids import offset_message_id
+from ...model.message import WRAPPED_BATCH, Property
+from ...model.topic import Perm, TopicFlag
+from ...protocol.bodies.groups import SubscriptionGroupConfig
+from ...protocol.bodies.topics import TopicConfig
+from ...protocol.headers.send import ConsumerSendMsgBack
+from ...protocol.properties import decode_properties, encode_properties
+from ...protocol.record import Record
+from ...store.message_store import MessageStore
+from ...transport.dispatch import Reply, Request
+from ..config import BrokerConfig
+from ..intake import Intake, Outcome
+from ..metadata.groups import Groups
+from ..metadata.topics import Topics
+from .backoff import level_for, policy_delay_ms
+
+log = logs.get("pyromq.broker")
+
+DLQ_QUEUES = 1
+WRITE = int(Perm.WRITE)
+
+PutCounter = Callable[[str, int, int, int], None]
+
+
+class Delay(Protocol):
+    """`timing.park.LevelPark`."""
+
+    def at_level(self, record: Record, level: int) -> Record: ...
+
+    def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record: ...
+
+
+class SendBack:
+    """Event loop only. `pick` chooses one of n queues."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        topics: Topics,
+        groups: Groups,
+        store: MessageStore,
+        intake: Intake,
+        delay: Delay,
+        store_host: bytes,
+        now_ms: Callable[[], int],
+        pick: Callable[[int], int],
+        count: PutCounter = lambda topic, queue_id, messages, size: None,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._groups = groups
+        self._store = store
+        self._intake = intake
+        self._delay = delay
+        self._store_host = store_host
+        self._now_ms = now_ms
+        self._pick = pick
+        self._count = count
+
+    def __call__(self, request: Request) -> Reply | None:
+        header = request.header(ConsumerSendMsgBack)
+        config = self._live.config
+        group = self._group(header, config)
+        if group.retry_queue_nums <= 0:
+            return Reply()  # the group does without redelivery, and Java says so with success
+        retry = self._retry_topic(header, group)
+        failed = self._failed(header)
+        most = group.retry_max_times
+        if request.command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+            most = header.max_reconsume_times
+        if header.delay_level < 0 or failed.reconsume_times >= most:
+            record = self._dead(header, failed)
+        else:
+            record = self._again(header, failed, group, retry)
+        self._put(request, record, config)
+        return None
+
+    # --- checks ---------------------------------------------------------------------------------------------------
+
+    def _group(self, header: ConsumerSendMsgBack, config: BrokerConfig) -> SubscriptionGroupConfig:
+        group = self._groups.ensure(header.group, config.may_create_group(header.group))
+        if group is None:
+            raise RequestRefused(
+                f"subscription group not exist, {header.group}: create it (mqadmin updateSubGroup -g {header.group}), "
+                f"or allow autoCreateSubscriptionGroup",
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            )
+        if not config.broker_permission & WRITE:
+            raise RequestRefused(
+                f"the broker[{config.broker_name}] sending message is forbidden: "
+                f"brokerPermission is {config.broker_permission}",
+                ResponseCode.NO_PERMISSION,
+            )
+        return group
+
+    def _retry_topic(self, header: ConsumerSendMsgBack, group: SubscriptionGroupConfig) -> TopicConfig:
+        flag = int(TopicFlag.UNIT_SUB) if header.unit_mode else 0
+        topic = self._topics.ensure(names.retry_topic(header.group), group.retry_queue_nums, sys_flag=flag)
+        if not topic.perm & WRITE:
+            raise RequestRefused(
+                f"the topic[{topic.topic_name}] sending message is forbidden: its permission is {topic.perm}",
+                ResponseCode.NO_PERMISSION,
+            )
+        return topic
+
+    def _failed(self, header: ConsumerSendMsgBack) -> Record:
+        record = self._store.reader.record_at(header.offset)
+        if record is None:
+            raise RequestRefused(
+                f"look message by offset failed, {header.offset}: no record starts there, the log holds "
+                f"{self._store.commit_log.start} to {self._store.readable.value}"
+            )
+        if record.sys_flag & WRAPPED_BATCH:
+            raise RequestRefused(
+                f"the record at {header.offset} is a batch kept as one: which of its messages failed cannot be said by "
+                f"an offset. Send the message itself to {names.retry_topic(header.group)}, as clients do after this"
+            )
+        return record
+
+    # --- what is stored -------------------------------------------------------------------------------------------
+
+    def _again(
+        self, header: ConsumerSendMsgBack, failed: Record, group: SubscriptionGroupConfig, retry: TopicConfig
+    ) -> Record:
+        before = failed.reconsume_times
+        level = header.delay_level or level_for(before)
+        pairs = self._pairs(failed) | {Property.DELAY: str(level)}
+        record = self._record(failed, retry.topic_name, self._pick(max(1, retry.write_queue_nums)), pairs)
+        own_ms = policy_delay_ms(group.group_retry_policy, before) if header.delay_level == 0 else None
+        if own_ms is None:
+            return self._delay.at_level(record, level)
+        now_ms = self._now_ms()
+        return self._delay.until(record, level, now_ms + own_ms, now_ms)
+
+    def _dead(self, header: ConsumerSendMsgBack, failed: Record) -> Record:
+        topic = self._topics.ensure(names.dlq_topic(header.group), DLQ_QUEUES)
+        pairs = self._pairs(failed) | {Property.DELAY: "0"}
+        log.warning(
+            "message goes to the dead letters",
+            group=header.group,
+            topic=pairs[Property.RETRY_TOPIC],
+            key=pairs.get(Property.UNIQ_KEY),
+            attempts=failed.reconsume_times + 1,
+        )
+        return self._record(failed, topic.topic_name, self._pick(DLQ_QUEUES), pairs)
+
+    def _pairs(self, failed: Record) -> dict[str, str]:
+        """The first topic and the first id stay with a message through all its retries."""
+        pairs = decode_properties(failed.properties)
+        pairs.pop(Property.CRC32, None)
+        pairs.setdefault(Property.RETRY_TOPIC, failed.topic)
+        pairs.setdefault(Property.ORIGIN_MESSAGE_ID, offset_message_id(failed.store_host, failed.physical_offset))
+        pairs[Property.WAIT] = "false"
+        return pairs
+
+    def _record(self, failed: Record, topic: str, queue_id: int, pairs: Mapping[str, str]) -> Record:
+        try:
+            properties = encode_properties(pairs)
+        except ValueError as fault:
+            raise RequestRefused(f"the message cannot be given back: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
+        return Record(
+            topic=topic,
+            queue_id=queue_id,
+            body=failed.body,
+            properties=properties,
+            flag=failed.flag,
+            sys_flag=failed.sys_flag,
+            born_timestamp=failed.born_timestamp,
+            born_host=failed.born_host,
+            store_host=self._store_host,
+            reconsume_times=failed.reconsume_times + 1,
+        )
+
+    def _put(self, request: Request, record: Record, config: BrokerConfig) -> None:
+        def done(outcome: Outcome) -> None:
+            if outcome.refusal is not None:
+                reply = Reply(outcome.refusal.code, remark=str(outcome.refusal))
+            elif outcome.late:
+                reply = Reply(
+                    ResponseCode.FLUSH_DISK_TIMEOUT,
+                    remark=f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)",
+                )
+            else:
+                reply = Reply()
+                self._count(record.topic, record.queue_id, 1, outcome.places[-1].size)
+            if not request.command.is_oneway:
+                request.peer.send(reply.to_command(request.command))
+
+        # The consumer commits the old message once this is answered: it waits for the disk where sends do.
+        self._intake.put(record, done, config.sync_flush_timeout / 1000)

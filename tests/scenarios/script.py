@@ -1,0 +1,137 @@
+"""The language of the scenario scripts and the broker that plays them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyromq.model.codes import RequestCode
+from pyromq.protocol.record import Record
+from pyromq.testing.clock import ManualClock
+from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
+
+ACTIONS = ("send", "fail", "advance", "show")
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True)
+class Step:
+    line: int
+    words: list[str]
+    outcomes: list[str]
+
+    @property
+    def options(self) -> dict[str, str]:
+        return dict(word.split("=", 1) for word in self.words if "=" in word)
+
+
+@dataclass(frozen=True)
+class Script:
+    settings: dict[str, Any]
+    steps: list[Step]
+
+
+def parse(text: str) -> Script:
+    settings: dict[str, Any] = {}
+    steps = []
+    for number, line in enumerate(text.splitlines(), 1):
+        action, _, outcome = line.partition("#")[0].partition("->")
+        words = action.split()
+        if not words:
+            continue
+        if words[0] == "settings":
+            settings |= {name: _value(value) for name, value in (word.split("=", 1) for word in words[1:])}
+        elif words[0] in ACTIONS:
+            steps.append(Step(number, words, [part.strip() for part in outcome.split(";") if part.strip()]))
+        else:
+            raise ValueError(f"line {number}: what is {words[0]!r}? Known are {', '.join(ACTIONS)}")
+    return Script(settings, steps)
+
+
+def _value(text: str) -> object:
+    return int(text) if text.isdigit() else text.replace(",", " ")
+
+
+def seconds(text: str) -> float:
+    if _DURATION.sub("", text):
+        raise ValueError(f"{text!r} is no duration such as 90s or 1h30m")
+    return sum(int(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+
+
+async def run_script(script: Script, between: str, folder: Path) -> None:
+    """`between`: what happens to the broker before every step."""
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    steps = list(script.steps)
+    while steps:
+        killed = between == "kill"
+        async with virtual_broker(folder, disk, clock, killed=killed, **script.settings) as life:
+            count = len(steps) if between == "nothing" else 1
+            for step in steps[:count]:
+                await Player(life).play(step)
+            del steps[:count]
+        if killed:
+            disk = disk.kill()
+
+
+class Player:
+    """Plays single steps on one life of a broker."""
+
+    def __init__(self, life: Virtual) -> None:
+        self._life = life
+
+    async def play(self, step: Step) -> None:
+        await getattr(self, "_" + step.words[0])(step)
+        for outcome in step.outcomes:
+            self._check(step, outcome)
+
+    async def _send(self, step: Step) -> None:
+        """send TOPIC KEY [level=N]"""
+        topic, key = step.words[1:3]
+        pairs = {"KEYS": key, "UNIQ_KEY": f"id-{key}"}
+        if "level" in step.options:
+            pairs["DELAY"] = step.options["level"]
+        answer = await self._life.send(topic, key.encode(), properties=pairs)
+        assert answer.code == 0, f"line {step.line}: {answer.remark}"
+
+    async def _fail(self, step: Step) -> None:
+        """fail KEY by GROUP [of=TOPIC] [level=N] [max=N]: the newest delivery of it is given back"""
+        key, _, group = step.words[1:4]
+        options = step.options
+        topics = (f"%RETRY%{group}", options.get("of", "orders"))
+        found = [record for topic in topics for record in self._records(topic) if record.body == key.encode()]
+        assert found, f"line {step.line}: {group} never got {key}"
+        newest = max(found, key=lambda record: record.physical_offset)
+        fields: dict[str, Any] = {"offset": newest.physical_offset, "group": group}
+        fields |= {"delayLevel": options.get("level", 0), "originTopic": newest.topic}
+        if "max" in options:
+            fields["maxReconsumeTimes"] = options["max"]
+        answer = await self._life.call(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
+        assert answer.code == 0, f"line {step.line}: {answer.remark}"
+
+    async def _advance(self, step: Step) -> None:
+        """advance DURATION"""
+        await self._life.advance(seconds(step.words[1]))
+
+    async def _show(self, step: Step) -> None:
+        """show: only its outcomes count"""
+
+    def _records(self, topic: str) -> list[Record]:
+        queues = self._life.broker.store.queues.of_topic(topic)
+        records = [record for queue in queues for record in self._life.stored(topic, queue.queue_id)]
+        return sorted(records, key=lambda record: record.physical_offset)
+
+    def _check(self, step: Step, outcome: str) -> None:
+        topic, _, wanted = outcome.partition(":")
+        held = " ".join(_shown(record) for record in self._records(topic.strip())) or "nothing"
+        assert held == wanted.strip(), f"line {step.line}: {topic} holds {held}, not {wanted.strip()}"
+
+
+def _shown(record: Record) -> str:
+    """`k1`, or `k1(3)` on its third retry."""
+    key = properties(record).get("KEYS", record.body.decode())
+    return f"{key}({record.reconsume_times})" if record.reconsume_times else key
