@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pyromq.ambient import SystemClock
+from pyromq.ambient import Clock, SystemClock
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import Loaded
@@ -103,11 +103,11 @@ class Running:
 
 
 @asynccontextmanager
-async def running_broker(folder: Path, **settings: Any) -> AsyncIterator[Running]:
+async def running_broker(folder: Path, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Running]:
     config = BrokerConfig(
         **(SMALL | {"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | settings)
     )
-    clock = SystemClock()
+    clock = clock or SystemClock()
     broker = Broker(
         Loaded(config),
         clock=clock,
