@@ -10,6 +10,7 @@ import pytest
 from pyromq.errors import ConfigError
 from pyromq.protocol.record import Record, encode_record
 from pyromq.store.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
+from pyromq.store.disk import read_whole
 from pyromq.store.findings import Level
 from pyromq.store.message_store import MessageStore
 from pyromq.store.verify import verify_store
@@ -142,6 +143,22 @@ def test_a_torn_tail_ends_the_log_and_its_offset_is_given_again() -> None:
     assert recovered.recovery.torn is not None
     assert put(recovered, "c") == [torn]
     assert bodies(recovered) == [b"a" * 100, b"c"]
+
+
+def test_what_is_cut_off_is_kept_aside() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, "a")
+    store.flush_now()
+    torn, behind = put(store, "b" * 100, "behind it")
+    end = store.commit_log.end
+    disk = disk.kill()
+    flip(disk, torn + 100)
+    before = disk.open(log_file(0)).pread(torn, end - torn)
+    recovered = opened(disk)
+    assert recovered.recovery.kept_aside == f"pyromq/cut-off/{torn:020d}"
+    assert read_whole(disk, recovered.recovery.kept_aside) == before.rstrip(b"\0")
+    assert recovered.reader.record_at(behind) is None
 
 
 def test_stale_bytes_behind_a_truncation_are_not_adopted_10666_10816() -> None:

@@ -8,7 +8,7 @@ Passes, in order:
 4. distrust  after an unclean stop, queue and index entries from there on are forgotten: they may be torn
 5. scan      every record from there to the end is checked and dispatched
 6. rebuild   queues that were found incomplete get their older entries from the log
-7. cut       the log ends here: the rest is zeroed, later files go; queues and index hold nothing beyond it
+7. cut       the log ends here: the rest is kept aside and zeroed, later files go; nothing derived points beyond it
 
 Damage and torn tail are two things. Below the last synced position (our mark) a bad record is damage: it is stepped
 over and reported. At or above it, it is a torn tail and ends the log. In a store without our mark (only Java wrote it)
@@ -35,6 +35,7 @@ from .checkpoint import (
 )
 from .commit_log import CommitLog
 from .config import StoreConfig
+from .cut_off import keep_aside
 from .disk import Disk
 from .dispatch import Dispatcher
 from .index import Index
@@ -97,6 +98,7 @@ class RecoveryReport:
     records: int = 0  # scanned
     damage: list[Gap] = field(default_factory=list)  # stepped over; their queue entries stay
     torn: Tail | None = None  # what ended the log, if it was not simply its end
+    kept_aside: str | None = None  # a copy of what was cut off
     rebuilt: list[tuple[str, int]] = field(default_factory=list)  # queues written anew from the log
 
 
@@ -358,6 +360,8 @@ class Recovery:
         self._keep_damaged_end()
         end = self._report.end
         as_we_left_it = self._report.clean_stop and self._report.torn is None and end == self._synced
+        if self._report.torn is not None:
+            self._report.kept_aside = keep_aside(self._disk, self._log.sequence, end)
         if not as_we_left_it:
             self._changes.files.update(self._log.sequence.cut(end, allocate=True))
             self._changes.folders.add(COMMIT_LOG)
