@@ -18,8 +18,8 @@ from ..model.codes import ResponseCode
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
 from ..store.message_store import MessageStore
 from ..store.queue import MessageQueue
-from ..store.reader import GetStatus, Selection
-from ..transport.dispatch import Answer, Reply, Request, failed
+from ..store.reader import SCAN_ENTRIES, GetStatus, Selection
+from ..transport.dispatch import Answer, Reply, Request, await_answer, failed
 from ..transport.peer import Peer
 from .config import BrokerConfig
 from .long_poll import HeldPull, LongPoll
@@ -30,6 +30,7 @@ from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
 log = logs.get("pyromq.broker")
 
 OFFSET_RESET = "OFFSET_RESET"
+COLD_AT_ONCE = 1  # of the composition root's helper threads one is for cold reads
 _LOOKS = (
     16  # how often a woken pull looks on behind entries that do not match, before its client is asked to come again
 )
@@ -75,6 +76,8 @@ class PullHandler:
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._tasks: set[asyncio.Future[None]] = set()
+        # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
+        self._cold_turn = asyncio.Semaphore(COLD_AT_ONCE)
         store.on_arrival(self._note_arrival)
 
     def __call__(self, request: Request) -> Answer:
@@ -89,14 +92,41 @@ class PullHandler:
         reset = self._offsets.take_reset(topic, group, queue_id)
         if reset is not None:
             return self._reset(ticket, reset)
-        selection = self._select(ticket, header.queue_offset, config)
+        if self._is_cold(header, config):
+            return self._look_cold(ticket)
+        return self._look(ticket, self._select(ticket, header.queue_offset, config), config)
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def _look(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Answer:
+        header = ticket.header
         if selection.status is GetStatus.FOUND:
             return self._found(ticket, selection, config)
         if _code(selection.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND and self._hold(ticket, config):
             return None
         return self._nothing(ticket, selection)
 
-    # --- looking --------------------------------------------------------------------------------------------------
+    def _is_cold(self, header: PullMessage, config: BrokerConfig) -> bool:
+        """Whether already the queue's entries would have to come from the medium. Near its end nobody looks."""
+        queue, offset = self._store.queues.get(header.topic, header.queue_id), header.queue_offset
+        if queue is None or not queue.min_offset <= offset < queue.readable_end - _limits(header, config)[0]:
+            return False
+        return not queue.is_resident(offset, SCAN_ENTRIES)
+
+    async def _look_cold(self, ticket: Ticket) -> Reply | None:
+        """The same after the entries were fetched in a helper thread."""
+        header, config = ticket.header, self._live.config
+        count, size = _limits(header, config)
+        async with self._cold_turn:
+            selection = await self._store.select(
+                header.topic,
+                header.queue_id,
+                header.queue_offset,
+                max_count=count,
+                max_bytes=size,
+                tag_codes=ticket.allowed.tag_codes,
+            )
+        return await await_answer(self._look(ticket, selection, config))
 
     def _select(self, ticket: Ticket, offset: int, config: BrokerConfig) -> Selection:
         header = ticket.header
@@ -128,7 +158,9 @@ class PullHandler:
             at = selection.ranges[0].queue_offset
             later = Selection(selection.status, (), at, selection.min_offset, selection.max_offset)
             return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", later)
-        return self._give(ticket, selection, await self._store.read(selection))
+        async with self._cold_turn:
+            records = await self._store.read(selection)
+        return self._give(ticket, selection, records)
 
     def _give(self, ticket: Ticket, selection: Selection, records: Sequence[bytes]) -> Reply:
         if not records:  # all of them were damaged: go on behind them

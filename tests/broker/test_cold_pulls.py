@@ -1,0 +1,97 @@
+"""Someone who replays yesterday: reads from the medium go by turns through a helper thread, sends and syncs go on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.protocol.messages import decode_messages
+from pyromq.store.config import FlushMode
+from pyromq.store.consume_queue import ConsumeQueue
+from tests.broker.running import Running, running_broker, turns_until
+
+MESSAGES = 100
+
+
+class Helper:
+    """Stands for the helper threads: reads wait until they are let go, all else is done at once."""
+
+    def __init__(self) -> None:
+        self.reading = 0
+        self.most = 0
+        self.reads = 0
+        self.go = asyncio.Event()
+
+    async def __call__(self, call: Any) -> Any:
+        if {"read_cold", "warm"} & set(call.__code__.co_names):
+            self.reads += 1
+            self.reading += 1
+            self.most = max(self.most, self.reading)
+            await self.go.wait()
+            self.reading -= 1
+        return call()
+
+
+async def filled(broker: Running) -> Helper:
+    for number in range(MESSAGES):
+        assert (await broker.send(body=b"%d" % number)).code == 0
+    helper = Helper()
+    broker.broker.store._run_blocking = helper
+    return helper
+
+
+async def test_cold_records_are_read_by_turns_and_sends_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker(tmp_path, flush_mode=FlushMode.SYNC) as broker:
+        helper = await filled(broker)
+        monkeypatch.setattr(type(broker.broker.store.reader), "read_resident", lambda reader, ranges: None)
+        pulls = [asyncio.create_task(broker.pull(offset=number, group=f"G{number}")) for number in range(10)]
+        await turns_until(lambda: helper.reading == 1)
+        assert (await broker.send(body=b"meanwhile")).code == 0  # on the medium, too
+        assert helper.reads == 1
+        assert not any(pull.done() for pull in pulls)
+        helper.go.set()
+        for number, answer in enumerate(await asyncio.gather(*pulls)):
+            first = decode_messages(answer.body)[0]
+            assert (answer.code, first.body) == (0, b"%d" % number)
+        assert (helper.reads, helper.most) == (10, 1)
+
+
+async def test_cold_entries_are_fetched_by_a_helper_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[tuple[int, int]] = []
+    async with running_broker(tmp_path) as broker:
+        helper = await filled(broker)
+        monkeypatch.setattr(ConsumeQueue, "is_resident", lambda queue, offset, scan: False)
+        monkeypatch.setattr(ConsumeQueue, "warm", lambda queue, offset, scan: warmed.append((offset, scan)))
+        pulls = [asyncio.create_task(broker.pull(offset=number)) for number in (3, 5)]
+        await turns_until(lambda: helper.reading == 1)
+        assert (await broker.send(body=b"meanwhile")).code == 0
+        helper.go.set()
+        answers = await asyncio.gather(*pulls)
+        assert [decode_messages(answer.body)[0].body for answer in answers] == [b"3", b"5"]
+        assert warmed == [(3, 800), (5, 800)]
+        assert helper.most == 1
+
+
+async def test_near_the_end_nobody_asks_what_is_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker(tmp_path) as broker:
+        helper = await filled(broker)
+        monkeypatch.setattr(ConsumeQueue, "is_resident", lambda queue, offset, scan: False)
+        messages = decode_messages((await broker.pull(offset=MESSAGES - 32)).body)
+        assert [message.body for message in messages] == [b"%d" % number for number in range(MESSAGES - 32, MESSAGES)]
+        assert helper.reads == 0
+
+
+async def test_cold_entries_without_a_match_are_answered_as_warm_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        helper = await filled(broker)
+        helper.go.set()
+        warm = await broker.pull(offset=2, tags="none")
+        monkeypatch.setattr(ConsumeQueue, "is_resident", lambda queue, offset, scan: False)
+        cold = await broker.pull(offset=2, tags="none")
+        assert helper.reads == 1
+        assert (cold.code, cold.remark, cold.fields) == (warm.code, warm.remark, warm.fields)
