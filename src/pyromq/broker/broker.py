@@ -391,6 +391,7 @@ class Broker:
             self._spread(topic)
 
     def _settings_changed(self, keys: set[str]) -> None:
+        self.retention.use(self.live.config.part(RetentionConfig))
         if "brokerPermission" in keys and self.registration is not None:
             self.registration.announce()
 

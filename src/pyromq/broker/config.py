@@ -32,11 +32,13 @@ def _host_name() -> str:
     return allowed or "DEFAULT_BROKER"
 
 
-def including(part: type) -> Callable[[type[T]], type[T]]:
+def including(part: type, *, live: bool = False) -> Callable[[type[T]], type[T]]:
     """Takes over the settings that another room declares; a class with slots can inherit from one such room only.
 
     What the class declares itself under the same name stays its own. `BrokerConfig.part` gives the room its settings.
+    `live`: they may be changed while running, and have no command-line options.
     """
+    facts = {"live": True, "flag": False} if live else {}
 
     def include(whole: type[T]) -> type[T]:
         own = dict(whole.__annotations__)
@@ -45,7 +47,9 @@ def including(part: type) -> Callable[[type[T]], type[T]]:
             if declared.name not in own:
                 whole.__annotations__[declared.name] = hints[declared.name]
                 copy: Any = dataclasses.field(
-                    default=declared.default, default_factory=declared.default_factory, metadata=declared.metadata
+                    default=declared.default,
+                    default_factory=declared.default_factory,
+                    metadata={**declared.metadata, **facts},
                 )
                 setattr(whole, declared.name, copy)
         return whole
@@ -55,7 +59,7 @@ def including(part: type) -> Callable[[type[T]], type[T]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @including(TransportSettings)
-@including(RetentionConfig)
+@including(RetentionConfig, live=True)
 class BrokerConfig(StoreConfig):
     """Times are milliseconds where the name says so or Java's key is known for it."""
 

@@ -128,6 +128,9 @@ class DiskGate:
         self._config = config
         self.refusal: str | None = None  # why writes are refused: path, use and limit
 
+    def use(self, config: RetentionConfig) -> None:
+        self._config = config
+
     def look(self) -> DiskUsage:
         usage = self._disk.usage()
         limit = self._config.warn_at
@@ -206,6 +209,11 @@ class Retention:
         self._clock = clock
         self._carriers = list(carriers)
         self._rounds_by_hand = 0
+
+    def use(self, config: RetentionConfig) -> None:
+        """Other settings from the next round on: they are what operators change most while a broker runs."""
+        self._config = config
+        self._gate.use(config)
 
     def add_carrier(self, carrier: Carrier) -> None:
         """It is awaited before a file goes; if it raises, the file stays for this round."""

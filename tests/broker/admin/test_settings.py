@@ -63,3 +63,20 @@ async def test_what_may_not_be_changed_is_refused_and_nothing_changes(tmp_path: 
         assert remark in (answer.remark or "")
         assert broker.broker.live.config is before
         assert not before.overlay_path.exists()
+
+
+async def test_how_long_messages_are_kept_changes_while_it_runs(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        for _ in range(12):  # more than one log file
+            assert (await broker.send(body=b"x" * 100_000)).code == 0
+        store = broker.broker.store
+        await broker.broker.retention.round()
+        assert store.commit_log.start == 0
+        assert (await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=0")).code == 0
+        assert (await broker.call(RequestCode.DELETE_EXPIRED_COMMITLOG)).code == 0
+        await broker.broker.retention.round()
+        assert store.commit_log.start > 0
+        low = await broker.call(RequestCode.GET_MIN_OFFSET, topic="T", queueId=0)
+        assert int(low.fields["offset"]) > 0
+        moved = await broker.pull()
+        assert (moved.code, moved.fields["nextBeginOffset"]) == (ResponseCode.PULL_OFFSET_MOVED, low.fields["offset"])

@@ -201,8 +201,9 @@ class Progress:
         """321: a stretch of a queue, and what a group's filter makes of it."""
         header = request.header(QueryConsumeQueue)
         queue = self._store.queues.get(header.topic or "", header.queue_id)
+        nothing = Reply(remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
         if queue is None:
-            raise RequestRefused(f"{header.queue_id}@{header.topic} is not exist!")
+            return nothing
         body = QueryConsumeQueueResponseBody(max_queue_index=queue.readable_end, min_queue_index=queue.min_offset)
         codes: frozenset[int] | None = None
         if header.consumer_group is not None:
@@ -213,7 +214,7 @@ class Progress:
             )
             codes = None if body.subscription_data is None else codes_of(body.subscription_data)
         if not queue.min_offset <= header.index < queue.readable_end:
-            return Reply(remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
+            return nothing
         end = min(queue.readable_end, header.index + min(header.count, MOST_ENTRIES))
         entries = [queue.entry_at(offset) for offset in range(header.index, end)]
         body.queue_data = [
