@@ -20,6 +20,7 @@ from pyromq.store.disk import (
     read_whole,
     replace_durably,
 )
+from pyromq.store.read_only import ReadOnlyDisk
 from pyromq.store.real_disk import RealDisk
 from pyromq.testing.simulated_disk import SimulatedDisk
 
@@ -161,6 +162,39 @@ def test_sync_many_takes_open_closed_and_vanished_files(disk: Disk) -> None:
     disk.sync_many(names[:3])
     disk.sync_many([*names, "vanished"])
     disk.sync_many(["vanished"])
+
+
+def test_sync_all_takes_whatever_is_there(disk: Disk) -> None:
+    disk.make_folder("deep")
+    disk.open("deep/log", create=True).pwrite(0, b"x")
+    disk.sync_all()
+    assert read_whole(disk, "deep/log") == b"x"
+
+
+def test_a_read_only_disk_answers_and_changes_nothing(disk: Disk) -> None:
+    replace_durably(disk, "a", b"x")
+    reader = ReadOnlyDisk(disk)
+    assert reader.list() == ["a"]
+    assert (reader.size("a"), reader.exists("a"), reader.is_folder("a")) == (1, True, False)
+    assert read_whole(reader, "a") == b"x"
+    with pytest.raises(DiskError):
+        reader.open("a").pwrite(0, b"y")
+    with pytest.raises(FileMissing):
+        reader.open("b", create=True)
+    for change in (
+        lambda: reader.make_folder("f"),
+        lambda: reader.rename("a", "b"),
+        lambda: reader.link("a", "b"),
+        lambda: reader.remove("a"),
+        lambda: reader.remove_folder("f"),
+        lambda: reader.sync_folder(),
+        lambda: reader.sync_many(["a"]),
+        lambda: reader.sync_all(),
+        lambda: reader.lock("lock"),
+    ):
+        with pytest.raises(DiskError, match="reading only"):
+            change()
+    assert disk.list() == ["a"]
 
 
 def test_replace_durably(disk: Disk) -> None:

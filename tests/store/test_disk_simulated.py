@@ -209,3 +209,32 @@ def test_modification_times_come_from_the_clock_handed_in() -> None:
     now[0] = 2000
     file.pwrite(0, b"x")
     assert disk.modified_ms("log") == 2000
+
+
+def test_sync_all_makes_everything_durable() -> None:
+    disk = SimulatedDisk()
+    disk.make_folder("deep/er")
+    disk.open("deep/er/log", create=True).pwrite(0, b"x")
+    disk.link("deep/er/log", "deep/second")
+    disk.sync_all()
+    assert outcomes(disk, "deep/er/log") == outcomes(disk, "deep/second") == {b"x"}
+
+
+def test_a_second_name_shares_room_and_bytes() -> None:
+    disk = written(b"x" * PAGE)
+    disk.link("log", "second")
+    disk.remove("log")
+    assert disk.usage().used == PAGE
+    disk.remove("second")
+    assert disk.usage().used == 0
+
+
+def test_faults_that_did_not_happen_can_be_taken_back() -> None:
+    disk = written()
+    disk.cut_power_after(1)
+    disk.fail_sync_once()
+    disk.heal()
+    file = disk.open("log")
+    file.pwrite(0, b"x")
+    file.sync()
+    assert outcomes(disk) == {b"x"}
