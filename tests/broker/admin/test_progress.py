@@ -137,7 +137,7 @@ async def test_who_is_connected_and_who_consumes_what(broker: Running) -> None:
     assert json.loads(bytes(producers.body))["connectionSet"][0]["clientId"] == "c1"
     assert (await broker.call(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="Q")).code == 1
     table = json.loads(bytes((await broker.call(RequestCode.GET_ALL_PRODUCER_INFO)).body))
-    assert table["data"]["P"][0]["remoteIP"] == "127.0.0.1"
+    assert table["data"]["P"][0]["remoteIP"].startswith("/127.0.0.1:")
     broker.broker.offsets.commit("T", "H", 0, 1)
     groups = json.loads(bytes((await broker.call(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic="T")).body))
     assert groups["groupList"] == ["G", "H"]

@@ -30,7 +30,6 @@ from ...protocol.headers.clients import (
 from ...protocol.headers.topics import QuerySubscriptionByConsumer, QueryTopicsByConsumer, TopicName
 from ...protocol.record import encode_record
 from ...store.message_store import MessageStore
-from ...transport.address import host_of
 from ...transport.dispatch import Reply, Request
 from ...transport.peer import Peer
 from ..clients.consumers import Consumers
@@ -98,7 +97,7 @@ class ConnectionAdmin:
             group: [
                 ProducerInfo(
                     client_id=one.client_id,
-                    remote_ip=host_of(peer.address),
+                    remote_ip=f"/{peer.address}",  # as Java prints a socket address
                     language=_language(peer),
                     version=peer.version,
                     last_update_timestamp=one.seen_ms,
