@@ -200,6 +200,8 @@ class Progress:
     def entries(self, request: Request) -> Reply:
         """321: a stretch of a queue, and what a group's filter makes of it."""
         header = request.header(QueryConsumeQueue)
+        if header.topic is None:
+            raise RequestRefused("the field topic is missing")
         queue = self._store.queues.get(header.topic or "", header.queue_id)
         nothing = Reply(remark=f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!")
         if queue is None:
