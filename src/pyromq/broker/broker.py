@@ -353,6 +353,8 @@ class Broker:
                 lambda: self.registration,
                 lambda: self._disk_gate.refusal,
                 self._lag.now_ms,
+                self.duplicates,
+                self.delay_progress.waiting_in(self.store.queues),
             ),
         )
 

@@ -29,12 +29,25 @@ async def test_what_is_held_locked_and_in_conflict_is_listed(tmp_path: Path) -> 
             "mqSet": [{"brokerName": "broker-a", "queueId": 2, "topic": "T"}],
         }
         await broker.call(RequestCode.LOCK_BATCH_MQ, json.dumps(lock).encode())
+        for level in (17, 18, 18):
+            await broker.send(properties={"DELAY": str(level)})
         found = await inspect(broker)
         assert found["ready"]
+        assert found["parked"] == {"delay level 17": 1, "delay level 18": 2}
         assert found["polled"] == {"pulls": 1, "byTopic": {"T": 1}}
         assert [(one["group"], one["queue"], one["client"]) for one in found["locked"]] == [("G", 2, "c1")]
         assert found["connections"] == 1
         held.cancel()
+
+
+async def test_the_duplicate_window_is_listed(tmp_path: Path) -> None:
+    async with running_broker(tmp_path / "on", duplicate_window_enable=True) as broker:
+        for sequence in (1, 2, 2):
+            await broker.send(properties={"__SEND_ID": f"p/1/{sequence}"})
+        window = (await inspect(broker))["duplicateWindow"]
+        assert window == {"enabled": True, "producers": 1, "sends": 2, "messages": 2}
+    async with running_broker(tmp_path / "off") as broker:
+        assert (await inspect(broker))["duplicateWindow"] == {"enabled": False}
 
 
 async def test_a_broker_that_cannot_serve_says_why(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is inside right now: polled, locked, waiting, buffered, in conflict, and whether the broker is ready to serve.
+"""What is inside right now: parked, polled, locked, waiting, buffered, in conflict, and whether the broker is ready.
 
 A request code of our own (RocketMQ has none for it), so that `pyromq inspect` needs no second port. Read-only.
 """
@@ -6,7 +6,7 @@ A request code of our own (RocketMQ has none for it), so that `pyromq inspect` n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 import msgspec
@@ -20,6 +20,7 @@ from ...transport.server import Server
 from ..clients.consumers import Consumers
 from ..clients.producers import Producers
 from ..config import BrokerConfig
+from ..duplicates import DuplicateTable
 from ..intake import Intake
 from ..order_locks import OrderLocks
 from ..pull import PullHandler
@@ -46,7 +47,10 @@ class Inspection:
         registration: Callable[[], Registration | None],
         no_disk: Callable[[], str | None],
         lag_ms: Callable[[], float],
+        duplicates: DuplicateTable | None,
+        parked: Callable[[], Mapping[str, int]],
     ) -> None:
+        """`parked`: messages that wait elsewhere before they reach their topic, by what they wait for."""
         self._live = live
         self._clock = clock
         self._store = store
@@ -59,12 +63,15 @@ class Inspection:
         self._registration = registration
         self._no_disk = no_disk
         self._lag_ms = lag_ms
+        self._duplicates = duplicates
+        self._parked = parked
 
     def __call__(self, request: Request) -> Reply:
         troubles = self.troubles()
         table = {
             "ready": not troubles,
             "troubles": troubles,
+            "parked": dict(self._parked()),
             "polled": self._polled(),
             "locked": self._locked(),
             "waitingForDisk": self._intake.waiting,
@@ -75,6 +82,7 @@ class Inspection:
             "consumerGroups": {group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},
             "producerGroups": {name: len(members) for name, members in islice(self._producers.all().items(), MOST)},
             "conflicts": [str(one) for one in self._consumers.conflicts()[:MOST]],
+            "duplicateWindow": self._window(),
             "nameServers": {} if (found := self._registration()) is None else found.state(),
         }
         return Reply(body=msgspec.json.encode(table))
@@ -98,6 +106,12 @@ class Inspection:
         if self._lag_ms() > config.max_loop_lag_ms:
             found.append(f"it runs {self._lag_ms():.0f} ms late")
         return found
+
+    def _window(self) -> dict[str, object]:
+        window = self._duplicates
+        if window is None:
+            return {"enabled": False}
+        return {"enabled": True, "producers": window.producers, "sends": len(window), "messages": window.messages}
 
     def _polled(self) -> dict[str, object]:
         held = self._pulls.waiting()

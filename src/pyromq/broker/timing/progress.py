@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from ...model.names import SCHEDULE_TOPIC
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from ...protocol.json import Dialect
+from ...store.queue import MessageQueue
+from ...store.queues import QueueTable
 from ...store.tables import Table
 from ..metadata.table_content import entry, next_version, read_version, section
 
@@ -62,6 +65,19 @@ class DelayProgress:
         self.version = next_version(self.version, self._now_ms())
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         return True
+
+    def waiting_in(self, queues: QueueTable) -> Callable[[], dict[str, int]]:
+        """For the inspection command: messages by level that have not left yet."""
+
+        def waiting() -> dict[str, int]:
+            levels = sorted(queues.of_topic(SCHEDULE_TOPIC), key=lambda queue: queue.queue_id)
+            counts = {one.queue_id + 1: one.next_offset - max(one.min_offset, self._left(one)) for one in levels}
+            return {f"delay level {level}": count for level, count in counts.items() if count > 0}
+
+        return waiting
+
+    def _left(self, queue: MessageQueue) -> int:
+        return self._offsets.get(queue.queue_id + 1, 0)
 
     def body(self) -> bytes:
         """What request 45 answers."""
