@@ -5,6 +5,7 @@ A broker keeps messages in a list per queue, so that pulls and commits work; any
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from typing import Any
@@ -172,6 +173,12 @@ class Cluster:
 
     async def close(self) -> None:
         """Stopping may wait for virtual time (handlers, silent brokers): let it pass meanwhile."""
+        closing = asyncio.create_task(self._close())
+        while not closing.done():
+            await self.clock.advance(1)
+        closing.result()
+
+    async def _close(self) -> None:
         for client in self.clients:
             await client.stop()
         for broker in self.brokers.values():

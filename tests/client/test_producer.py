@@ -157,9 +157,9 @@ async def test_killing_one_of_two_brokers_fails_no_send_without_key(world: World
 
 
 async def test_what_the_broker_refuses_is_an_error_with_its_words(world: World) -> None:
-    async with world.client() as client, client.producer() as producer:
-        with pytest.raises(Refused, match="delayed messages are not delivered by this broker yet") as refusal:
-            await producer.send("T", b"x", delay=5)
+    async with world.client() as client, client.producer(packing=Packing(compression=None)) as producer:
+        with pytest.raises(Refused, match="MESSAGE_ILLEGAL") as refusal:
+            await producer.send("T", b"x" * (2 << 20))  # more than a file of this broker's log holds
     assert refusal.value.code == ResponseCode.MESSAGE_ILLEGAL
     assert refusal.value.address == world.brokers["broker-a"].address
 

@@ -7,17 +7,26 @@ async with pyromq.connect("127.0.0.1:9876") as client:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ..ambient import Clock, Random, SystemClock, system_random
 from ..transport.client import Connect
+from .broker_requests import BrokerRequests
 from .config import ClientConfig, name_servers
+from .errors import Error, NotSupported
 from .outgoing import Packing
 from .producer import DEFAULT_GROUP, Producer
+from .pull_consumer import PullConsumer, PullOptions
+from .push_consumer import ConsumeOptions, PushConsumer
+from .received import Handler
 from .sending import SendPolicy
 from .session import Session
+from .subscription import Filter
+
+F = TypeVar("F", bound=Handler)
 
 
 def connect(namesrv: str | Iterable[str] | None = None, **settings: Any) -> Client:
@@ -39,8 +48,18 @@ class Client:
         rng: Random | None = None,
         connect: Connect | None = None,
     ) -> None:
-        self.session = Session(config, clock=clock or SystemClock(), rng=rng or system_random(), connect=connect)
+        self._requests = BrokerRequests()
+        self.session = Session(
+            config,
+            clock=clock or SystemClock(),
+            rng=rng or system_random(),
+            handlers=self._requests.handlers(),
+            connect=connect,
+        )
         self._producers: list[Producer] = []
+        self._consumers: list[PushConsumer | PullConsumer] = []
+        self._to_start: list[PushConsumer] = []
+        self._is_started = False
 
     @property
     def client_id(self) -> str:
@@ -48,9 +67,16 @@ class Client:
         return self.session.client_id
 
     async def start(self) -> None:
+        """Starts also the consumers that `subscribe` has declared."""
         self.session.start()
+        self._is_started = True
+        for consumer in self._to_start:
+            await consumer.start()
+        self._to_start.clear()
 
     async def stop(self) -> None:
+        for consumer in self._consumers:
+            await consumer.stop()
         for producer in self._producers:
             await producer.stop()
         await self.session.stop()
@@ -71,3 +97,54 @@ class Client:
         producer = Producer(self.session, group, policy, packing)
         self._producers.append(producer)
         return producer
+
+    def push_consumer(
+        self,
+        topic: str | Mapping[str, Filter],
+        handler: Handler,
+        *,
+        group: str,
+        filter: Filter | None = None,
+        **options: Any,
+    ) -> PushConsumer:
+        """Messages come to the handler. Other options: those of `ConsumeOptions`. Start it, or use `async with`."""
+        wanted = {topic: filter or Filter()} if isinstance(topic, str) else topic
+        consumer = PushConsumer(self.session, group, wanted, handler, ConsumeOptions(**options))
+        self._consumers.append(consumer)
+        self._requests.add(consumer)
+        return consumer
+
+    def subscribe(self, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
+        """A decorator: the function handles the topic's messages from `start` (or `async with`) on."""
+        if self._is_started:
+            raise Error("this client runs already", hint="Use push_consumer(...), or subscribe before `async with`")
+
+        def declare(handler: F) -> F:
+            self._to_start.append(self.push_consumer(topic, handler, group=group, filter=filter, **options))
+            return handler
+
+        return declare
+
+    async def wait(self) -> None:
+        """Until one of the push consumers ends; raises what killed it, if something did."""
+        waits = [asyncio.ensure_future(each.wait()) for each in self._consumers if isinstance(each, PushConsumer)]
+        if not waits:
+            raise Error("this client has no push consumer to wait for", hint="Declare one by subscribe(...)")
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in waits:
+                each.cancel()
+
+    def pull_consumer(self, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
+        """You say which queues, from where, and when. Further options are those of `PullOptions`."""
+        consumer = PullConsumer(self.session, group, filter or Filter(), PullOptions(**options))
+        self._consumers.append(consumer)
+        return consumer
+
+    def consumer(self, topic: str, *, group: str) -> Any:
+        raise NotSupported(
+            "simple (pop) consumers are not there yet", hint="Use push_consumer(...) or pull_consumer(...)"
+        )

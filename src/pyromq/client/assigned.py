@@ -1,0 +1,30 @@
+"""One queue that a push consumer holds now: its messages, its tasks, its lock. A queue taken again gets a new one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from ..protocol.bodies.keyed import MessageQueue
+from .core.process_queue import ProcessQueue
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Assigned:
+    """Event loop only."""
+
+    queue: MessageQueue
+    process: ProcessQueue
+    next_offset: int = -1
+    committed: int = -1  # what the broker was told last
+    locked_until: float = float("-inf")  # orderly only; seconds of the monotonic clock
+    is_leaving: bool = False  # no new message is handled; the one in work is finished
+    pulling: asyncio.Task[Any] | None = None
+    draining: asyncio.Task[Any] | None = None
+    pulled_ms: int = 0
+    handled_ms: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_leaving or self.process.is_dropped

@@ -1,0 +1,123 @@
+"""What brokers ask of a client: members changed (40), offsets reset (220) or wanted (221), state (307), a trial (309).
+
+39 and 326 belong to transactions and request-reply, which are not there yet; a broker is told so.
+"""
+
+from __future__ import annotations
+
+from ..errors import RequestRefused
+from ..model.codes import RequestCode
+from ..protocol.bodies.body import decode_body, encode_body
+from ..protocol.bodies.connections import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumeStatus,
+    ProcessQueueInfo,
+)
+from ..protocol.bodies.keyed import ByQueue, MessageQueue
+from ..protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from ..protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo, NotifyConsumerIdsChanged
+from ..protocol.headers.offsets import GetConsumerStatus, ResetOffset
+from ..protocol.messages import decode_messages
+from ..transport.dispatch import Handler, Reply, Request
+from .assigned import Assigned
+from .push_consumer import PushConsumer
+from .received import Received
+
+
+class BrokerRequests:
+    """Event loop only. Consumers are added while they run."""
+
+    def __init__(self) -> None:
+        self._consumers: dict[str, PushConsumer] = {}
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.members_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+        }
+
+    def add(self, consumer: PushConsumer) -> None:
+        self._consumers[consumer.group] = consumer
+
+    def _find(self, group: str) -> PushConsumer:
+        consumer = self._consumers.get(group)
+        if consumer is None or not consumer.is_open:
+            raise RequestRefused(f"this client has no consumer of group {group}")
+        return consumer
+
+    def members_changed(self, request: Request) -> Reply:
+        consumer = self._consumers.get(request.header(NotifyConsumerIdsChanged).consumer_group)
+        if consumer is not None:  # it may have stopped a moment ago
+            consumer.members_changed()
+        return Reply()
+
+    def reset(self, request: Request) -> Reply:
+        consumer = self._find(request.header(ResetOffset).group)
+        consumer.reset(decode_body(ResetOffsetBody, request.body).offset_table)
+        return Reply()
+
+    def status(self, request: Request) -> Reply:
+        header = request.header(GetConsumerStatus)
+        consumer = self._find(header.group)
+        table: ByQueue[int] = ByQueue()
+        for queue, assigned in consumer.assigned.items():
+            offset = assigned.process.commit_offset()
+            if queue.topic == header.topic and offset is not None:
+                table[queue] = offset
+        return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table)))
+
+    def running_info(self, request: Request) -> Reply:
+        consumer = self._find(request.header(GetConsumerRunningInfo).consumer_group)
+        queues: ByQueue[ProcessQueueInfo] = ByQueue()
+        queues.update({queue: _info(assigned) for queue, assigned in consumer.assigned.items()})
+        described = consumer.describe()
+        return Reply(
+            body=encode_body(
+                ConsumerRunningInfo(
+                    mq_table=queues,
+                    properties=consumer.facts(),
+                    subscription_set=described.subscription_data_set,
+                    status_table=_statuses(consumer, queues),
+                )
+            )
+        )
+
+    async def consume_directly(self, request: Request) -> Reply:
+        """The handler gets this one message now; neither its offset nor a retry follows from it."""
+        header = request.header(ConsumeMessageDirectly)
+        consumer = self._find(header.consumer_group)
+        (message,) = decode_messages(request.body)
+        queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
+        began = consumer.now_ms()
+        fault = await consumer.runner(Received(message, queue))
+        result = ConsumeMessageDirectlyResult(
+            order=consumer.options.orderly,
+            consume_result="CR_SUCCESS" if fault is None else "CR_THROW_EXCEPTION",
+            remark=None if fault is None else repr(fault),
+            spent_time_mills=consumer.now_ms() - began,
+        )
+        return Reply(body=encode_body(result))
+
+
+def _info(assigned: Assigned) -> ProcessQueueInfo:
+    process = assigned.process
+    return ProcessQueueInfo(
+        commit_offset=process.commit_offset() or 0,
+        cached_msg_count=len(process),
+        cached_msg_min_offset=max(0, process.first),
+        cached_msg_max_offset=max(0, process.last),
+        cached_msg_size_in_mib=process.bytes >> 20,
+        droped=process.is_dropped,
+        last_pull_timestamp=assigned.pulled_ms,
+        last_consume_timestamp=assigned.handled_ms,
+        locked=assigned.locked_until > float("-inf"),
+    )
+
+
+def _statuses(consumer: PushConsumer, queues: ByQueue[ProcessQueueInfo]) -> dict[str, ConsumeStatus]:
+    failed = consumer.runner.failed
+    return {topic: ConsumeStatus(consume_failed_msgs=failed) for topic in sorted({queue.topic for queue in queues})}

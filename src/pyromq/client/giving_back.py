@@ -1,0 +1,91 @@
+"""Messages that a handler could not deal with go back to their broker, which delivers them later or keeps them dead.
+
+As Java does it: request 36; if that fails, a send of our own to the group's retry topic; if that fails too, the caller
+keeps the message and tries again itself.
+"""
+
+from __future__ import annotations
+
+from .. import logs
+from ..model import names
+from ..model.codes import RequestCode
+from ..model.message import Property
+from ..protocol.headers.send import ConsumerSendMsgBack
+from .core.retry import BROKER_CHOOSES, DEAD_LETTER, Retry, level_after
+from .errors import Error
+from .outgoing import Outgoing, Packing, pack
+from .received import Received
+from .sending import Sender, SendPolicy
+from .session import Session
+
+log = logs.get("pyromq.client")
+
+_GROUP = "CLIENT_INNER_PRODUCER"  # Java's name for it
+_NOT_SENT_AGAIN = (Property.CRC32, Property.DELAY, Property.TRAN_MSG, Property.RECONSUME_TIME)
+
+
+class GivingBack:
+    """Event loop only. One per consumer."""
+
+    def __init__(self, session: Session, group: str, retry: Retry) -> None:
+        self._session = session
+        self._group = group
+        self._retry = retry
+        self._sender = Sender(session, _GROUP, SendPolicy())
+
+    async def __call__(self, received: Received, level: int) -> bool:
+        """True: somebody else has it now. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
+        try:
+            await self._send_back(received, level)
+        except Error as first:
+            try:
+                await self._send_again(received, level)
+            except Error as second:
+                log.warning(
+                    "message not given back", group=self._group, id=received.id, fault=str(first), then=str(second)
+                )
+                return False
+        return True
+
+    async def dead(self, received: Received) -> bool:
+        """Orderly consumers keep failed messages until this: a send that the broker turns into a dead letter."""
+        try:
+            await self._send_again(received, DEAD_LETTER)
+        except Error as fault:
+            log.warning("message not put among the dead letters", id=received.id, fault=str(fault))
+            return False
+        return True
+
+    async def _send_back(self, received: Received, level: int) -> None:
+        route = await self._session.route(received.queue.topic)
+        address = route.master(received.queue.broker_name)
+        if address is None:
+            raise Error(f"broker {received.queue.broker_name!r} has no master now")
+        header = ConsumerSendMsgBack(
+            offset=received.message.physical_offset,
+            group=self._group,
+            delay_level=level,
+            origin_msg_id=received.id,
+            origin_topic=received.topic,
+            max_reconsume_times=self._retry.most,
+            bname=received.queue.broker_name,
+        )
+        await self._session.call(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+    async def _send_again(self, received: Received, level: int) -> None:
+        await self._sender.send(self._outgoing(received, level))
+
+    def _outgoing(self, received: Received, level: int) -> Outgoing:
+        message = received.message
+        properties = {name: value for name, value in message.properties.items() if name not in _NOT_SENT_AGAIN}
+        properties |= {Property.RETRY_TOPIC: received.topic, Property.ORIGIN_MESSAGE_ID: received.id}
+        properties.setdefault(Property.UNIQ_KEY, received.id)
+        if level == BROKER_CHOOSES:
+            level = level_after(message.reconsume_times)
+        if level != DEAD_LETTER:
+            properties[Property.DELAY] = str(level)
+        outgoing = pack(names.retry_topic(self._group), message.body, properties, Packing())
+        outgoing.reconsume_times = message.reconsume_times + 1
+        # More attempts than allowed: that is how a broker is told to keep it among the dead letters.
+        outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.most
+        return outgoing

@@ -1,0 +1,256 @@
+"""Pull consumers: the caller says which queues, from which offset, and when to go on. For jobs, tools and replays.
+
+    async with client.pull_consumer("etl") as consumer:
+        await consumer.assign(await consumer.queues("orders"))
+        while batch := await consumer.poll(timeout=5):
+            ...
+
+Calling `poll` again says that what it returned before is done: that is what gets committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from .. import logs
+from ..errors import ProtocolError
+from ..model import names
+from ..model.group import ConsumeFromWhere, ConsumeType
+from ..protocol.bodies.heartbeat import ConsumerData
+from ..protocol.bodies.keyed import MessageQueue
+from .background import Tasks
+from .errors import Closed, Error
+from .offsets import BrokerOffsets, at_time, first_offset, highest, lowest
+from .outgoing import Seconds, seconds
+from .reading import Pulled, Puller, PullResult
+from .received import Received
+from .session import Session
+from .subscription import Filter
+
+log = logs.get("pyromq.client")
+
+ERROR_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullOptions:
+    auto_commit: bool = True
+    commit_s: float = 5.0
+    begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of queues where the group was never
+    begin_ms: int = 0
+    pull_messages: int = 32
+    hold_s: float = 20.0
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One assigned queue. `position` is the next offset to pull, `returned` one past what `poll` gave out."""
+
+    queue: MessageQueue
+    position: int
+    returned: int
+    done: int  # one past what the caller is through with
+    committed: int = -1
+    pull: asyncio.Task[PullResult | None] | None = None
+
+
+class PullConsumer:
+    """Event loop only, one caller of `poll` at a time."""
+
+    def __init__(self, session: Session, group: str, wanted: Filter, options: PullOptions) -> None:
+        if (fault := names.group_fault(group)) is not None:
+            raise Error(fault, hint="Choose another name")
+        self._session = session
+        self.group = group
+        self._wanted = wanted
+        self._options = options
+        self._puller = Puller(session, group)
+        self._offsets = BrokerOffsets(session, group)
+        self._places: dict[MessageQueue, _Place] = {}
+        self._tasks = Tasks(lambda fault: log.error("pull died", group=group, fault=repr(fault)))
+        self._version = session.clock.now_ms()
+        self._next_commit = 0.0
+        self._paused: set[MessageQueue] = set()
+        self._is_open = False
+
+    async def start(self) -> None:
+        self._session.check_open()
+        self._session.add_member(self)
+        self._is_open = True
+        self._next_commit = self._session.clock.monotonic() + self._options.commit_s
+
+    async def stop(self) -> None:
+        """Commits what `poll` has returned, since the caller is through with it."""
+        if self._is_open:
+            self._is_open = False
+            await self._tasks.cancel()
+            if self._options.auto_commit:
+                self._all_done()
+                await self.commit()
+            await self._session.remove_member(self)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if fault is not None:
+            for place in self._places.values():
+                place.returned = place.done  # the last batch was not dealt with: it comes again
+        await self.stop()
+
+    def describe(self) -> ConsumerData:
+        topics = sorted({queue.topic for queue in self._places})
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=ConsumeType.ACTIVELY,
+            consume_from_where=self._options.begin,
+            subscription_data_set=[self._wanted.describe(topic, self._version) for topic in topics],
+        )
+
+    # --- which queues, and where ----------------------------------------------------------------------------------
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        return list((await self._session.route(topic)).readable)
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """These and no others. New ones begin at the group's offset, or where the options say."""
+        self._check_open()
+        wanted = set(queues)
+        for queue in self._places.keys() - wanted:
+            self._drop_pull(self._places.pop(queue))
+        for queue in sorted(wanted - self._places.keys()):
+            position = await self._offsets.read(queue)
+            if position is None:
+                position = await first_offset(self._session, queue, self._options.begin, self._options.begin_ms)
+            self._places[queue] = _Place(queue, position, position, position)
+        await self._session.heartbeat()
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """The next `poll` begins there."""
+        place = self._place(queue)
+        if offset < 0:
+            raise Error(f"offset {offset} of {queue}: at least 0 is needed")
+        self._drop_pull(place)
+        place.position = place.returned = place.done = offset
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        await self.seek(queue, await lowest(self._session, queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        await self.seek(queue, await highest(self._session, queue))
+
+    async def seek_to_time(self, queue: MessageQueue, time_ms: int) -> None:
+        """The first message stored at that time (ms since 1970) or later."""
+        await self.seek(queue, await at_time(self._session, queue, time_ms))
+
+    def pause(self, *queues: MessageQueue) -> None:
+        for queue in queues:
+            self._drop_pull(self._place(queue))
+            self._paused.add(queue)
+
+    def resume(self, *queues: MessageQueue) -> None:
+        self._paused.difference_update(queues)
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset behind the last message that `poll` returned."""
+        return self._place(queue).returned
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        return await self._offsets.read(queue)
+
+    async def commit(self) -> None:
+        """What the caller is through with: everything but the batch of the last `poll`, unless auto_commit is off."""
+        due = {
+            place.queue: place.done if self._options.auto_commit else place.returned for place in self._places.values()
+        }
+        due = {queue: offset for queue, offset in due.items() if offset != self._places[queue].committed}
+        for queue, offset in (await self._offsets.save(due)).items():
+            if queue in self._places:
+                self._places[queue].committed = offset
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    async def poll(self, timeout: Seconds = 5.0) -> list[Received]:  # noqa: ASYNC109 - running out is no error here
+        """The next messages of one queue; an empty list if none came in time."""
+        self._check_open()
+        self._all_done()
+        clock = self._session.clock
+        if self._options.auto_commit and clock.monotonic() >= self._next_commit:
+            self._next_commit = clock.monotonic() + self._options.commit_s
+            await self.commit()
+        try:
+            async with clock.timeout(seconds(timeout)):
+                while True:
+                    if found := await self._next():
+                        return found
+        except TimeoutError:
+            return []
+
+    async def _next(self) -> list[Received]:
+        """One pull per queue is under way; the first that ends is taken, its queue goes to the end of the row."""
+        active = [place for place in self._places.values() if place.queue not in self._paused]
+        if not active:
+            raise Error("no queue is assigned, or all are paused", hint="Call assign(...) or resume(...) first")
+        for place in active:
+            if place.pull is None:
+                place.pull = self._tasks.start(self._pull(place))
+        pulls = {place.pull: place for place in active if place.pull is not None}
+        await asyncio.wait(pulls, return_when=asyncio.FIRST_COMPLETED)
+        for pull, place in pulls.items():
+            if pull.done():
+                place.pull = None
+                self._places[place.queue] = self._places.pop(place.queue)
+                return self._take(place, pull.result())
+        return []
+
+    def _take(self, place: _Place, result: PullResult | None) -> list[Received]:
+        if result is None:
+            return []
+        if result.status is Pulled.ILLEGAL_OFFSET:
+            log.warning("offset moved", queue=str(place.queue), was=place.position, now=result.next_offset)
+        place.position = place.returned = result.next_offset
+        if not result.messages:
+            place.done = place.returned
+        return [Received(message, place.queue) for message in result.messages]
+
+    async def _pull(self, place: _Place) -> PullResult | None:
+        """None: it failed, and a pause has passed; the next `poll` tries again."""
+        try:
+            return await self._puller.pull(
+                place.queue,
+                place.position,
+                self._wanted,
+                most=self._options.pull_messages,
+                hold_s=self._options.hold_s,
+            )
+        except (Error, ProtocolError) as fault:
+            log.warning("pull failed", group=self.group, queue=str(place.queue), fault=str(fault))
+            await self._session.clock.sleep(ERROR_PAUSE_S)
+            return None
+
+    def _all_done(self) -> None:
+        for place in self._places.values():
+            place.done = place.returned
+
+    def _place(self, queue: MessageQueue) -> _Place:
+        self._check_open()
+        try:
+            return self._places[queue]
+        except KeyError:
+            raise Error(f"{queue} is not assigned", hint="Call assign(...) with it first") from None
+
+    def _drop_pull(self, place: _Place) -> None:
+        if place.pull is not None:
+            place.pull.cancel()
+            place.pull = None
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise Closed("this consumer is not started, or stopped", hint="Use it inside its `async with` block")
