@@ -95,7 +95,6 @@ async def test_any_queue_means_one_of_the_write_queues(broker: Running) -> None:
         ({"queueId": 99}, ResponseCode.INVALID_PARAMETER, "queueId[99] is illegal"),
         ({"properties": "K\x01" + "v" * 33000 + "\x02"}, ResponseCode.MESSAGE_ILLEGAL, "properties"),
         ({"properties": "TIMER_DELAY_SEC\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "timers"),
-        ({"properties": "TRAN_MSG\x01true\x02", "sysFlag": 4}, ResponseCode.MESSAGE_ILLEGAL, "transactions"),
         ({"sysFlag": 4}, ResponseCode.MESSAGE_ILLEGAL, "sysFlag 4"),
         ({"properties": "INNER_NUM\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "INNER_NUM is for batches"),
     ],

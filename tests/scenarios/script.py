@@ -13,7 +13,7 @@ from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 
-ACTIONS = ("send", "fail", "advance", "show")
+ACTIONS = ("send", "half", "commit", "rollback", "fail", "advance", "show")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
@@ -97,6 +97,37 @@ class Player:
             pairs["DELAY"] = step.options["level"]
         answer = await self._life.send(topic, key.encode(), properties=pairs)
         assert answer.code == 0, f"line {step.line}: {answer.remark}"
+
+    async def _half(self, step: Step) -> None:
+        """half TOPIC KEY [level=N] [immune=S]: send the first half of a transaction"""
+        topic, key = step.words[1:3]
+        pairs = {"KEYS": key, "UNIQ_KEY": f"id-{key}", "TRAN_MSG": "true", "PGROUP": "producers"}
+        names = {"level": "DELAY", "immune": "CHECK_IMMUNITY_TIME_IN_SECONDS"}
+        pairs |= {names[name]: value for name, value in step.options.items()}
+        born = self._life.clock.now_ms()
+        answer = await self._life.send(topic, key.encode(), properties=pairs, sysFlag=4, bornTimestamp=born)
+        assert answer.code == 0, f"line {step.line}: {answer.remark}"
+
+    async def _commit(self, step: Step) -> None:
+        """commit KEY [expect=CODE]"""
+        await self._end(step, 8)
+
+    async def _rollback(self, step: Step) -> None:
+        """rollback KEY [expect=CODE]"""
+        await self._end(step, 12)
+
+    async def _end(self, step: Step, how: int) -> None:
+        halves = [one for one in self._records("RMQ_SYS_TRANS_HALF_TOPIC") if one.body == step.words[1].encode()]
+        fields: dict[str, Any] = {
+            "producerGroup": "producers",
+            "tranStateTableOffset": halves[-1].queue_offset,
+            "commitLogOffset": halves[-1].physical_offset,
+            "commitOrRollback": how,
+            "msgId": f"id-{step.words[1]}",
+            "fromTransactionCheck": True,
+        }
+        answer = await self._life.call(RequestCode.END_TRANSACTION, **fields)
+        assert answer.code == int(step.options.get("expect", 0)), f"line {step.line}: {answer.remark}"
 
     async def _fail(self, step: Step) -> None:
         """fail KEY by GROUP [of=TOPIC] [level=N] [max=N]: the newest delivery of it is given back"""

@@ -81,6 +81,10 @@ from .timing.deliver import Delivery
 from .timing.handlers import DelayHandlers
 from .timing.park import LevelPark
 from .timing.progress import DelayProgress
+from .transactions.check import TransactionChecks
+from .transactions.end import TransactionEnds
+from .transactions.halves import Halves
+from .transactions.park import park_half
 
 log = logs.get("pyromq.broker")
 
@@ -131,7 +135,13 @@ class Broker:
         self._lag = LoopLag(clock)
         self._levels = LevelPark(config.delay_levels)
         self.delays: Delivery | None = None
-        self.intake = Intake(self.store, clock, config.flush_mode, (refuse_what_nobody_delivers, self._levels))
+        self.transactions: TransactionChecks | None = None
+        self._transaction_saves = [
+            SaveSoon(Table(disk, name), run_blocking, clock)
+            for name in ("pyromq/transactionChecks.json", "config/transactionMetrics")
+        ]
+        parks = (park_half, refuse_what_nobody_delivers, self._levels)
+        self.intake = Intake(self.store, clock, config.flush_mode, parks)
         self.duplicates = self._duplicate_window()
         self.clients = ClientHandlers(
             self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks
@@ -223,7 +233,13 @@ class Broker:
             self.store, self.intake, self._clock, self._levels, self.delay_progress, store_host, self.counters.put
         )
         self.retention.add_carrier(self.delays.carry)
-        handlers = self._handlers(store_host)
+        halves = Halves(
+            self.store, self.intake, self.offsets, self._transaction_saves[0].table, store_host, self._clock.now_ms
+        )
+        self.transactions = self._transaction_checks(halves, store_host)
+        await self.transactions.start()
+        self.retention.add_carrier(self.transactions.carry)
+        handlers = self._handlers(store_host, halves)
         self._front = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
         self.topics.watch(lambda name, topic: self._topic_changed(name))
         return self.address
@@ -262,10 +278,33 @@ class Broker:
             loops.append(self.registration.run())
         return loops
 
+    def _transaction_checks(self, halves: Halves, store_host: bytes) -> TransactionChecks:
+        metrics = self._transaction_saves[1]
+        return TransactionChecks(
+            self.live,
+            self._clock,
+            self.store,
+            self.intake,
+            halves,
+            self.producers,
+            metrics.table,
+            store_host,
+            self._transactions_changed,
+        )
+
+    def _transactions_changed(self) -> None:
+        for save in self._transaction_saves:
+            save.changed()
+
     def message_loops(self) -> list[Coroutine[Any, Any, None]]:
         """Those that carry messages on by themselves."""
         assert self.delays is not None
-        return [self.delays.run(), self._every(self._config.flush_delay_offset_interval / 1000, self._store_delays)]
+        assert self.transactions is not None
+        return [
+            self.delays.run(),
+            self._every(self._config.flush_delay_offset_interval / 1000, self._store_delays),
+            self.transactions.run(),
+        ]
 
     async def _every(self, seconds: float, act: Callable[[], None]) -> None:
         while True:
@@ -291,11 +330,13 @@ class Broker:
         if self._spread is not None:
             await self._spread.close()
         await self._client.close()
+        if self.transactions is not None:
+            await self.transactions.close()
         self.offsets.store_changed()
         if self.delays is not None:
             await self.delays.close()
         self.delay_progress.store_changed(self.store.flushed.value)
-        for save in self._saves:
+        for save in (*self._saves, *self._transaction_saves):
             await save.close()
         self.store.close()
 
@@ -316,7 +357,7 @@ class Broker:
 
     # --- the surface ----------------------------------------------------------------------------------------------
 
-    def _handlers(self, store_host: bytes) -> dict[int, Handler]:
+    def _handlers(self, store_host: bytes, halves: Halves) -> dict[int, Handler]:
         topics, groups = self._saves[:2]
         tables = (self.topics, self.groups, self.offsets, self.consumers)
         name = self._config.broker_name
@@ -324,6 +365,16 @@ class Broker:
             send=self._send_handler(store_host),
             delays=DelayHandlers(self.delay_progress),
             send_back=self._send_back(store_host),
+            ends=TransactionEnds(
+                self.live,
+                self.store,
+                self.intake,
+                halves,
+                self._levels,
+                store_host,
+                self._clock.now_ms,
+                self.counters.put,
+            ),
             pulls=self.pulls,
             clients=self.clients,
             offsets=OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes),

@@ -203,6 +203,17 @@ class BrokerConfig(StoreConfig):
         10_000, low=1, flag=False, help="ms between writes of how far delay levels are delivered"
     )
 
+    # Transactions
+    transaction_check_interval: int = setting(
+        30_000, low=1, flag=False, live=True, help="ms between two rounds of asking about half messages"
+    )
+    transaction_time_out: int = setting(
+        6_000, low=0, flag=False, live=True, help="ms after its birth before a half message is asked about"
+    )
+    transaction_check_max: int = setting(
+        15, low=0, flag=False, live=True, help="times that it is asked about, then it is given up"
+    )
+
     # Clients and groups
     auto_create_subscription_group: bool = setting(True, flag=False, live=True, help="a heartbeat creates its group")
     enable_create_sys_group: bool = setting(True, flag=False, live=True, help="system groups are created regardless")

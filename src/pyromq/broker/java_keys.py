@@ -108,7 +108,7 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "transactions",
         """
-        transactionTimeOut transactionCheckMax transactionCheckInterval transactionOpMsgMaxSize
+        transactionOpMsgMaxSize
         transactionOpBatchInterval transactionMetricFlushInterval transWriteOriginTransHalfEnable
         """,
     ),

@@ -29,6 +29,7 @@ from .queue_handlers import QueueHandlers
 from .retries.send_back import SendBack
 from .send import SendHandler
 from .timing.handlers import DelayHandlers
+from .transactions.end import TransactionEnds
 
 NAME_SERVER = "the name server answers it"
 CONTROLLER = "it belongs to the controller, which is not there yet"
@@ -36,7 +37,6 @@ TO_CLIENT = "brokers send it to clients, nobody sends it to brokers"
 NOBODY = "RocketMQ 5.5.0 has the number and no handler either"
 POP = "pop consumption is not there yet: consume by pulling (a push consumer does)"
 TIMERS = "timers are not there yet, delay levels are"
-TRANSACTIONS = "transactions are not there yet"
 REPLIES = "request and reply is not there yet"
 REPLICATION = "replication is not there yet: this broker is a lone master"
 USERS = "users and permissions are not there yet"
@@ -135,7 +135,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.RECALL_MESSAGE,
         Code.SWITCH_TIMER_ENGINE,
     ),
-    TRANSACTIONS: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     REPLIES: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     REPLICATION: (
         Code.ADD_BROKER,
@@ -194,6 +193,7 @@ def surface(
     send: SendHandler,
     delays: DelayHandlers,
     send_back: SendBack,
+    ends: TransactionEnds,
     pulls: PullHandler,
     clients: ClientHandlers,
     offsets: OffsetHandlers,
@@ -217,6 +217,8 @@ def surface(
         Code.SEND_BATCH_MESSAGE: send,
         Code.GET_ALL_DELAY_OFFSET: delays.offsets,
         Code.CONSUMER_SEND_MSG_BACK: send_back,
+        Code.END_TRANSACTION: ends,
+        Code.RESUME_CHECK_HALF_MESSAGE: ends.resume,
         Code.PULL_MESSAGE: pulls,
         Code.LITE_PULL_MESSAGE: pulls,
         Code.HEART_BEAT: clients.heartbeat,

@@ -1,0 +1,202 @@
+"""Request 37: a producer says how its transaction ended. Commit puts the message to its topic, both put an op.
+
+An end that is told twice does nothing more; one that contradicts the first is refused. Delay levels count from the
+commit on: this room is handed the park and knows nothing else of timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ... import logs
+from ...config import Live
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...model.ids import parse_offset_message_id
+from ...model.message import Property
+from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC
+from ...protocol.headers.transactions import EndTransaction, ResumeCheckHalfMessage
+from ...protocol.properties import decode_properties
+from ...protocol.record import Record
+from ...store.message_store import MessageStore
+from ...transport.dispatch import Reply, Request
+from ..config import BrokerConfig
+from ..intake import Intake, Outcome
+from ..parking import Park
+from .halves import Halves
+from .park import again, committed
+from .states import NEXT_STATE, Event, State
+
+log = logs.get("pyromq.broker")
+
+PutCounter: TypeAlias = Callable[[str, int, int, int], None]
+_EVENTS = {int(event): event for event in (Event.COMMIT, Event.ROLLBACK, Event.UNKNOWN)}
+
+
+class TransactionEnds:
+    """Event loop only. `delay` parks what has a delay level."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        store: MessageStore,
+        intake: Intake,
+        halves: Halves,
+        delay: Park,
+        store_host: bytes,
+        now_ms: Callable[[], int],
+        count: PutCounter = lambda topic, queue_id, messages, size: None,
+    ) -> None:
+        self._live = live
+        self._store = store
+        self._intake = intake
+        self._halves = halves
+        self._delay = delay
+        self._store_host = store_host
+        self._now_ms = now_ms
+        self._count = count
+
+    def __call__(self, request: Request) -> Reply | None:
+        """37."""
+        header = request.header(EndTransaction)
+        event = _EVENTS.get(header.commit_or_rollback)
+        if event is None:
+            raise RequestRefused(
+                f"commitOrRollback is {header.commit_or_rollback}: 8 commits, 12 rolls back, 0 does not know yet"
+            )
+        if event is Event.UNKNOWN:
+            return None  # as Java: nothing happens, nobody is answered, and a check will ask again
+        half = self._half(header)
+        pairs = decode_properties(half.properties)
+        self._check(header, half, pairs)
+        state = self._halves.ledger.state(half.queue_offset)
+        after = NEXT_STATE.get((state, event))
+        if after is None:
+            raise RequestRefused(
+                f"the transaction of {header.msg_id} was {state.name.lower().replace('_', ' ')} before, "
+                f"it cannot be {event.name.lower()} now"
+            )
+        if after is state:
+            return Reply()
+        self._halves.decide(half.queue_offset, after)
+        if after is State.COMMITTED:
+            self._commit(request, half, pairs)
+        else:
+            self._finish(request, half.queue_offset)
+        return None
+
+    # --- checks ---------------------------------------------------------------------------------------------------
+
+    def _half(self, header: EndTransaction) -> Record:
+        carried = self._halves.carried.get(header.tran_state_table_offset)
+        position = header.commit_log_offset if carried is None else carried.position
+        offset = header.tran_state_table_offset if carried is None else carried.offset
+        record = self._store.reader.record_at(position)
+        if record is None or record.topic != HALF_TOPIC or record.queue_offset != offset:
+            raise RequestRefused(
+                f"find prepared transaction message failed: no half message {header.tran_state_table_offset} is at "
+                f"{header.commit_log_offset} of the log"
+            )
+        return record
+
+    def _check(self, header: EndTransaction, half: Record, pairs: Mapping[str, str]) -> None:
+        if pairs.get(Property.PGROUP) != header.producer_group:
+            raise RequestRefused(
+                f"the producer group wrong: the message was sent by {pairs.get(Property.PGROUP)}, "
+                f"not by {header.producer_group}"
+            )
+        immunity = pairs.get(Property.CHECK_IMMUNITY_TIME_IN_SECONDS, "")
+        if immunity.isdigit() and not header.from_transaction_check:
+            age_ms = self._now_ms() - half.born_timestamp
+            if age_ms > int(immunity) * 1000:
+                raise RequestRefused(
+                    f"the transaction is {age_ms} ms old, its {Property.CHECK_IMMUNITY_TIME_IN_SECONDS} is {immunity}: "
+                    f"the check will decide it",
+                    ResponseCode.ILLEGAL_OPERATION,
+                )
+
+    # --- carrying it out ------------------------------------------------------------------------------------------
+
+    def _commit(self, request: Request, half: Record, pairs: Mapping[str, str]) -> None:
+        offset = half.queue_offset
+        known = self._halves.undecided.get(offset)
+        try:
+            record = committed(half, pairs, 0 if known is None else known.checks, self._store_host)
+            if record is None:
+                raise RequestRefused(f"the half message at {half.physical_offset} does not say where it belongs")
+            record = self._delay(record, pairs) or record
+        except RequestRefused:
+            self._halves.undo(offset)
+            raise
+        placed = record
+
+        def done(outcome: Outcome) -> None:
+            if outcome.refusal is not None:
+                self._halves.undo(offset)
+                _answer(request, Reply(outcome.refusal.code, remark=str(outcome.refusal)))
+                return
+            self._count(placed.topic, placed.queue_id, 1, outcome.places[-1].size)
+            self._halves.settle(offset)
+            # Never before the message itself is stored: an op without it would lose it.
+            self._halves.put_owed_op(offset)
+            _answer(request, self._reply(outcome))
+
+        self._intake.put(record, done, self._wait_s)
+
+    def _finish(self, request: Request, offset: int) -> None:
+        """A rollback is its op alone."""
+
+        def done(outcome: Outcome) -> None:
+            if outcome.refusal is not None:
+                self._halves.undo(offset)
+                _answer(request, Reply(outcome.refusal.code, remark=str(outcome.refusal)))
+                return
+            self._halves.settle(offset)
+            _answer(request, self._reply(outcome))
+
+        self._halves.put_op(offset, done, self._wait_s)
+
+    @property
+    def _wait_s(self) -> float:
+        return self._live.config.sync_flush_timeout / 1000
+
+    def _reply(self, outcome: Outcome) -> Reply:
+        if not outcome.late:
+            return Reply()
+        limit = self._live.config.sync_flush_timeout
+        return Reply(
+            ResponseCode.FLUSH_DISK_TIMEOUT, remark=f"stored, but not on disk within {limit} ms (syncFlushTimeout)"
+        )
+
+    # --- an administrator lets a given-up message be checked again ------------------------------------------------
+
+    def resume(self, request: Request) -> Reply | None:
+        """323: its checks are counted anew. What was discarded becomes a half message again."""
+        text = request.header(ResumeCheckHalfMessage).msg_id or ""
+        try:
+            position = parse_offset_message_id(text).physical_offset
+        except ValueError as fault:
+            raise RequestRefused(f"msgId {text!r} is no id of a stored message: {fault}") from None
+        record = self._store.reader.record_at(position)
+        known = None if record is None else self._halves.undecided.get(record.queue_offset)
+        if record is not None and record.topic == HALF_TOPIC and known is not None:
+            self._halves.checked(known, 0)
+            return Reply()
+        if record is None or record.topic != CHECKS_EXHAUSTED_TOPIC:
+            raise RequestRefused(
+                f"the message {text} is neither an undecided half message nor one of {CHECKS_EXHAUSTED_TOPIC}"
+            )
+        copy = again(record, decode_properties(record.properties), 0, self._store_host)
+
+        def done(outcome: Outcome) -> None:
+            refusal = outcome.refusal
+            _answer(request, Reply() if refusal is None else Reply(refusal.code, remark=str(refusal)))
+
+        self._intake.put(copy, done, self._wait_s)
+        return None
+
+
+def _answer(request: Request, reply: Reply) -> None:
+    if not request.command.is_oneway:
+        request.peer.send(reply.to_command(request.command))

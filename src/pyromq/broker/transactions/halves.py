@@ -1,0 +1,227 @@
+"""The half messages of this broker: which are undecided, how often they were checked, how far the queues are done.
+
+Shared by `end.py` (which decides) and `check.py` (which asks). Everything here is derived from the half and op topics;
+only the number of checks has a table of its own, since asking must not write the message again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+from ... import logs
+from ...model.message import Property
+from ...model.names import HALF_TOPIC, OP_HALF_TOPIC
+from ...protocol.properties import decode_properties
+from ...protocol.record import Record, decode_record
+from ...store.message_store import MessageStore
+from ...store.reader import GetStatus
+from ...store.tables import Table
+from ..intake import Intake, Outcome
+from ..metadata.offsets import Offsets
+from ..metadata.table_content import entry, section
+from .park import op, op_offsets
+from .states import Ledger, State
+
+log = logs.get("pyromq.broker")
+
+GROUP = "CID_RMQ_SYS_TRANS"
+AT_ONCE = 256
+BYTES_AT_ONCE = 4 << 20
+CHECKS = "checks"
+
+
+@dataclass(slots=True)
+class Half:
+    """One undecided message."""
+
+    offset: int
+    position: int
+    born_ms: int
+    immune_ms: int | None  # the message's own, None: the broker's
+    group: str
+    topic: str
+    unique: str | None
+    checks: int
+
+
+class _Op(NamedTuple):
+    offset: int
+    last_half: int
+
+
+class Halves:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        intake: Intake,
+        offsets: Offsets,
+        checks: Table,
+        store_host: bytes,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._intake = intake
+        self._offsets = offsets
+        self._checks_table = checks
+        self._store_host = store_host
+        self._now_ms = now_ms
+        counts = section(checks.load(), CHECKS)
+        self._counts = {int(name): entry(int, count, f"{CHECKS} in {checks.name}") for name, count in counts.items()}
+        self.undecided: dict[int, Half] = {}
+        self.carried: dict[int, Half] = {}  # offset of the copy that is gone -> what stands for it
+        self._owed: list[int] = []  # decided, but the op could not be stored
+        self._ops: deque[_Op] = deque()
+        self._seen = self._start_of(HALF_TOPIC)
+        self.ledger = Ledger(self._seen)
+        self._ops_seen = self._start_of(OP_HALF_TOPIC)
+
+    def _start_of(self, topic: str) -> int:
+        queue = self._store.queues.get(topic, 0)
+        saved = self._offsets.find(topic, GROUP, 0) or 0
+        return saved if queue is None else min(max(saved, queue.min_offset), queue.next_offset)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Take in what is new in both topics."""
+        ops, self._ops_seen = await self._read(OP_HALF_TOPIC, self._ops_seen)
+        for number, record in ops.items():
+            self._take_op(number, record)
+        queue = self._store.queues.get(HALF_TOPIC, 0)
+        if queue is None:
+            return
+        self.ledger.skip_to(queue.min_offset)
+        start = max(self._seen, queue.min_offset)
+        halves, self._seen = await self._read(HALF_TOPIC, start)
+        for offset in range(start, self._seen):
+            if self.ledger.state(offset) is not State.HALF:
+                continue
+            if offset in halves:
+                self.undecided.setdefault(offset, self._half(halves[offset]))
+            else:
+                log.error("A HALF MESSAGE IS DAMAGED AND LEFT OUT", queue_offset=offset)
+                self.ledger.set(offset, State.DECIDED)
+
+    async def _read(self, topic: str, offset: int) -> tuple[dict[int, Record], int]:
+        """Everything readable from an offset on, by offset, and where to go on. What is damaged is left out."""
+        found: dict[int, Record] = {}
+        while True:
+            selection = await self._store.select(
+                topic, 0, offset, max_count=AT_ONCE, max_bytes=BYTES_AT_ONCE, scan=AT_ONCE
+            )
+            if selection.status is GetStatus.FOUND:
+                wanted = [
+                    one
+                    for one in selection.ranges
+                    if topic != HALF_TOPIC or self.ledger.state(one.queue_offset) is State.HALF
+                ]
+                part = await self._store.read(replace(selection, ranges=wanted)) if wanted else []
+                found |= {record.queue_offset: record for record in map(decode_record, part)}
+            if selection.next_offset <= offset:
+                return found, offset
+            offset = selection.next_offset
+
+    def _half(self, record: Record) -> Half:
+        pairs = decode_properties(record.properties)
+        told = _number(pairs.get(Property.TRANSACTION_CHECK_TIMES)) or 0
+        immune_s = _number(pairs.get(Property.CHECK_IMMUNITY_TIME_IN_SECONDS))
+        return Half(
+            offset=record.queue_offset,
+            position=record.physical_offset,
+            born_ms=record.born_timestamp,
+            immune_ms=None if immune_s is None else immune_s * 1000,
+            group=pairs.get(Property.PGROUP, ""),
+            topic=pairs.get(Property.REAL_TOPIC, ""),
+            unique=pairs.get(Property.UNIQ_KEY),
+            checks=max(told, self._counts.get(record.queue_offset, 0)),
+        )
+
+    def _take_op(self, number: int, record: Record) -> None:
+        decided = op_offsets(record.body)
+        for offset in decided:
+            if self.ledger.state(offset) is State.HALF:
+                self.ledger.set(offset, State.DECIDED)
+                self.undecided.pop(offset, None)
+        self._ops.append(_Op(number, max(decided, default=-1)))
+
+    # --- deciding -------------------------------------------------------------------------------------------------
+
+    def decide(self, offset: int, state: State) -> None:
+        self.ledger.set(offset, state)
+
+    def undo(self, offset: int) -> None:
+        """What was decided could not be stored: it is undecided as before."""
+        self.ledger.set(offset, State.HALF)
+
+    def put_op(self, offset: int, done: Callable[[Outcome], None], wait_s: float = 0.0) -> None:
+        self._intake.put(op((offset,), self._now_ms(), self._store_host), done, wait_s)
+
+    def settle(self, offset: int) -> None:
+        """It is decided, and that is stored."""
+        self.undecided.pop(offset, None)
+        if self._counts.pop(offset, None) is not None:
+            self._checks_table.drop(CHECKS, str(offset))
+
+    def put_owed_op(self, offset: int) -> None:
+        """The op of what is carried out already: it is stored now, or by a later round."""
+        self.put_op(offset, partial(self._paid, offset))
+
+    def owe(self, offset: int) -> None:
+        """The decision is carried out, but its op is not stored: later rounds try again."""
+        self._owed.append(offset)
+
+    def pay(self) -> None:
+        owed, self._owed = self._owed, []
+        for offset in owed:
+            self.put_owed_op(offset)
+
+    def _paid(self, offset: int, outcome: Outcome) -> None:
+        if outcome.refusal is not None:
+            log.error("the op of a decided half message waits: it cannot be stored", why=str(outcome.refusal))
+            self.owe(offset)
+
+    # --- checks and progress --------------------------------------------------------------------------------------
+
+    def checked(self, half: Half, checks: int) -> None:
+        half.checks = checks
+        self._counts[half.offset] = checks
+        self._checks_table.put(CHECKS, str(half.offset), checks)
+
+    async def save_progress(self) -> None:
+        """Move the offsets of both topics past what is decided, once the decisions are on the medium."""
+        if self._owed:
+            return
+        first = self.ledger.advance(self._seen)
+        await self._store.flush_log()
+        first = min(first, self.ledger.first)  # an end may have been undone meanwhile
+        while self._ops and self._ops[0].last_half < first:
+            self._ops.popleft()
+        self._offsets.commit(HALF_TOPIC, GROUP, 0, first)
+        self._offsets.commit(OP_HALF_TOPIC, GROUP, 0, self._ops[0].offset if self._ops else self._ops_seen)
+        for offset in [offset for offset in self._counts if offset < first]:
+            self.settle(offset)
+
+    def carry(self, old: Half, new_offset: int, position: int) -> None:
+        """A copy stands for it from now on; whoever ends the old one ends the copy."""
+        self.ledger.set(old.offset, State.CARRIED)
+        copy = Half(new_offset, position, old.born_ms, old.immune_ms, old.group, old.topic, old.unique, old.checks)
+        self.undecided.pop(old.offset, None)
+        self.undecided[new_offset] = copy
+        self.carried[old.offset] = copy
+
+    def open_by_topic(self) -> Mapping[str, int]:
+        counts: dict[str, int] = {}
+        for half in self.undecided.values():
+            counts[half.topic] = counts.get(half.topic, 0) + 1
+        return counts
+
+
+def _number(text: str | None) -> int | None:
+    """A count or a time; -1 and what is no number mean that none was given."""
+    return int(text) if text is not None and text.isdigit() else None

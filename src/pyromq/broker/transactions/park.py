@@ -1,0 +1,137 @@
+"""Half messages: how one waits, how it looks once it is committed or given up. Pure: records in, records out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...model.message import Property, SysFlag
+from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties
+from ...protocol.record import CRC_PROPERTY_BYTES, Record
+from ..message_type import TRANSACTION, delay_level, message_type
+
+TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
+_OP_PROPERTIES = encode_properties({Property.TAGS: "d", Property.WAIT: "true"})
+
+
+def park_half(record: Record, properties: Mapping[str, str]) -> Record | None:
+    """For `Intake`: it waits in the half topic. None: it is no half message.
+
+    A delay level stays with it and counts from the commit on. A retry that a client sends itself is no half any more.
+    """
+    if message_type(properties) != TRANSACTION:
+        return None
+    if record.reconsume_times > 0 and delay_level(properties) > 0:
+        return None
+    timers = [name for name in TIMERS if name in properties]
+    if timers and delay_level(properties) <= 0:
+        raise RequestRefused(
+            f"a transactional message cannot have a timer ({timers[0]}): send it with a delay level, which counts "
+            f"from the commit on, or without delay",
+            ResponseCode.MESSAGE_ILLEGAL,
+        )
+    pairs = decode_properties(record.properties)
+    pairs |= {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
+    if Property.UNIQ_KEY in pairs:
+        pairs[Property.TRANSACTION_ID] = pairs[Property.UNIQ_KEY]
+    return msgspec.structs.replace(
+        record,
+        topic=HALF_TOPIC,
+        queue_id=0,
+        sys_flag=record.sys_flag & ~SysFlag.TRANSACTION_MASK,
+        properties=_encoded(pairs),
+    )
+
+
+def committed(half: Record, pairs: Mapping[str, str], checks: int, store_host: bytes) -> Record | None:
+    """The message as consumers get it; None if the half does not say where it belongs."""
+    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), pairs.get(Property.REAL_QID, "")
+    if not topic or not queue_id.isdigit():
+        return None
+    kept = {name: value for name, value in pairs.items() if name not in (Property.REAL_TOPIC, Property.REAL_QID)}
+    if checks:
+        kept[Property.TRANSACTION_CHECK_TIMES] = str(checks)
+    record = _copy(half, kept, store_host)
+    record.topic, record.queue_id = topic, int(queue_id)
+    record.sys_flag |= SysFlag.TRANSACTION_COMMIT
+    record.prepared_transaction_offset = half.physical_offset
+    return record
+
+
+def discarded(half: Record, pairs: Mapping[str, str], checks: int, store_host: bytes) -> Record:
+    """Nobody decided it: it is kept where an administrator can find it."""
+    record = _copy(half, _checked(pairs, checks), store_host)
+    record.topic = CHECKS_EXHAUSTED_TOPIC
+    return record
+
+
+def again(half: Record, pairs: Mapping[str, str], checks: int, store_host: bytes) -> Record:
+    """A copy of it in the half topic."""
+    record = _copy(half, _checked(pairs, checks), store_host)
+    record.topic = HALF_TOPIC
+    return record
+
+
+def shown(half: Record, pairs: Mapping[str, str]) -> Record:
+    """What a producer is asked about: the message with its own topic and queue."""
+    topic, queue_id = pairs.get(Property.REAL_TOPIC, half.topic), pairs.get(Property.REAL_QID, "")
+    # Its own CRC would not fit any more, so it goes without.
+    number = int(queue_id) if queue_id.isdigit() else 0
+    return msgspec.structs.replace(half, topic=topic, queue_id=number, properties=_encoded(pairs))
+
+
+def op(offsets: Iterable[int], now_ms: int, store_host: bytes) -> Record:
+    """Says which half messages are decided."""
+    return Record(
+        topic=OP_HALF_TOPIC,
+        queue_id=0,
+        body="".join(f"{offset}," for offset in offsets).encode(),
+        properties=_OP_PROPERTIES,
+        born_timestamp=now_ms,
+        born_host=store_host,
+        store_host=store_host,
+    )
+
+
+def op_offsets(body: bytes) -> list[int]:
+    """Of an op record: 5.x writes several with commas, 4.9 one without."""
+    return [int(part) for part in body.split(b",") if part.isdigit()]
+
+
+def _checked(pairs: Mapping[str, str], checks: int) -> dict[str, str]:
+    return dict(pairs) | {Property.TRANSACTION_CHECK_TIMES: str(checks)}
+
+
+def _copy(half: Record, pairs: Mapping[str, str], store_host: bytes) -> Record:
+    return Record(
+        topic=half.topic,
+        queue_id=0,
+        body=half.body,
+        properties=_encoded(pairs),
+        flag=half.flag,
+        sys_flag=half.sys_flag & ~SysFlag.TRANSACTION_MASK,
+        born_timestamp=half.born_timestamp,
+        born_host=half.born_host,
+        store_host=store_host,
+        reconsume_times=half.reconsume_times,
+    )
+
+
+def _encoded(pairs: Mapping[str, str]) -> bytes:
+    pairs = {name: value for name, value in pairs.items() if name != Property.CRC32}
+    room = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
+    try:
+        raw = encode_properties(pairs)
+    except ValueError as fault:
+        raise RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
+    if len(raw) > room:
+        raise RequestRefused(
+            f"the message is illegal: with those of its transaction, its properties take {len(raw)} bytes, "
+            f"the limit is {room}",
+            ResponseCode.MESSAGE_ILLEGAL,
+        )
+    return raw
