@@ -359,6 +359,8 @@ class Broker:
 
     def _handlers(self, store_host: bytes, halves: Halves) -> dict[int, Handler]:
         topics, groups = self._saves[:2]
+        transactions = self.transactions
+        assert transactions is not None
         tables = (self.topics, self.groups, self.offsets, self.consumers)
         name = self._config.broker_name
         return surface(
@@ -406,6 +408,7 @@ class Broker:
                 self._lag.now_ms,
                 self.duplicates,
                 self.delay_progress.waiting_in(self.store.queues),
+                transactions.undecided,
             ),
         )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.broker.admin.inspection import INSPECT
 from pyromq.broker.transactions.park import op_offsets
 from pyromq.broker.transactions.states import NEXT_STATE, Event, Ledger, State
 from pyromq.model.codes import RequestCode, ResponseCode
@@ -230,6 +232,16 @@ async def test_resume_counts_anew_and_refuses_the_rest(tmp_path: Path) -> None:
         for wrong in ("", "xyz", _id(half)[:-4] + "FFFF"):
             answer = await life.call(RequestCode.RESUME_CHECK_HALF_MESSAGE, msgId=wrong)
             assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_the_inspection_lists_what_is_undecided(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path) as life:
+        half = await send_half(life)
+        await life.advance(60)
+        found = json.loads(bytes((await life.call(INSPECT)).body))["halfMessages"]
+        assert [(one["id"], one["ageSeconds"], one["checks"]) for one in found] == [("id-k", 60, 2)]
+        await end(life, half, COMMIT)
+        assert json.loads(bytes((await life.call(INSPECT)).body))["halfMessages"] == []
 
 
 async def test_many_undecided_are_asked_about_in_portions(tmp_path: Path) -> None:

@@ -49,8 +49,12 @@ class Inspection:
         lag_ms: Callable[[], float],
         duplicates: DuplicateTable | None,
         parked: Callable[[], Mapping[str, int]],
+        undecided: Callable[[int], list[dict[str, object]]],
     ) -> None:
-        """`parked`: messages that wait elsewhere before they reach their topic, by what they wait for."""
+        """`parked`: messages that wait elsewhere before they reach their topic, by what they wait for.
+
+        `undecided`: half messages of transactions, up to so many, with age and checks.
+        """
         self._live = live
         self._clock = clock
         self._store = store
@@ -65,6 +69,7 @@ class Inspection:
         self._lag_ms = lag_ms
         self._duplicates = duplicates
         self._parked = parked
+        self._undecided = undecided
 
     def __call__(self, request: Request) -> Reply:
         troubles = self.troubles()
@@ -72,6 +77,7 @@ class Inspection:
             "ready": not troubles,
             "troubles": troubles,
             "parked": dict(self._parked()),
+            "halfMessages": self._undecided(MOST),
             "polled": self._polled(),
             "locked": self._locked(),
             "waitingForDisk": self._intake.waiting,

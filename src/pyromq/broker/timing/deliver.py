@@ -94,11 +94,6 @@ class Delivery:
         if level.due_ms is None:
             self._arrived.set()
 
-    def waiting(self) -> dict[int, int]:
-        """How many messages wait, by level."""
-        counts = {level.number: level.queue.readable_end - level.next for level in self._levels.values()}
-        return {number: count for number, count in sorted(counts.items()) if count > 0}
-
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
