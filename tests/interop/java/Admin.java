@@ -17,6 +17,7 @@ public class Admin {
     public static void main(String[] args) throws Exception {
         PrintStream console = System.out;
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        Impatience.begin();
         answer(console, "ready", "admin");
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             ByteArrayOutputStream printed = new ByteArrayOutputStream();

@@ -35,6 +35,7 @@ public class Client {
 
     public static void main(String[] args) throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        Impatience.begin();
         answer("ready", RemotingCommand.getSerializeTypeConfigInThisServer().name());
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             String[] words = line.split("\t", -1);
