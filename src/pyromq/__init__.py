@@ -1,3 +1,105 @@
-"""PyroMQ: Apache RocketMQ's whole system in Python. Import from the rooms; this front door only names the version."""
+"""PyroMQ: Apache RocketMQ's whole system in Python. This front door names the SDK; the rest is imported from its room.
+
+Names are loaded when they are first used, so that `import pyromq` costs nothing in servers and on the command line.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .client import sync as sync
+    from .client.client import Client as Client
+    from .client.client import connect as connect
+    from .client.core.allocation import Average as Average
+    from .client.core.allocation import AverageByCircle as AverageByCircle
+    from .client.core.allocation import ConsistentHash as ConsistentHash
+    from .client.core.allocation import Fixed as Fixed
+    from .client.core.allocation import MachineRoom as MachineRoom
+    from .client.core.allocation import MachineRoomNearby as MachineRoomNearby
+    from .client.core.process_queue import FlowLimits as FlowLimits
+    from .client.core.retry import Reject as Reject
+    from .client.core.retry import Retry as Retry
+    from .client.core.retry import RetryLater as RetryLater
+    from .client.errors import BadMessage as BadMessage
+    from .client.errors import Closed as Closed
+    from .client.errors import Error as Error
+    from .client.errors import NoBroker as NoBroker
+    from .client.errors import NoNameServer as NoNameServer
+    from .client.errors import NotSupported as NotSupported
+    from .client.errors import Refused as Refused
+    from .client.errors import TimedOut as TimedOut
+    from .client.errors import TopicNotFound as TopicNotFound
+    from .client.errors import Unreachable as Unreachable
+    from .client.outgoing import Packing as Packing
+    from .client.producer import Producer as Producer
+    from .client.pull_consumer import PullConsumer as PullConsumer
+    from .client.push_consumer import PushConsumer as PushConsumer
+    from .client.received import Received as Received
+    from .client.sending import SendPolicy as SendPolicy
+    from .client.sending import SendResult as SendResult
+    from .client.sending import SendStatus as SendStatus
+    from .client.subscription import Filter as Filter
+    from .client.subscription import sql as sql
+    from .client.subscription import tag as tag
+    from .model.group import ConsumeFromWhere as ConsumeFromWhere
+    from .protocol.bodies.keyed import MessageQueue as MessageQueue
+    from .protocol.compression import Compression as Compression
+    from .transport.tls import ClientTls as ClientTls
+    from .transport.tls import Verify as Verify
+
+# Which module has which names; `sync` is a module itself.
+_FROM = {
+    "client.client": ("Client", "connect"),
+    "client.core.allocation": (
+        "Average",
+        "AverageByCircle",
+        "ConsistentHash",
+        "Fixed",
+        "MachineRoom",
+        "MachineRoomNearby",
+    ),
+    "client.core.process_queue": ("FlowLimits",),
+    "client.core.retry": ("Reject", "Retry", "RetryLater"),
+    "client.errors": (
+        "BadMessage",
+        "Closed",
+        "Error",
+        "NoBroker",
+        "NoNameServer",
+        "NotSupported",
+        "Refused",
+        "TimedOut",
+        "TopicNotFound",
+        "Unreachable",
+    ),
+    "client.outgoing": ("Packing",),
+    "client.producer": ("Producer",),
+    "client.pull_consumer": ("PullConsumer",),
+    "client.push_consumer": ("PushConsumer",),
+    "client.received": ("Received",),
+    "client.sending": ("SendPolicy", "SendResult", "SendStatus"),
+    "client.subscription": ("Filter", "sql", "tag"),
+    "model.group": ("ConsumeFromWhere",),
+    "protocol.bodies.keyed": ("MessageQueue",),
+    "protocol.compression": ("Compression",),
+    "transport.tls": ("ClientTls", "Verify"),
+}
+_MODULE_OF = {name: module for module, names in _FROM.items() for name in names}
+
+__all__ = ["__version__", "sync", *_MODULE_OF]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "sync":
+        return import_module(".client.sync", __name__)
+    if name in _MODULE_OF:
+        return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

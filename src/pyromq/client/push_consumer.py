@@ -99,7 +99,8 @@ class PushConsumer:
         self._puller = Puller(session, group)
         self._locks = QueueLocks(session, group)
         self._offsets: Offsets = self._make_offsets()
-        self.runner = Runner(adapt(handler), self._clock, self.options.timeout_s)
+        self._handling = adapt(handler, self.options.concurrency)
+        self.runner = Runner(self._handling, self._clock, self.options.timeout_s)
         self._deliveries = self._make_deliveries()
         self.assigned: dict[MessageQueue, Assigned] = {}
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
@@ -158,6 +159,7 @@ class PushConsumer:
             assigned.is_leaving = True
             _cancel(assigned.pulling)
         await self._deliveries.finish(self.options.grace_s)
+        self._handling.close()
         await self.commit()
         if self.options.orderly:
             await self._locks.unlock(self.assigned)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
@@ -87,16 +88,25 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """A handler in one shape. One that blocks runs in a thread, which nothing can cancel."""
+    """A handler in one shape. One that blocks has threads of its own, which nothing can cancel."""
 
     run: Callable[[Received], Awaitable[None]]
-    is_blocking: bool
+    threads: ThreadPoolExecutor | None = None
+
+    @property
+    def is_blocking(self) -> bool:
+        return self.threads is not None
+
+    def close(self) -> None:
+        """The handlers have ended."""
+        if self.threads is not None:
+            self.threads.shutdown(wait=False)
 
 
-def adapt(handler: Handler) -> Handling:
+def adapt(handler: Handler, concurrency: int = 1) -> Handling:
     """A handler takes the message, its value by type hint, or both: `(msg)`, `(order: Order)`, `(order: Order, msg)`.
 
-    A plain function runs in a thread, so that it may block.
+    A plain function runs in one of `concurrency` threads, so that it may block.
     """
     hints = _hints(handler)
     names = [each.name for each in inspect.signature(handler).parameters.values() if each.default is each.empty]
@@ -111,16 +121,17 @@ def adapt(handler: Handler) -> Handling:
         value = received.decode(kind)
         return (value, received) if len(names) == 2 else (value,)
 
+    async def run(received: Received) -> None:
+        await handler(*arguments(received))
+
     if _is_async(handler):
+        return Handling(run)
+    threads = ThreadPoolExecutor(concurrency, "pyromq-handler")  # a thread begins with the first message
 
-        async def run(received: Received) -> None:
-            await handler(*arguments(received))
-    else:
+    async def run_in_thread(received: Received) -> None:
+        await asyncio.get_running_loop().run_in_executor(threads, handler, *arguments(received))
 
-        async def run(received: Received) -> None:
-            await asyncio.to_thread(handler, *arguments(received))
-
-    return Handling(run, is_blocking=not _is_async(handler))
+    return Handling(run_in_thread, threads)
 
 
 def _hints(handler: Handler) -> dict[str, Any]:

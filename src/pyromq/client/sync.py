@@ -1,0 +1,270 @@
+"""The same client for programs without an event loop: each call runs on one loop in a thread of its own, and waits.
+
+    with pyromq.sync.connect("127.0.0.1:9876") as client, client.producer() as producer:
+        producer.send("orders", {"id": 1})
+
+Only forwards: names, arguments and errors are those of the async classes. Any thread may call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ..protocol.bodies.keyed import MessageQueue
+from ..transport.loop import loop_factory
+from . import client as _async
+from .errors import Closed, Error
+from .outgoing import Packing, Seconds
+from .producer import DEFAULT_GROUP
+from .producer import Producer as AsyncProducer
+from .pull_consumer import PullConsumer as AsyncPullConsumer
+from .push_consumer import PushConsumer as AsyncPushConsumer
+from .received import Handler, Received
+from .sending import QueueChoice, SendPolicy, SendResult
+from .subscription import Filter
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Handler)
+
+
+class Portal:
+    """A thread with an event loop. `call` brings a coroutine there and waits for its end."""
+
+    def __init__(self) -> None:
+        self._loop = loop_factory()()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="pyromq-client", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        if not self._thread.is_alive():
+            work.close()
+            raise Closed("this client is not started, or closed", hint="Use it inside its `with` block")
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise Error("a blocking call on the client's own loop would wait for itself", hint="Use the async client")
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+        except FutureCancelled:
+            raise Closed("this client was closed during the call") from None
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+def connect(namesrv: str | Iterable[str] | None = None, **settings: Any) -> Client:
+    """As `pyromq.connect`."""
+    return Client(namesrv, **settings)
+
+
+class Client:
+    """As `pyromq.Client`."""
+
+    def __init__(self, namesrv: str | Iterable[str] | None = None, **settings: Any) -> None:
+        self._portal = Portal()
+        self._made = _async.connect(namesrv, **settings)
+
+    @property
+    def client_id(self) -> str:
+        return self._made.client_id
+
+    def start(self) -> None:
+        self._portal.start()
+        self._portal.call(self._made.start())
+
+    def stop(self) -> None:
+        try:
+            self._portal.call(self._made.stop())
+        finally:
+            self._portal.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self._portal.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def producer(
+        self, group: str = DEFAULT_GROUP, *, policy: SendPolicy | None = None, packing: Packing | None = None
+    ) -> Producer:
+        return Producer(self._portal, self._made.producer(group, policy=policy, packing=packing))
+
+    def push_consumer(
+        self,
+        topic: str | Mapping[str, Filter],
+        handler: Handler,
+        *,
+        group: str,
+        filter: Filter | None = None,
+        **options: Any,
+    ) -> PushConsumer:
+        """The handler is a plain function and runs in threads, at most `concurrency` at a time."""
+        return PushConsumer(
+            self._portal, self._made.push_consumer(topic, handler, group=group, filter=filter, **options)
+        )
+
+    def subscribe(self, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
+        return self._made.subscribe(topic, group=group, filter=filter, **options)
+
+    def wait(self) -> None:
+        self._portal.call(self._made.wait())
+
+    def pull_consumer(self, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
+        return PullConsumer(self._portal, self._made.pull_consumer(group, filter=filter, **options))
+
+
+class _Started:
+    """`with` for what has an async start and stop."""
+
+    def __init__(self, portal: Portal, made: AsyncProducer | AsyncPushConsumer | AsyncPullConsumer) -> None:
+        self._portal = portal
+        self.__made = made
+
+    def start(self) -> None:
+        self._portal.call(self.__made.start())
+
+    def stop(self) -> None:
+        self._portal.call(self.__made.stop())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._portal.call(self.__made.__aexit__(kind, fault, trace))
+
+
+class Producer(_Started):
+    """As `pyromq.Producer`."""
+
+    def __init__(self, portal: Portal, made: AsyncProducer) -> None:
+        super().__init__(portal, made)
+        self._made = made
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        tag: str | None = None,
+        keys: Iterable[str] = (),
+        props: Mapping[str, str] | None = None,
+        order_key: str | None = None,
+        queue: QueueChoice | None = None,
+        delay: Seconds | None = None,
+        deliver_at_ms: int | None = None,
+        timeout: Seconds | None = None,
+    ) -> SendResult:
+        return self._portal.call(
+            self._made.send(
+                topic,
+                value,
+                tag=tag,
+                keys=keys,
+                props=props,
+                order_key=order_key,
+                queue=queue,
+                delay=delay,
+                deliver_at_ms=deliver_at_ms,
+                timeout=timeout,
+            )
+        )
+
+    def send_oneway(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        tag: str | None = None,
+        keys: Iterable[str] = (),
+        props: Mapping[str, str] | None = None,
+        order_key: str | None = None,
+        queue: QueueChoice | None = None,
+    ) -> None:
+        self._portal.call(
+            self._made.send_oneway(topic, value, tag=tag, keys=keys, props=props, order_key=order_key, queue=queue)
+        )
+
+    def send_many(self, topic: str, values: Iterable[Any], **arguments: Any) -> list[SendResult]:
+        return self._portal.call(self._made.send_many(topic, values, **arguments))
+
+
+class PushConsumer(_Started):
+    """As `pyromq.PushConsumer`."""
+
+    def __init__(self, portal: Portal, made: AsyncPushConsumer) -> None:
+        super().__init__(portal, made)
+        self._made = made
+
+    def wait(self) -> None:
+        self._portal.call(self._made.wait())
+
+    def commit(self) -> None:
+        self._portal.call(self._made.commit())
+
+    def pause(self) -> None:
+        self._made.pause()
+
+    def resume(self) -> None:
+        self._made.resume()
+
+
+class PullConsumer(_Started):
+    """As `pyromq.PullConsumer`."""
+
+    def __init__(self, portal: Portal, made: AsyncPullConsumer) -> None:
+        super().__init__(portal, made)
+        self._made = made
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        return self._portal.call(self._made.queues(topic))
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        self._portal.call(self._made.assign(queues))
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        self._portal.call(self._made.seek(queue, offset))
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        self._portal.call(self._made.seek_to_begin(queue))
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        self._portal.call(self._made.seek_to_end(queue))
+
+    def seek_to_time(self, queue: MessageQueue, time_ms: int) -> None:
+        self._portal.call(self._made.seek_to_time(queue, time_ms))
+
+    def position(self, queue: MessageQueue) -> int:
+        return self._made.position(queue)
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        return self._portal.call(self._made.committed(queue))
+
+    def poll(self, timeout: Seconds = 5.0) -> list[Received]:
+        return self._portal.call(self._made.poll(timeout))
+
+    def commit(self) -> None:
+        self._portal.call(self._made.commit())
