@@ -34,7 +34,7 @@ def commit(index: Index, disk: Disk) -> None:
 
 
 def found(index: Index, key: str, begin: int = 0, end: int = 1 << 60, limit: int = 64) -> list[int]:
-    return index.positions("T", key, begin, end, limit)
+    return index.search("T", key, begin, end, limit).run()
 
 
 def test_hash_vector_and_the_smallest_integer() -> None:

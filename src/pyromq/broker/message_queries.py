@@ -8,6 +8,7 @@ from ..model.codes import ResponseCode
 from ..protocol.headers.pull import QueryMessage, QueryMessageAnswer, ViewMessage
 from ..protocol.record import encode_record
 from ..store.message_store import MessageStore
+from ..store.reader import KeyQuery
 from ..transport.dispatch import Reply, Request
 from .config import BrokerConfig
 
@@ -21,12 +22,12 @@ class MessageQueries:
         self._live = live
         self._store = store
 
-    def by_key(self, request: Request) -> Reply:
+    async def by_key(self, request: Request) -> Reply:
         """12."""
         header = request.header(QueryMessage)
         config = self._live.config
         limit = config.default_query_max_num if header.unique_key_query else header.max_num
-        records = self._store.reader.by_key(
+        query = KeyQuery(
             header.topic,
             header.key,
             begin=header.begin_timestamp,
@@ -34,6 +35,7 @@ class MessageQueries:
             limit=min(limit, config.max_msgs_num_batch),
             tag=header.index_type == TAGS_INDEX,
         )
+        records = await self._store.by_key(query)
         if not records:
             raise RequestRefused(
                 f"can not find message, maybe time range not correct: nothing with key {header.key!r} in topic "
@@ -53,10 +55,10 @@ class MessageQueries:
             index_last_update_timestamp=newest.end_time, index_last_update_phyoffset=newest.end_position
         )
 
-    def by_place(self, request: Request) -> Reply:
+    async def by_place(self, request: Request) -> Reply:
         """33."""
         header = request.header(ViewMessage)
-        record = self._store.reader.record_at(header.offset)
+        record = await self._store.ask(lambda: self._store.reader.record_at(header.offset))
         if record is None:
             raise RequestRefused(
                 f"can not find message by offset {header.offset}: no record starts there, the log holds "

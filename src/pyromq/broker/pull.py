@@ -178,8 +178,9 @@ class PullHandler:
 
     def _reset(self, ticket: Ticket, offset: int) -> Reply:
         """An administrator moved the group: the client drops what it has and goes on there."""
-        selection = self._select(ticket, offset, self._live.config)
-        moved = Selection(selection.status, (), offset, selection.min_offset, selection.max_offset)
+        queue = self._store.queues.get(ticket.header.topic, ticket.header.queue_id)
+        low, high = (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
+        moved = Selection(GetStatus.FOUND, (), offset, low, high)  # no entry is read for it: it may be a cold one
         return self._answer(ticket, ResponseCode.PULL_OFFSET_MOVED, OFFSET_RESET, moved)
 
     def _answer(self, ticket: Ticket, code: int, remark: str, selection: Selection, body: bytes = b"") -> Reply:

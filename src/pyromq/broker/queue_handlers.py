@@ -34,15 +34,17 @@ class QueueHandlers:
         queue = self._store.queues.get(header.topic, header.queue_id)
         return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.min_offset))
 
-    def search(self, request: Request) -> Reply:
+    async def search(self, request: Request) -> Reply:
         header = request.header(SearchOffset)
         boundary = _BOUNDARIES[header.boundary_type or Boundary.LOWER]
-        offset = self._store.reader.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
+        offset = await self._store.ask(
+            lambda: self._store.reader.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
+        )
         return Reply(header=OffsetAnswer(offset=offset))
 
-    def earliest_time(self, request: Request) -> Reply:
+    async def earliest_time(self, request: Request) -> Reply:
         header = request.header(GetEarliestMsgStoretime)
         queue = self._store.queues.get(header.topic, header.queue_id)
         first = 0 if queue is None else queue.min_offset
-        time = self._store.reader.store_time(header.topic, header.queue_id, first)
+        time = await self._store.ask(lambda: self._store.reader.store_time(header.topic, header.queue_id, first))
         return Reply(header=GetEarliestMsgStoretimeAnswer(timestamp=time))

@@ -18,6 +18,7 @@ from .errors import RecordTooLarge
 from .file_sequence import FileSequence, Irregular
 from .layout import COMMIT_LOG
 from .open_files import OpenFiles
+from .reads import Reads
 from .segment import prepare_whole
 
 log = logs.get("pyromq.store")
@@ -29,11 +30,11 @@ class CommitLog:
     """One writer. Invariants: `end` lies in the last file or at its end; every byte behind `end` is zero, so that no
     stale record can follow a new one; store times never go down."""
 
-    def __init__(self, disk: Disk, config: StoreConfig) -> None:
+    def __init__(self, disk: Disk, config: StoreConfig, reads: Reads | None = None) -> None:
         self._disk = disk
         self._delays = config.delay_levels
         self._with_crc = config.whole_record_crc
-        self._files = OpenFiles(disk, _OPEN_LOG_FILES)
+        self._files = OpenFiles(disk, _OPEN_LOG_FILES, reads)
         self.file_bytes = config.commit_log_file_bytes
         self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
         self.end = 0  # the next record goes here

@@ -88,7 +88,7 @@ class FileSequence:
         while length > 0 and self.has(position):
             file, inside = self.file_at(position)
             wanted = min(length, self.file_bytes - inside)
-            part = file.pread(inside, wanted)
+            part = self._files.reads.pread(file, inside, wanted)
             parts.append(part)
             if len(part) < wanted:
                 break

@@ -18,7 +18,9 @@ from .changes import Changes
 from .config import StoreConfig
 from .disk import Disk, make_folder_durably
 from .index_file import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexCommit, IndexFile
+from .key_search import KeySearch
 from .layout import INDEX
+from .reads import Reads
 
 log = logs.get("pyromq.store")
 
@@ -35,8 +37,16 @@ def index_hash(topic: str, key: str) -> int:
 class Index:
     """One writer. Records come in order of position; one that is covered already is not put again."""
 
-    def __init__(self, disk: Disk, config: StoreConfig, changes: Changes, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        config: StoreConfig,
+        changes: Changes,
+        now_ms: Callable[[], int],
+        reads: Reads | None = None,
+    ) -> None:
         self._disk = disk
+        self._reads = reads
         self._config = config
         self._changes = changes
         self._now_ms = now_ms
@@ -63,7 +73,9 @@ class Index:
 
     def _open(self, path: str) -> IndexFile:
         config = self._config
-        return IndexFile(self._disk, path, config.index_slots, config.index_entries, config.allocation_step_bytes)
+        return IndexFile(
+            self._disk, path, config.index_slots, config.index_entries, config.allocation_step_bytes, self._reads
+        )
 
     def _follow_files(self) -> None:
         filled = [file for file in self._files if file.header.next_entry > 1]
@@ -154,20 +166,9 @@ class Index:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def positions(self, topic: str, key: str, begin: int, end: int, limit: int) -> list[int]:
-        """Positions of records that may have this key, newest first. Equal hashes of other keys are among them."""
-        key_hash = index_hash(topic, key)
-        found: list[int] = []
-        for file in reversed(self._files):
-            header = file.header
-            if header.next_entry > 1 and begin <= header.end_time and end >= header.begin_time:
-                for position in file.lookup(key_hash, begin, end):
-                    found.append(position)
-                    if len(found) >= limit:
-                        return found
-            if header.next_entry > 1 and header.begin_time < begin:
-                break
-        return found
+    def search(self, topic: str, key: str, begin: int, end: int, limit: int) -> KeySearch:
+        """For positions of records that may have this key, newest first. Equal hashes of other keys are among them."""
+        return KeySearch(self._files, index_hash(topic, key), begin, end, limit)
 
     @property
     def full_until_time(self) -> int:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .disk import Disk, DiskFile, FileMissing
+from .reads import Reads
 
 HEADER = struct.Struct(">qqqqii")
 HEADER_BYTES = HEADER.size
@@ -73,8 +73,9 @@ class IndexCommit:
 class IndexFile:
     """One writer. Invariant: on disk, slots and header lead only to entries that were synced before."""
 
-    def __init__(self, disk: Disk, name: str, slots: int, entries: int, step: int) -> None:
+    def __init__(self, disk: Disk, name: str, slots: int, entries: int, step: int, reads: Reads | None = None) -> None:
         self.name = name
+        self._reads = reads or Reads()
         self._slot_count = slots
         self._entry_limit = entries
         self._step = step
@@ -170,25 +171,17 @@ class IndexFile:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def lookup(self, key_hash: int, begin: int, end: int) -> Iterator[int]:
-        """Positions of entries with this hash whose time lies in the window, newest first."""
-        number = self._slot(key_hash % self._slot_count)
-        while 0 < number < self.header.next_entry:
-            stored, position, seconds, previous = self.entry(number)
-            time = self.header.begin_time + seconds * 1000
-            if stored == key_hash and begin <= time <= end:
-                yield position
-            if previous >= number or time < begin:
-                return
-            number = previous
-
-    def _slot(self, slot: int) -> int:
+    def newest(self, key_hash: int) -> int:
+        """Number of the newest entry in the slot of a hash; 0 if there is none."""
+        slot = key_hash % self._slot_count
         if self._slots is not None:
             return self._slots[slot]
-        return int.from_bytes(self._file.pread(HEADER_BYTES + slot * SLOT_BYTES, SLOT_BYTES), "big")
+        raw = self._reads.pread(self._file, HEADER_BYTES + slot * SLOT_BYTES, SLOT_BYTES)
+        return int.from_bytes(raw, "big")
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
-        raw = self._file.pread(self._entries_at + number * ENTRY_BYTES, ENTRY_BYTES)
+        """Hash, position, seconds since the file's begin time, and the slot's entry before this one."""
+        raw = self._reads.pread(self._file, self._entries_at + number * ENTRY_BYTES, ENTRY_BYTES)
         key_hash, position, seconds, previous = ENTRY.unpack(raw)
         return key_hash, position, seconds, previous
 

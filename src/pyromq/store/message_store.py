@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import TypeVar
 
 from .. import logs
@@ -29,7 +30,8 @@ from .lock import claim_store
 from .open_files import OpenFiles
 from .queues import QueueTable
 from .readable import Readable
-from .reader import SCAN_ENTRIES, Reader, Selection
+from .reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
+from .reads import NotResident, Reads
 from .recovery import Recovery, RecoveryReport, find_marks, refuse_other_sizes
 from .retention import FilesInUse, LogFile
 from .watermark import Watermark
@@ -68,10 +70,11 @@ class MessageStore:
         self._run_blocking = run_blocking
         self._lock: DiskLock = claim_store(disk)
         self._changes = Changes()
-        self._files = OpenFiles(disk, config.max_open_queue_files)
-        self.commit_log = CommitLog(disk, config)
+        self._reads = Reads()
+        self._files = OpenFiles(disk, config.max_open_queue_files, self._reads)
+        self.commit_log = CommitLog(disk, config, self._reads)
         self.queues = QueueTable(disk, self._files, self._changes, config, is_batch_topic)
-        self.index = Index(disk, config, self._changes, clock.now_ms) if config.index_enabled else None
+        self.index = Index(disk, config, self._changes, clock.now_ms, self._reads) if config.index_enabled else None
         self.files_in_use = FilesInUse(clock)
         self._on_append: list[Callable[[], None]] = []
         try:
@@ -175,6 +178,30 @@ class MessageStore:
         bases = {self.commit_log.sequence.base_of(one.position) for one in selection.ranges}
         with self.files_in_use.reading(*bases):
             return await self._run_blocking(lambda: self.reader.read_cold(selection.ranges))
+
+    async def ask(self, query: Callable[[], T]) -> T:
+        """A query of `reader` that waits for the medium in a helper thread alone: what is not in the page cache is
+        fetched there, and the query asked again. Nothing is handed to another thread, so it sees one state."""
+        tried: NotResident | None = None
+        while True:
+            try:
+                with self._reads.resident_only():
+                    return query()
+            except NotResident as miss:
+                if tried is not None and tried.place == miss.place:
+                    return query()  # it cannot be had or does not stay: rather wait than never answer
+                tried = miss
+            await self._run_blocking(partial(tried.warm, self._disk))
+
+    async def by_key(self, query: KeyQuery) -> list[Record]:
+        """`reader.by_key`, with cold reads in a helper thread, and in steps that let others in between."""
+        search = self.reader.search(query)
+        if search is None:
+            return []
+        while not await self.ask(search.step):
+            await self._clock.sleep(0)
+        records = [await self.ask(partial(self.reader.keyed_at, at, query)) for at in sorted(set(search.found))]
+        return [record for record in records if record is not None]
 
     # -- flushing -----------------------------------------------------------------------------------------------------
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from .disk import Disk, DiskFile
+from .reads import Reads
 
 
 class OpenFiles:
     """Opens on first use, closes the one used longest ago. A file from `get` is good until the next call of `get`."""
 
-    def __init__(self, disk: Disk, limit: int) -> None:
+    def __init__(self, disk: Disk, limit: int, reads: Reads | None = None) -> None:
         self._disk = disk
+        self.reads = reads or Reads()  # how what is opened here is read
         self._limit = limit
         self._open: OrderedDict[str, DiskFile] = OrderedDict()
 

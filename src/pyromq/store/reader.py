@@ -18,6 +18,7 @@ from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, Record, RecordErr
 from .commit_log import CommitLog
 from .disk import DiskError
 from .index import TAG_MARK, Index
+from .key_search import KeySearch
 from .queue import Boundary
 from .queues import QueueTable
 from .readable import Readable
@@ -50,6 +51,18 @@ class Selection:
     next_offset: int
     min_offset: int
     max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQuery:
+    """What a query by key (or tag) asks for: at most `limit` records of a time window, the newest."""
+
+    topic: str
+    key: str
+    begin: int = 0
+    end: int = _EVER
+    limit: int = _MAX_FOUND
+    tag: bool = False
 
 
 class Reader:
@@ -126,12 +139,24 @@ class Reader:
         self, topic: str, key: str, *, begin: int = 0, end: int = _EVER, limit: int = _MAX_FOUND, tag: bool = False
     ) -> list[Record]:
         """Records with this key (or tag), the newest `limit` of them, in ascending order of position."""
+        query = KeyQuery(topic, key, begin, end, limit, tag)
+        search = self.search(query)
+        positions = [] if search is None else search.run()
+        records = [self.keyed_at(position, query) for position in sorted(set(positions))]
+        return [record for record in records if record is not None]
+
+    def search(self, query: KeyQuery) -> KeySearch | None:
+        """Where records with a key may be; None if there is no index."""
         if self._index is None:
-            return []
-        indexed = TAG_MARK + key if tag else key
-        positions = self._index.positions(topic, indexed, begin, end, min(max(limit, 0), _MAX_FOUND))
-        records = [self.record_at(position) for position in sorted(set(positions))]
-        return [record for record in records if record is not None and _has_key(record, topic, key, tag)]
+            return None
+        indexed = TAG_MARK + query.key if query.tag else query.key
+        limit = min(max(query.limit, 0), _MAX_FOUND)
+        return self._index.search(query.topic, indexed, query.begin, query.end, limit)
+
+    def keyed_at(self, position: int, query: KeyQuery) -> Record | None:
+        """The record at a position, if it has the key: equal hashes of other keys are told apart here."""
+        record = self.record_at(position)
+        return record if record is not None and _has_key(record, query.topic, query.key, query.tag) else None
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, boundary: Boundary = Boundary.LOWER) -> int:
         queue = self._queues.get(topic, queue_id)
@@ -185,7 +210,6 @@ def _intact(ranges: Sequence[Range], parts: Sequence[bytes]) -> list[bytes]:
 
 
 def _has_key(record: Record, topic: str, key: str, tag: bool) -> bool:
-    """Equal hashes of other keys are told apart here."""
     properties = decode_properties(record.properties)
     if record.topic != topic:
         return False

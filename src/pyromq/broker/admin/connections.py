@@ -149,7 +149,7 @@ class ConnectionAdmin:
             place = parse_offset_message_id(header.msg_id or "").physical_offset
         except ValueError as fault:
             raise RequestRefused(f"msgId: {fault}") from None
-        record = self._store.reader.record_at(place)
+        record = await self._store.ask(lambda: self._store.reader.record_at(place))
         if record is None:
             raise RequestRefused(f"no message {header.msg_id} in this broker")
         fields = dict(request.command.fields) | {"brokerName": self._broker_name}

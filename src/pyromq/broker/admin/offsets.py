@@ -80,28 +80,30 @@ class OffsetAdmin:
         if header.queue_id >= topic.read_queue_nums:
             raise RequestRefused(f"topic {header.topic} has no queue {header.queue_id} to read")
         if not self._live.config.use_server_side_reset_offset:
-            return self._tell_clients(header, queues)
+            return await self._tell_clients(header, queues)
         if header.group not in self._groups:
             raise RequestRefused(f"Group {header.group} does not exist", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-        targets = {queue_id: self._target(header, queue_id) for queue_id in queues}
+        targets = {queue_id: await self._target(header, queue_id) for queue_id in queues}
         for queue_id, offset in targets.items():
             self._offsets.reset(header.topic, header.group, queue_id, offset)
         await self._saved()
         log.warning("offsets reset", group=header.group, topic=header.topic, peer=request.peer.address)
         return Reply(body=encode_body(self._body(header.topic, targets), Dialect.JAVA))
 
-    def _target(self, header: ResetOffset, queue_id: int) -> int:
+    async def _target(self, header: ResetOffset, queue_id: int) -> int:
         low, high = self._range(header.topic, queue_id)
         if header.queue_id >= 0 and header.offset is not None and header.offset != -1:
             if not low <= header.offset <= high + 1:
                 raise RequestRefused(f"Target offset {header.offset} not in consume queue range [{low}-{high}]")
             return header.offset
-        return self._by_time(header.topic, queue_id, header.timestamp)
+        return await self._by_time(header.topic, queue_id, header.timestamp)
 
-    def _by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
+    async def _by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
         if timestamp < 0:
             return self._range(topic, queue_id)[1]
-        return self._store.reader.offset_by_time(topic, queue_id, timestamp, Boundary.LOWER)
+        return await self._store.ask(
+            lambda: self._store.reader.offset_by_time(topic, queue_id, timestamp, Boundary.LOWER)
+        )
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
         queue = self._store.queues.get(topic, queue_id)
@@ -114,12 +116,12 @@ class OffsetAdmin:
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(broker_name=self._live.config.broker_name, queue_id=queue_id, topic=topic)
 
-    def _tell_clients(self, header: ResetOffset, queues: list[int]) -> Reply:
+    async def _tell_clients(self, header: ResetOffset, queues: list[int]) -> Reply:
         """As 4.9 does it: every online client is told by request 220 and moves by itself."""
         group = self._online(header.group)
         targets = {}
         for queue_id in queues:
-            found = self._by_time(header.topic, queue_id, header.timestamp)
+            found = await self._by_time(header.topic, queue_id, header.timestamp)
             now = self._offsets.find(header.topic, header.group, queue_id)
             if now is None:
                 raise RequestRefused(f"THe consumer group <{header.group}> not exist on queue {queue_id}")

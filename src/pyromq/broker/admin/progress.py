@@ -71,13 +71,13 @@ class Progress:
 
     # --- of a topic -----------------------------------------------------------------------------------------------
 
-    def topic_stats(self, request: Request) -> Reply:
+    async def topic_stats(self, request: Request) -> Reply:
         """202."""
         topic = self._topic(request.header(TopicName).topic)
         table = TopicStatsTable(topic_put_tps=self._counters.rate(TOPIC_PUT_NUMS, topic.topic_name))
         for queue_id in range(max(topic.write_queue_nums, topic.read_queue_nums)):
             low, high = self._range(topic.topic_name, queue_id)
-            last = self._time(topic.topic_name, queue_id, high - 1) if high > 0 else 0
+            last = await self._time(topic.topic_name, queue_id, high - 1) if high > 0 else 0
             table.offset_table[self._queue(topic.topic_name, queue_id)] = TopicOffset(
                 min_offset=low, max_offset=high, last_update_timestamp=last
             )
@@ -85,7 +85,7 @@ class Progress:
 
     # --- of groups ------------------------------------------------------------------------------------------------
 
-    def consume_stats(self, request: Request) -> Reply:
+    async def consume_stats(self, request: Request) -> Reply:
         """208."""
         header = request.header(GetConsumeStats)
         group = header.consumer_group
@@ -101,11 +101,11 @@ class Progress:
         for name in wanted:
             topic = self._topics.find(name)
             if topic is not None:
-                table |= self._progress(group, topic, topic.read_queue_nums)
+                table |= await self._progress(group, topic, topic.read_queue_nums)
                 rate += self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
         return Reply(body=encode_body(ConsumeStats(offset_table=table, consume_tps=rate), Dialect.JAVA))
 
-    def all_consume_stats(self, request: Request) -> Reply:
+    async def all_consume_stats(self, request: Request) -> Reply:
         """317: every group of this broker."""
         only_ordered = request.header(GetBrokerConsumeStats).is_order
         answer = ConsumeStatsList(broker_addr=self._address())
@@ -115,7 +115,7 @@ class Progress:
                 topic = self._topics.find(name)
                 if topic is None or (only_ordered and not topic.order) or not self._is_of_interest(group, name):
                     continue
-                table = self._progress(group, topic, topic.write_queue_nums)
+                table = await self._progress(group, topic, topic.write_queue_nums)
                 answer.total_diff += sum(one.broker_offset - one.consumer_offset for one in table.values())
                 answer.total_inflight_diff += sum(one.pull_offset - one.consumer_offset for one in table.values())
                 rate = self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
@@ -128,13 +128,13 @@ class Progress:
         members = self._consumers.find(group)
         return members is None or not members.subscriptions or topic in members.subscriptions
 
-    def _progress(self, group: str, topic: TopicConfig, queues: int) -> ByQueue[OffsetWrapper]:
+    async def _progress(self, group: str, topic: TopicConfig, queues: int) -> ByQueue[OffsetWrapper]:
         name = topic.topic_name
         table: ByQueue[OffsetWrapper] = ByQueue()
         for queue_id in range(queues):
             done = max(0, self._offsets.find(name, group, queue_id) or 0)
             pulled = max(done, self._offsets.pulled(name, group, queue_id) or 0)
-            last = self._time(name, queue_id, done - 1) if done > 0 else 0
+            last = await self._time(name, queue_id, done - 1) if done > 0 else 0
             table[self._queue(name, queue_id)] = OffsetWrapper(
                 broker_offset=self._range(name, queue_id)[1],
                 consumer_offset=done,
@@ -143,7 +143,7 @@ class Progress:
             )
         return table
 
-    def time_span(self, request: Request) -> Reply:
+    async def time_span(self, request: Request) -> Reply:
         """303: how old the oldest message not yet consumed is, by queue."""
         header = request.header(QueryConsumeTimeSpan)
         topic = self._topic(header.topic)
@@ -151,10 +151,10 @@ class Progress:
         spans = []
         for queue_id in range(topic.write_queue_nums):
             low, high = self._range(name, queue_id)
-            first, last = self._time(name, queue_id, low), self._time(name, queue_id, high - 1)
+            first, last = await self._time(name, queue_id, low), await self._time(name, queue_id, high - 1)
             done = self._offsets.find(name, header.group, queue_id)
-            consumed = self._time(name, queue_id, done - 1) if done else first
-            next_time = self._time(name, queue_id, done or 0) if (done or 0) < high else -1
+            consumed = await self._time(name, queue_id, done - 1) if done else first
+            next_time = await self._time(name, queue_id, done or 0) if (done or 0) < high else -1
             spans.append(
                 QueueTimeSpan(
                     message_queue=self._queue(name, queue_id),
@@ -197,7 +197,7 @@ class Progress:
             )
         return Reply(body=encode_body(counter.data()))
 
-    def entries(self, request: Request) -> Reply:
+    async def entries(self, request: Request) -> Reply:
         """321: a stretch of a queue, and what a group's filter makes of it."""
         header = request.header(QueryConsumeQueue)
         if header.topic is None:
@@ -218,7 +218,7 @@ class Progress:
         if not queue.min_offset <= header.index < queue.readable_end:
             return nothing
         end = min(queue.readable_end, header.index + min(header.count, MOST_ENTRIES))
-        entries = [queue.entry_at(offset) for offset in range(header.index, end)]
+        entries = await self._store.ask(lambda: [queue.entry_at(offset) for offset in range(header.index, end)])
         body.queue_data = [
             ConsumeQueueData(
                 physic_offset=one.position,
@@ -246,8 +246,8 @@ class Progress:
         queue = self._store.queues.get(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
 
-    def _time(self, topic: str, queue_id: int, offset: int) -> int:
-        return self._store.reader.store_time(topic, queue_id, offset)
+    async def _time(self, topic: str, queue_id: int, offset: int) -> int:
+        return await self._store.ask(lambda: self._store.reader.store_time(topic, queue_id, offset))
 
 
 def _time_text(time_ms: int) -> str:

@@ -74,14 +74,14 @@ class SendBack:
         self._pick = pick
         self._count = count
 
-    def __call__(self, request: Request) -> Reply | None:
+    async def __call__(self, request: Request) -> Reply | None:
         header = request.header(ConsumerSendMsgBack)
         config = self._live.config
         group = self._group(header, config)
         if group.retry_queue_nums <= 0:
             return Reply()  # the group does without redelivery, and Java says so with success
         retry = self._retry_topic(header, group)
-        failed = self._failed(header)
+        failed = await self._store.ask(lambda: self._failed(header))
         most = group.retry_max_times
         if request.command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
             most = header.max_reconsume_times

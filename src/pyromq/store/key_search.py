@@ -1,0 +1,73 @@
+"""A search of the index for one key, newest entry first, in steps.
+
+A key may have a hundred thousand entries, and each may lie on a cold page: so it goes on where it stopped, because it
+has looked at enough for once or because a read raised NotResident. The state moves only behind a read that succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .index_file import IndexFile
+
+_ENTRIES_AT_ONCE = 1000
+
+
+class KeySearch:
+    """Event loop only. `found` holds positions in the log, newest first, once `step` said that it is over."""
+
+    def __init__(self, files: Sequence[IndexFile], key_hash: int, begin: int, end: int, limit: int) -> None:
+        self._there = files  # as the index has them now: retention may take some away meanwhile
+        self._hash = key_hash
+        self._begin = begin
+        self._end = end
+        self._limit = limit
+        self._files = self._worth_reading()
+        self._number: int | None = None  # entry to look at next in the last of the files; None: ask its slot
+        self.found: list[int] = []
+
+    def _worth_reading(self) -> list[IndexFile]:
+        """Files whose times meet the window, oldest first."""
+        chosen: list[IndexFile] = []
+        for file in reversed(self._there):
+            header = file.header
+            if header.next_entry > 1 and self._begin <= header.end_time and self._end >= header.begin_time:
+                chosen.append(file)
+            if header.next_entry > 1 and header.begin_time < self._begin:
+                break
+        return chosen[::-1]
+
+    def run(self) -> list[int]:
+        """To the end at once: for tools, and for who may wait."""
+        while not self.step():
+            pass
+        return self.found
+
+    def step(self) -> bool:
+        """Look at some more entries. True when there is nothing left to look at."""
+        self._files = [file for file in self._files if file in self._there]  # the oldest go first: no hole
+        for _ in range(_ENTRIES_AT_ONCE):
+            if not self._files or len(self.found) >= self._limit:
+                return True
+            self._look(self._files[-1])
+        return False
+
+    def _look(self, file: IndexFile) -> None:
+        if self._number is None:
+            self._number = file.newest(self._hash)
+        number = self._number
+        if not 0 < number < file.header.next_entry:
+            self._next_file()
+            return
+        stored, position, seconds, previous = file.entry(number)
+        time = file.header.begin_time + seconds * 1000
+        if stored == self._hash and self._begin <= time <= self._end:
+            self.found.append(position)
+        if previous >= number or time < self._begin:
+            self._next_file()
+        else:
+            self._number = previous
+
+    def _next_file(self) -> None:
+        self._files.pop()
+        self._number = None
