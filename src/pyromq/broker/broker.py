@@ -68,6 +68,7 @@ from .pull import PullHandler
 from .pull_checks import PullChecks
 from .queue_handlers import QueueHandlers
 from .registration import Identity, Picture, Registration
+from .replies import Replies
 from .retries.send_back import SendBack
 from .send import SendHandler
 from .send_checks import SendChecks
@@ -359,12 +360,13 @@ class Broker:
 
     def _handlers(self, store_host: bytes, halves: Halves) -> dict[int, Handler]:
         topics, groups = self._saves[:2]
-        transactions = self.transactions
+        send, transactions = self._send_handler(store_host), self.transactions
         assert transactions is not None
         tables = (self.topics, self.groups, self.offsets, self.consumers)
         name = self._config.broker_name
         return surface(
-            send=self._send_handler(store_host),
+            send=send,
+            replies=Replies(self.live, self._clock, self.producers, send, self._own_address),
             delays=DelayHandlers(self.delay_progress),
             send_back=self._send_back(store_host),
             ends=TransactionEnds(

@@ -154,6 +154,9 @@ class BrokerConfig(StoreConfig):
     duplicate_window_messages: int = setting(
         100_000, low=1, flag=False, help="messages that are remembered, then the oldest go"
     )
+    store_reply_message_enable: bool = setting(
+        True, flag=False, live=True, help="keep replies to request messages in the reply topic too"
+    )
     sync_flush_timeout: int = setting(5_000, low=1, flag=False, live=True, help="ms, then FLUSH_DISK_TIMEOUT")
     max_msgs_num_batch: int = setting(64, low=1, flag=False, live=True, help="messages that one key query returns")
     default_query_max_num: int = setting(32, low=1, flag=False, live=True, help="the same by unique key")

@@ -44,7 +44,7 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "sending",
         """
-        storeReplyMessageEnable maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout recallMessageEnable
+        maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout recallMessageEnable
         allowRecallWhenBrokerNotWriteable
         """,
     ),

@@ -26,6 +26,7 @@ from .message_queries import MessageQueries
 from .offset_handlers import OffsetHandlers
 from .pull import PullHandler
 from .queue_handlers import QueueHandlers
+from .replies import Replies
 from .retries.send_back import SendBack
 from .send import SendHandler
 from .timing.handlers import DelayHandlers
@@ -37,7 +38,6 @@ TO_CLIENT = "brokers send it to clients, nobody sends it to brokers"
 NOBODY = "RocketMQ 5.5.0 has the number and no handler either"
 POP = "pop consumption is not there yet: consume by pulling (a push consumer does)"
 TIMERS = "timers are not there yet, delay levels are"
-REPLIES = "request and reply is not there yet"
 REPLICATION = "replication is not there yet: this broker is a lone master"
 USERS = "users and permissions are not there yet"
 LITE = "lite topics are not there yet"
@@ -135,7 +135,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.RECALL_MESSAGE,
         Code.SWITCH_TIMER_ENGINE,
     ),
-    REPLIES: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     REPLICATION: (
         Code.ADD_BROKER,
         Code.REMOVE_BROKER,
@@ -191,6 +190,7 @@ NOT_ON_FAST_PORT = frozenset(
 def surface(
     *,
     send: SendHandler,
+    replies: Replies,
     delays: DelayHandlers,
     send_back: SendBack,
     ends: TransactionEnds,
@@ -215,6 +215,8 @@ def surface(
         Code.SEND_MESSAGE: send,
         Code.SEND_MESSAGE_V2: send,
         Code.SEND_BATCH_MESSAGE: send,
+        Code.SEND_REPLY_MESSAGE: replies,
+        Code.SEND_REPLY_MESSAGE_V2: replies,
         Code.GET_ALL_DELAY_OFFSET: delays.offsets,
         Code.CONSUMER_SEND_MSG_BACK: send_back,
         Code.END_TRANSACTION: ends,
