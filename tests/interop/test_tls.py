@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from . import wire
-from .conftest import needed
+from .conftest import is_known, needed
 from .peers import cache, java, ours
 from .peers.process import ProgramFailed
+from .waiting import eventually
 
 pytestmark = pytest.mark.interop
 
@@ -71,3 +72,34 @@ def test_a_plain_java_client_is_served_unless_tls_is_enforced(
     else:
         with pytest.raises(ProgramFailed, match=r"Can not find Message Queue|RemotingConnectException|closed"):
             client.queues(address, "SecretTopic")
+
+
+@pytest.fixture(scope="module")
+def tls_broker(certificate: dict[str, str], home: Callable[[str], Path]) -> Iterator[str]:
+    """The name server of a broker of ours that takes TLS alone; the broker itself registers in plain."""
+    with contextlib.ExitStack() as stack:
+        server = ours.NameServer(home("tls"), {**certificate, "tls.server.mode": "permissive"})
+        stack.callback(server.kill)
+        settings = {**certificate, "tls.server.mode": "enforcing"}
+        broker = ours.Broker(home("tls-broker"), [server.address], settings)
+        stack.callback(broker.kill)
+        eventually(lambda: is_known(server.address, broker.name), "the broker has registered")
+        yield server.address
+
+
+@pytest.mark.parametrize("version", ["5.5.0", "4.9.8"])
+def test_a_java_client_with_tls_sends_and_consumes_through_our_broker(
+    tls_broker: str, java_client: Callable[..., java.Client], version: str
+) -> None:
+    client = java_client(version, tls=True)
+    topic = f"Secret{version.replace('.', '_')}"
+    sent = client.send_by("sync", tls_broker, topic, ["m0", "m1", "m2", "m3"])
+    assert {one["status"] for one in sent} == {"SEND_OK"}
+    assert sorted(client.consume(tls_broker, topic, f"GID_{topic}", 4)) == ["m0", "m1", "m2", "m3"]
+
+
+def test_our_enforcing_broker_turns_a_plain_client_away(
+    tls_broker: str, java_client: Callable[..., java.Client]
+) -> None:
+    with pytest.raises(ProgramFailed, match=r"Send \[3\] times, still failed"):
+        java_client("5.5.0").send_by("sync", tls_broker, "Plain", ["m"])
