@@ -96,6 +96,7 @@ class PushConsumer:
             self._wanted[names.retry_topic(group)] = Filter()
         self._version = self._clock.now_ms()
         self._tasks = Tasks(self._died)
+        self._few = logs.Limited(log, self._clock)  # a broker that is away fails every queue every 3 s
         self._puller = Puller(session, group)
         self._locks = QueueLocks(session, group)
         self._offsets: Offsets = self._make_offsets()
@@ -309,7 +310,7 @@ class PushConsumer:
         try:
             return await self._pull(assigned)
         except (Error, ProtocolError) as fault:
-            log.warning("pull failed", group=self.group, queue=str(assigned.queue), fault=str(fault))
+            self._few.warning("pull failed", group=self.group, queue=str(assigned.queue), fault=str(fault))
             return BUSY_PAUSE_S if getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY else ERROR_PAUSE_S
 
     async def _pull(self, assigned: Assigned) -> float:

@@ -42,7 +42,8 @@ class Received:
     @property
     def id(self) -> str:
         """The producer's id for it, the same for every delivery."""
-        return self.message.properties.get(Property.ORIGIN_MESSAGE_ID, self.message.message_id)
+        found = self.message.unique_id or self.message.properties.get(Property.ORIGIN_MESSAGE_ID)
+        return found or self.message.offset_id
 
     @property
     def tag(self) -> str:
