@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyromq.client.client import connect
-from pyromq.client.core.retry import Reject
+from pyromq.client.core.retry import Reject, RetryLater
 from pyromq.client.errors import Error, NotSupported
 from pyromq.client.received import Received
 from pyromq.client.subscription import sql, tag
@@ -186,6 +186,27 @@ async def test_order_is_kept_in_each_queue_under_failures(world: World) -> None:
     assert failed == {"7", "27", "47"}
     assert all(seen[f"user-{user}"] == list(range(user, 60, 3)) for user in range(3))
     assert committed(world, "g") == 60
+
+
+async def test_a_failed_message_comes_again_after_its_delay(world: World) -> None:
+    """Whichever way the broker takes it back: request 36, or a delayed send to the retry topic."""
+    await send(world, 2)
+    attempts: list[tuple[str, int, str]] = []
+    ids: set[str] = set()
+
+    async def handle(text: str, msg: Received) -> None:
+        attempts.append((text, msg.attempt, msg.topic))
+        if text == "1":
+            ids.add(msg.id)
+            if msg.attempt < 3:
+                raise RetryLater(1)
+
+    async with world.client() as client, client.push_consumer("T", handle, group="g", begin=FIRST):
+        await turns_until(lambda: len(attempts) == 4)
+    assert sorted(attempts) == [("0", 1, "T"), ("1", 1, "T"), ("1", 2, "T"), ("1", 3, "T")]
+    assert len(ids) == 1
+    assert committed(world, "g") == 2
+    assert committed(world, "g", "%RETRY%g") == 2
 
 
 async def test_a_rejected_message_is_a_dead_letter(world: World) -> None:
