@@ -15,6 +15,7 @@ from pyromq.store.disk import StoreLocked
 from pyromq.store.lock import UnknownStoreKind, claim_store
 from pyromq.store.real_disk import RealDisk
 from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.store.small import message, opened, put
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,22 @@ def test_kinds_that_we_do_not_read_are_refused_by_name(name: str, word: str) -> 
         claim_store(disk)
     assert "/".join(name.split("/")[: 2 if name.startswith("config") else 1]) in str(refusal.value)
     assert not disk.exists("lock")
+
+
+def test_queues_that_are_filled_from_other_topics_are_refused_and_topics_of_such_a_name_are_not() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, "one", "two", topic="%LMQ%room7")
+    store.close()
+    opened(disk).close()  # a topic with its own records
+    store = opened(disk)
+    (placed,) = store.put([message("three", topic="chat")])
+    store.queues.get_or_make("%LMQ%room7", 1).accept([placed._replace(topic="%LMQ%room7", queue_id=1)])
+    store.close()
+    before = disk.list("consumequeue/%LMQ%room7")
+    with pytest.raises(UnknownStoreKind, match=r"consumequeue/%LMQ%room7 .*enableLmq=true"):
+        claim_store(disk)
+    assert disk.list("consumequeue/%LMQ%room7") == before
 
 
 def test_the_golden_store_is_taken_although_it_has_a_rocksdbstore_folder(tmp_path: Path) -> None:

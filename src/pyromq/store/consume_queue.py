@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from .. import logs
 from ..kernel.records import Picked, Placed, pick_entries
+from ..model.names import SCHEDULE_TOPIC
 from .entry_log import EntryLog
 from .file_sequence import Irregular
 from .layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
@@ -80,9 +81,19 @@ class ConsumeQueue:
 
     def _mend(self, placed: Placed, packed: bytes) -> None:
         """An entry for a record that has one: leave it if it is right."""
-        if placed.queue_offset >= self._entries.first and self._entries.read(placed.queue_offset, 1) != packed:
+        if placed.queue_offset < self._entries.first:
+            return
+        present = self._entries.read(placed.queue_offset, 1)
+        if present != packed and not self._keeps_its_time(placed, present):
             log.warning("queue entry mended", topic=self.topic, queue=self.queue_id, offset=placed.queue_offset)
             self._entries.overwrite(placed.queue_offset, packed)
+
+    def _keeps_its_time(self, placed: Placed, present: bytes) -> bool:
+        """A delayed message whose entry says another time: the table of levels has changed since it was given."""
+        if self.topic != SCHEDULE_TOPIC or len(present) != QUEUE_ENTRY_BYTES:
+            return False
+        position, size, due_ms = QUEUE_ENTRY.unpack(present)
+        return (position, size) == (placed.position, placed.size) and due_ms >= placed.store_time
 
     def _fill_to(self, offset: int) -> None:
         """Entries that stand for no record: the head of a queue that starts above 0, or a place that was damaged."""

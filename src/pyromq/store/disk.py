@@ -194,6 +194,16 @@ def make_folder_durably(disk: Disk, name: str) -> None:
         disk.sync_folder(folder_of(folder))
 
 
+def remove_tree(disk: Disk, name: str) -> None:
+    """A file, or a folder with all that is in it."""
+    if not disk.is_folder(name):
+        disk.remove(name)
+        return
+    for inner in disk.list(name):
+        remove_tree(disk, f"{name}/{inner}")
+    disk.remove_folder(name)
+
+
 def read_whole(disk: Disk, name: str) -> bytes:
     file = disk.open(name, writable=False)
     try:

@@ -9,6 +9,7 @@ COMMIT_LOG = "commitlog"
 QUEUES = "consumequeue"
 BATCH_QUEUES = "batchconsumequeue"
 INDEX = "index"
+EXTENSIONS = "consumequeue_ext"
 
 # | position in the commit log 8 | record size 4 | tag code 8 |      the entry's number is the queue offset
 QUEUE_ENTRY = struct.Struct(">qiq")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..errors import PyroError
 from .disk import Disk, DiskLock
+from .light_queues import find_light_queue
 
 LOCK_FILE = "lock"
 
@@ -33,6 +34,15 @@ def refuse_unknown_kinds(disk: Disk) -> None:
             "consumequeue",
             "its consume queues are in RocksDB (storeType=defaultRocksDB)",
             "Move that folder away: the queues are then rebuilt from the commit log",
+        )
+    light = find_light_queue(disk)
+    if light is not None:
+        _refuse(
+            disk,
+            light,
+            "it has queues that are filled from records of other topics (enableLmq=true, enableMultiDispatch=true)",
+            "Their messages are in their own topics too: to go on without these queues, move the folders "
+            "consumequeue/%LMQ%* away",
         )
     for table in _ROCKSDB_TABLES:
         if disk.exists(f"config/{table}/{_ROCKSDB_MARK}"):

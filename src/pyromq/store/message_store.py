@@ -22,6 +22,7 @@ from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
 from .disk import Disk, DiskError, DiskLock, SyncFailed
 from .errors import StoreNotWritable
+from .extension import drop_extensions
 from .flush import FlushPlanner, FullFlush, LogFlush, Marks
 from .flush_loop import FlushLoop, RunBlocking
 from .index import Index
@@ -108,6 +109,7 @@ class MessageStore:
             self._disk.sync_all()
         # What recovery wrote and cut is on the medium before anything new is acked behind it.
         self._planner.plan_full(max(report.start, self.commit_log.start)).sync(self._disk, self._marks)
+        drop_extensions(self._disk)
         log.info(
             "store opened",
             root=self._disk.root,

@@ -143,7 +143,10 @@ class RealDisk:
     def __init__(self, root: Path | str, *, create: bool = False) -> None:
         self._root = os.path.abspath(root)
         if create:
-            os.makedirs(self._root, mode=0o700, exist_ok=True)
+            try:
+                os.makedirs(self._root, mode=0o700, exist_ok=True)
+            except OSError as fault:
+                raise DiskError(f"cannot make the folder {self._root}: {fault.strerror}; name another one") from None
         if not os.path.isdir(self._root):
             raise FileMissing(f"{self._root} is not a folder")
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from ..ambient import Clock
 from .checkpoint import Checkpoint, CheckpointFile, SyncedFile, mark_running
 from .config import StoreConfig
-from .disk import Disk, DiskFile
+from .disk import Disk, DiskFile, remove_tree
 from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
 from .lock import claim_store
 from .message_store import MessageStore
@@ -55,18 +55,9 @@ def _forget_derived(disk: Disk, end: int, process_id: int) -> None:
     checkpoint.close()
     for root in (QUEUES, BATCH_QUEUES, INDEX):
         for name in disk.list(root):
-            _remove_tree(disk, f"{root}/{name}")
+            remove_tree(disk, f"{root}/{name}")
         if disk.is_folder(root):
             disk.sync_folder(root)
-
-
-def _remove_tree(disk: Disk, name: str) -> None:
-    if not disk.is_folder(name):
-        disk.remove(name)
-        return
-    for inner in disk.list(name):
-        _remove_tree(disk, f"{name}/{inner}")
-    disk.remove_folder(name)
 
 
 class _WatchedDisk:

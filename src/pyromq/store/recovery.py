@@ -5,7 +5,8 @@ Passes, in order:
 1. files     the log's files as they lie there; short ones get their length back
 2. derived   queues and index as they lie there; a queue with a damaged file will be written anew
 3. start     where to begin: behind a clean stop at the newest record that a queue knows, else at the checkpoint
-4. distrust  after an unclean stop, queue and index entries from there on are forgotten: they may be torn
+4. distrust  after an unclean stop, queue and index entries from there on are forgotten: they may be torn; so are queue
+             entries that lead to extension files (extension.py)
 5. scan      every record from there to the end is checked and dispatched
 6. rebuild   queues that were found incomplete get their older entries from the log
 7. cut       the log ends here: the rest is kept aside and zeroed, later files go; nothing derived points beyond it
@@ -38,6 +39,7 @@ from .config import StoreConfig
 from .cut_off import keep_aside
 from .disk import Disk
 from .dispatch import Dispatcher
+from .extension import has_extensions
 from .index import Index
 from .layout import COMMIT_LOG, QueueEntry
 from .log_walk import Gap, LogWalk, Tail
@@ -123,6 +125,7 @@ class Recovery:
         self._changes = changes
         self._checkpoint = marks.checkpoint
         self._synced = marks.synced
+        self._extended = has_extensions(disk)  # tag codes lead to extension files: entries are written anew
         self._catalogue = marks.catalogue
         self._dispatcher = Dispatcher(queues, index)
         self._report = RecoveryReport(marks.clean_stop)
@@ -134,7 +137,7 @@ class Recovery:
         self._load_log()
         self._load_derived()
         start = self._choose_start()
-        if not self._report.clean_stop:
+        if self._extended or not self._report.clean_stop:
             start = self._distrust(start)
         self._report.start = start
         self._scan(start)
@@ -204,6 +207,10 @@ class Recovery:
             start = self._checkpoint.queues_position
         else:
             start = self._java_start()
+        if self._extended:
+            log.warning("queue entries lead to extension files: they are written anew from the log")
+            self._forget_checkpoint()
+            start = self._log.start
         return start if self._log.sequence.has(start) else self._log.start
 
     def _index_lacks_files(self) -> bool:
@@ -239,7 +246,7 @@ class Recovery:
     def _distrust(self, start: int) -> int:
         for queue in self._queues:
             queue.distrust_from(start, self._is_record)
-        if self._index is None:
+        if self._index is None or self._report.clean_stop:
             return start
         if self._synced is not None:
             self._index.distrust_from(start)

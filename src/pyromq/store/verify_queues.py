@@ -12,12 +12,15 @@ from collections.abc import Iterable, Iterator
 from ..kernel.records import Placed
 from .config import StoreConfig
 from .disk import Disk
+from .extension import has_extensions, is_address
 from .file_sequence import FileSequence
-from .findings import REBUILD, Finding, Level, Report, remedy_of_missing
+from .findings import OPEN, REBUILD, Finding, Level, Report, remedy_of_missing
 from .layout import (
     BATCH_ENTRY,
     BATCH_ENTRY_BYTES,
     BATCH_QUEUES,
+    ENTRY_HEAD,
+    EXTENSIONS,
     FILLER_SIZE,
     QUEUE_ENTRY,
     QUEUE_ENTRY_BYTES,
@@ -59,8 +62,9 @@ class EntryReader:
 class QueueCheck:
     """One queue. `next_offset` is what its next record must carry."""
 
-    def __init__(self, sequence: FileSequence, is_batch: bool, reader: EntryReader) -> None:
+    def __init__(self, sequence: FileSequence, is_batch: bool, reader: EntryReader, extended: bool) -> None:
         self.sequence = sequence
+        self._extended = extended  # tag codes may be addresses in extension files, which opening does away with
         self.is_batch = is_batch
         self._reader = reader
         self._entry_bytes = BATCH_ENTRY_BYTES if is_batch else QUEUE_ENTRY_BYTES
@@ -83,12 +87,18 @@ class QueueCheck:
             self._next_entry = placed.queue_offset
         raw = self._reader.read(self.sequence, self._next_entry, self._entry_bytes)
         expected = self._expected(placed)
-        if raw != expected:
+        if raw != expected and not self._is_extended(raw, expected):
             missing = not raw.strip(b"\0")
             what = "has no entry" if missing else f"has the entry {self._describe(raw)}"
             self._find(level, self._next_entry, f"the record at {placed.position} {what}", remedy_of_missing(level))
         self._next_entry += 1
         self.next_offset = placed.queue_offset + placed.messages
+
+    def _is_extended(self, raw: bytes, expected: bytes) -> bool:
+        """Right but for its tag code, which leads to an extension file."""
+        if not self._extended or self.is_batch or raw[: ENTRY_HEAD.size] != expected[: ENTRY_HEAD.size]:
+            return False
+        return is_address(QUEUE_ENTRY.unpack(raw)[2])
 
     def _out_of_step(self, placed: Placed, gap_before: bool) -> None:
         if placed.queue_offset == 0:
@@ -186,6 +196,9 @@ class QueueChecks:
         self._reader = EntryReader()
         self._report = report
         self._queues: dict[tuple[str, int], QueueCheck] = {}
+        self._extended = has_extensions(disk)
+        if self._extended:
+            report.add(Level.REPAIRABLE, EXTENSIONS, None, "queue entries lead to extension files", OPEN)
         self._load(QUEUES, False)
         self._load(BATCH_QUEUES, True)
 
@@ -204,7 +217,7 @@ class QueueChecks:
         for irregular in sequence.load():
             level = Level.NOTE if irregular.base < 0 else Level.REPAIRABLE
             self._report.add(level, irregular.name, None, irregular.what, "open the store, or run `store rebuild`")
-        return QueueCheck(sequence, is_batch, self._reader)
+        return QueueCheck(sequence, is_batch, self._reader, self._extended)
 
     def check(self, placed: Placed, level: Level, gap_before: bool) -> None:
         """A record that should have an entry; `level` is what a missing one would mean."""
@@ -220,7 +233,7 @@ class QueueChecks:
         if queue is None or queue.is_batch:
             return False
         raw = self._reader.read(queue.sequence, placed.queue_offset, QUEUE_ENTRY_BYTES)
-        return raw == QUEUE_ENTRY.pack(placed.position, placed.size, placed.tag_code)
+        return raw[: ENTRY_HEAD.size] == ENTRY_HEAD.pack(placed.position, placed.size)
 
     def finish(self, log_start: int, log_end: int, gaps: list[Gap], known_topics: Iterable[str] | None) -> None:
         known = None if known_topics is None else set(known_topics)
