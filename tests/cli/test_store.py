@@ -141,3 +141,15 @@ def test_a_backup_wants_an_empty_folder(clean: Path, tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "thing").touch()
     assert "not empty" in str(run("backup", clean, tmp_path / "copy").exception)
+
+
+@pytest.mark.parametrize("target", ["", "backup", "config/backup"])
+def test_a_backup_inside_its_own_store_is_refused(clean: Path, target: str) -> None:
+    before = sorted(clean.rglob("*"))
+    assert "lies inside the store" in str(run("backup", clean, clean / target).exception)
+    assert sorted(clean.rglob("*")) == before
+
+
+def test_a_folder_that_cannot_be_made_is_named(clean: Path) -> None:
+    result = run("backup", clean, "/proc/nowhere")
+    assert "cannot make the folder /proc/nowhere" in str(result.exception)

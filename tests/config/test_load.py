@@ -91,6 +91,10 @@ def test_the_overlay_may_hold_only_what_the_wire_may_change(tmp_path: Path) -> N
         load(BakeryConfig, BAKERY_KEYS, daemon="bakery", overlay=lambda config: overlay)
 
 
+def test_a_list_may_be_emptied(tmp_path: Path) -> None:
+    assert load_file(tmp_path / "bakery.conf", "configBlackList=").black_list == ()
+
+
 def test_a_key_without_effect_is_reported_with_its_reason(tmp_path: Path) -> None:
     file = tmp_path / "bakery.conf"
     file.write_text("serverWorkerThreads=16\nlistenPort=1\n")
@@ -118,7 +122,11 @@ def test_a_refused_key_may_stand_with_its_harmless_value(tmp_path: Path, text: s
         ("listen_port=1", "line 1: unknown key 'listen_port': in this kind of file it is called 'listenPort'"),
         ("listenPort=65536", "line 1: listenPort = 65536: must be from 0 to 65535"),
         ("listenPort=x", "line 1: listenPort = x: must be a whole number"),
-        ("listenPort=", "line 1: listenPort = : must be a whole number"),
+        ("listenPort=", "line 1: listenPort = : must be a whole number, not empty; remove the line for the default"),
+        (
+            "storePathRootDir=",
+            "line 1: storePathRootDir = : must be a path, not empty; remove the line for the default",
+        ),
         ("loadRatio=nan", "line 1: loadRatio = nan: must be from 0 to 1"),
         ("scanNotActiveBrokerInterval=0", "line 1: scanNotActiveBrokerInterval = 0: must be at least 1"),
         ("flushDiskType=NEVER", "line 1: flushDiskType = NEVER: must be one of SYNC_FLUSH, ASYNC_FLUSH"),

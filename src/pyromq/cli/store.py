@@ -104,6 +104,8 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
     from ..store.backup import backup_store
 
     disk, config = _open(path, config_file)
+    if target.resolve().is_relative_to(path.resolve()):
+        raise ConfigError(f"{target} lies inside the store {path}: name a folder outside of it for the backup")
     copy = RealDisk(target, create=True)
     with _progress("copying", as_json) as progress:
         done = backup_store(disk, copy, config, SystemClock(), os.getpid(), progress)

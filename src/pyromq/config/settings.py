@@ -93,6 +93,8 @@ class Setting:
     def _from_text(self, text: str) -> Any:
         if not text and self.optional:
             return None
+        if not text and self.default != "" and self.kind != tuple[str, ...]:
+            raise ValueError(f"must be {self.kind_name}, not empty; remove the line for the default")
         if self.kind is bool:
             if text.lower() not in TRUE + FALSE:
                 raise ValueError(f"must be {self.kind_name}")

@@ -17,7 +17,9 @@ def parse_address(text: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{text!r} is no address: write host:port, such as 127.0.0.1:9876 or [::1]:9876")
+        raise ConfigError(
+            f"{text!r} is no address: write host:port, such as 127.0.0.1:9876 or [::1]:9876, with a port up to 65535"
+        )
     return host, int(port)
 
 
