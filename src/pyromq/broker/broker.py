@@ -82,6 +82,7 @@ from .timing.deliver import Delivery
 from .timing.handlers import DelayHandlers
 from .timing.park import LevelPark
 from .timing.progress import DelayProgress
+from .timing.table import note_levels
 from .transactions.check import TransactionChecks
 from .transactions.end import TransactionEnds
 from .transactions.halves import Halves
@@ -135,6 +136,7 @@ class Broker:
         self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
         self._lag = LoopLag(clock)
         self._levels = LevelPark(config.delay_levels)
+        note_levels(Table(disk, "pyromq/delayLevels.json"), config.message_delay_level)
         self.delays: Delivery | None = None
         self.transactions: TransactionChecks | None = None
         self._transaction_saves = [
