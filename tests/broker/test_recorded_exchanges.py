@@ -31,6 +31,8 @@ NEEDS_LIVE_CLIENTS = {
     Code.CONSUMER_SEND_MSG_BACK,
     Code.QUERY_CONSUMER_OFFSET,
     Code.END_TRANSACTION,
+    Code.SEND_REPLY_MESSAGE,
+    Code.SEND_REPLY_MESSAGE_V2,
     Code.CHECK_CLIENT_CONFIG,
 }
 # What we answer differently on purpose (docs/broker.md): code, Java's answer, ours.
@@ -44,6 +46,7 @@ ON_PURPOSE = {
     (Code.GET_SUBSCRIPTIONGROUP_CONFIG, 0, 26),  # asking creates nothing
     (Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, 0, 1),  # no body
     (Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, 0, 1),
+    (Code.RESUME_CHECK_HALF_MESSAGE, 0, 1),  # a message that is no half
     (Code.UPDATE_BROKER_CONFIG, 0, 16),  # a key that is not live
 }
 NOT_HERE = {code for codes in NOT_SERVED.values() for code in codes}
