@@ -1,7 +1,7 @@
 """The file sizes that a store was written with, read off its files, so that tools need no configuration.
 
 Whatever cannot be told from the files keeps the value of the configuration handed in (RocketMQ's defaults, or the
-user's).
+user's), except for an index that this value does not fit: that is refused, with the keys to set.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..errors import ConfigError
 from .config import StoreConfig
 from .disk import Disk
+from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES
 from .layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
 from .segment import parse_segment_name
 
-_INDEX_HEADER_BYTES = 40
-_ENTRIES_PER_SLOT = 4  # RocketMQ's default proportion; slots take 4 bytes, entries 20
+_ENTRIES_PER_SLOT = 4  # RocketMQ's default proportion
 _ENOUGH = 64  # queue files to look at
 
 
@@ -36,16 +37,52 @@ def inferred_config(disk: Disk, config: StoreConfig | None = None) -> StoreConfi
 
 
 def _with_index_size(disk: Disk, config: StoreConfig) -> StoreConfig:
-    sizes = Counter(disk.size(f"{INDEX}/{name}") for name in disk.list(INDEX) if name.isdigit())
-    if not sizes:
+    """The length alone does not say how many slots there are. RocketMQ's proportion is tried, then a full file, whose
+    header has the number of entries; each must fit the newest entry of the files, which its slot leads to."""
+    names = [f"{INDEX}/{name}" for name in disk.list(INDEX) if name.isdigit()]
+    sizes = Counter(size for name in names if (size := disk.size(name)) > HEADER_BYTES)
+    if not sizes or not config.index_enabled:
         return config
-    rest = sizes.most_common(1)[0][0] - _INDEX_HEADER_BYTES
-    if rest == config.index_slots * 4 + config.index_entries * 20:
+    size = sizes.most_common(1)[0][0]
+    rest = size - HEADER_BYTES
+    if rest == config.index_slots * SLOT_BYTES + config.index_entries * ENTRY_BYTES:
         return config
-    slots, odd = divmod(rest, 4 + 20 * _ENTRIES_PER_SLOT)
-    if odd or slots < 1:
-        return config
-    return replace(config, index_slots=slots, index_entries=slots * _ENTRIES_PER_SLOT)
+    alike = [name for name in names if disk.size(name) == size]
+    usual = rest // (SLOT_BYTES + ENTRY_BYTES * _ENTRIES_PER_SLOT) * _ENTRIES_PER_SLOT
+    for entries in [usual, *{_next_entry(disk, name) for name in alike}]:
+        slots, odd = divmod(rest - entries * ENTRY_BYTES, SLOT_BYTES)
+        if not odd and slots > 0 and entries > 1 and all(_fits(disk, name, slots, entries) for name in alike):
+            return replace(config, index_slots=slots, index_entries=entries)
+    raise ConfigError(
+        f"maxHashSlotNum = {config.index_slots}, maxIndexNum = {config.index_entries}: the index files in "
+        f"{disk.root}/{INDEX} have {size} bytes, which is not what these give, and do not show what they were written "
+        f"with; set both as they were, or move that folder away: it is then written again from the commit log"
+    )
+
+
+def _next_entry(disk: Disk, name: str) -> int:
+    return int(HEADER.unpack(_read(disk, name, 0, HEADER_BYTES))[5])
+
+
+def _fits(disk: Disk, name: str, slots: int, entries: int) -> bool:
+    """Whether the newest entry is where it should be: the slot of its hash leads to it. True for an empty file."""
+    newest = _next_entry(disk, name) - 1
+    if newest < 1:
+        return True
+    at = HEADER_BYTES + slots * SLOT_BYTES + newest * ENTRY_BYTES
+    if newest >= entries:
+        return False
+    key_hash = ENTRY.unpack(_read(disk, name, at, ENTRY_BYTES))[0]
+    slot = _read(disk, name, HEADER_BYTES + key_hash % slots * SLOT_BYTES, SLOT_BYTES)
+    return key_hash >= 0 and int.from_bytes(slot, "big") == newest
+
+
+def _read(disk: Disk, name: str, offset: int, length: int) -> bytes:
+    file = disk.open(name, writable=False)
+    try:
+        return file.pread(offset, length)
+    finally:
+        file.close()
 
 
 def _common_size(disk: Disk, folders: Iterable[str], entry_bytes: int) -> int:
