@@ -159,6 +159,16 @@ async def test_a_delayed_message_is_delivered_once(broker: Running) -> None:
     assert (await broker.call(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0)).fields == {"offset": "1"}
 
 
+async def test_a_half_message_is_kept_once(broker: Running) -> None:
+    half = {"TRAN_MSG": "true", "PGROUP": "P", "UNIQ_KEY": "U1", "__SEND_ID": "p/1/1"}
+    first = await broker.send(properties=half, sysFlag=4)
+    repeat = await broker.send(properties=half, sysFlag=4)
+    assert where(repeat) == where(first)
+    assert repeat.fields == first.fields
+    halves = await broker.call(RequestCode.GET_MAX_OFFSET, topic="RMQ_SYS_TRANS_HALF_TOPIC", queueId=0)
+    assert halves.fields == {"offset": "1"}
+
+
 async def test_what_was_refused_may_be_sent_again(broker: Running) -> None:
     too_large = bytes(2 << 20)  # more than a log file of this test
     assert (await broker.send(body=too_large, properties=identity(1))).code == 13
