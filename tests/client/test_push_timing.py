@@ -403,3 +403,23 @@ async def test_an_ordered_queue_is_let_go_only_after_its_handler_has_ended(clust
     assert broker.offsets["T", 0] == 1  # x is done, y was not begun
     unlocks = [decode_body(dict[str, Any], each.body) for each in broker.requests(RequestCode.UNLOCK_BATCH_MQ)]
     assert {queue["topic"] for each in unlocks for queue in each["mqSet"]} >= {"T"}
+
+
+async def test_a_stop_during_the_start_leaves_no_lock_and_no_task(cluster: Cluster) -> None:
+    broker = broker_with(cluster, b"x")
+
+    async def slowly(request: Request) -> Reply:
+        await cluster.clock.sleep(1)
+        return broker._on_41(request)
+
+    broker.script[RequestCode.LOCK_BATCH_MQ] = slowly
+    client = await cluster.client()
+    consumer = client.push_consumer("T", Handler(), group="g", orderly=True)
+    starting = asyncio.create_task(consumer.start())
+    await cluster.clock.settle(100)
+    stopping = asyncio.create_task(consumer.stop())
+    await cluster.clock.advance(2)
+    await asyncio.gather(starting, stopping)
+    (unlock,) = broker.requests(RequestCode.UNLOCK_BATCH_MQ)
+    assert b'"topic":"T"' in unlock.body
+    assert (consumer.assigned, len(consumer._tasks), broker.members) == ({}, 0, [])

@@ -138,6 +138,8 @@ class PushConsumer:
             await self._learn(topic)
         await self._session.heartbeat()
         complete = await self.rebalance()
+        if not self.is_open:
+            return
         self._tasks.start(self._rebalance_loop(complete))
         self._tasks.start(self._commit_loop())
         if self.options.orderly:
@@ -249,6 +251,9 @@ class PushConsumer:
         new = share - mine - self._resetting
         began = self._clock.monotonic()
         granted = await self._locks.lock(new) if self.options.orderly and new else new
+        if not self.is_open:  # stopped while we waited for the locks: nobody would give them back
+            await self._locks.unlock(granted if self.options.orderly else ())
+            return True
         for queue in sorted(granted & new):
             self._add(queue, began + VALID_S)
         return granted >= new
