@@ -106,6 +106,9 @@ class Sender:
     # --- one attempt ----------------------------------------------------------------------------------------------
 
     async def _route(self, topic: str, left_s: float) -> Route:
+        known = self._session.known_route(topic)
+        if known is not None and known.writable:
+            return known  # nearly always: no timer for it
         try:
             async with self._session.clock.timeout(left_s):
                 return await self._session.route_to_write(topic)
