@@ -55,6 +55,12 @@ def test_names_that_no_topic_could_have_are_refused() -> None:
         BrokerConfig(broker_name="a b")
 
 
+@pytest.mark.parametrize("address", ["foo", "foo:", "foo:99999", ":9876"])
+def test_a_name_server_that_is_no_address_is_refused_at_start(address: str) -> None:
+    with pytest.raises(ConfigError, match=f"namesrvAddr = {address}: .* is no address: write host:port"):
+        BrokerConfig(namesrv_addr=("127.0.0.1:9876", address))
+
+
 def test_the_store_s_own_checks_still_run() -> None:
     with pytest.raises(ConfigError, match="multiple of 20"):
         BrokerConfig(queue_file_bytes=30)

@@ -323,7 +323,17 @@ class Broker:
             self._saves[3].changed()
 
     async def stop(self) -> None:
-        """Name servers first, so that clients look elsewhere; then what is in flight; the tables and the store last."""
+        """Name servers first, so that clients look elsewhere; then what is in flight; the tables and the store last.
+
+        Whatever fails on the way, the store is closed, so that the next start need not recover.
+        """
+        try:
+            await self._stop_serving()
+            await self._stop_loops()
+        finally:
+            self.store.close()
+
+    async def _stop_serving(self) -> None:
         if self.registration is not None:
             await self.registration.farewell()
         self.pulls.stop()
@@ -333,6 +343,8 @@ class Broker:
         if self._spread is not None:
             await self._spread.close()
         await self._client.close()
+
+    async def _stop_loops(self) -> None:
         if self.transactions is not None:
             await self.transactions.close()
         self.offsets.store_changed()
@@ -341,7 +353,6 @@ class Broker:
         self.delay_progress.store_changed(self.store.flushed.value)
         for save in (*self._saves, *self._transaction_saves):
             await save.close()
-        self.store.close()
 
     # --- what happens ---------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from ..errors import ConfigError
 from ..model import names
 from ..store.config import StoreConfig
 from ..store.retention import RetentionConfig
+from ..transport.address import parse_address
 from ..transport.settings import TransportSettings
 
 T = TypeVar("T")
@@ -238,6 +239,8 @@ class BrokerConfig(StoreConfig):
         for key, name in (("brokerClusterName", self.broker_cluster_name), ("brokerName", self.broker_name)):
             if (fault := names.topic_fault(name)) is not None:
                 raise ConfigError(f"{key} = {name}: a topic has this name, but {fault}")
+        for address in self.namesrv_addr:
+            _check_address("namesrvAddr", address)
         if not self.is_loopback and not self.allow_unauthenticated:
             raise ConfigError(
                 f"bindAddress = {self.bind_address}: beyond loopback anybody could read and write, since there are no "
@@ -286,3 +289,10 @@ class BrokerConfig(StoreConfig):
         if self.fast_listen_port is not None:
             return self.fast_listen_port
         return self.listen_port - 2 if self.listen_port > 2 else 0
+
+
+def _check_address(key: str, text: str) -> None:
+    try:
+        parse_address(text)
+    except ConfigError as fault:
+        raise ConfigError(f"{key} = {text}: {fault}") from None
