@@ -238,3 +238,15 @@ def test_faults_that_did_not_happen_can_be_taken_back() -> None:
     file.pwrite(0, b"x")
     file.sync()
     assert outcomes(disk) == {b"x"}
+
+
+def test_a_folder_whose_name_was_not_synced_is_never_taken_for_durable() -> None:
+    """Found by simulated seed 38374: the folder stayed, and what was saved in it later went with a power cut."""
+    for seed in SEEDS:
+        disk = SimulatedDisk()
+        disk.fail_sync_once()
+        with pytest.raises(SyncFailed):
+            make_folder_durably(disk, "config")
+        make_folder_durably(disk, "config")
+        replace_durably(disk, "config/t.json", b"saved")
+        assert read_whole(disk.crash(seed), "config/t.json") == b"saved"

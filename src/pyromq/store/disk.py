@@ -191,7 +191,12 @@ def make_folder_durably(disk: Disk, name: str) -> None:
         name = folder_of(name)
     for folder in reversed(missing):
         disk.make_folder(folder)
-        disk.sync_folder(folder_of(folder))
+        try:
+            disk.sync_folder(folder_of(folder))
+        except SyncFailed:
+            # Else the next call would find it there and take it for durable.
+            disk.remove_folder(folder)
+            raise
 
 
 def remove_tree(disk: Disk, name: str) -> None:
