@@ -3,8 +3,8 @@
 Rot in queues and index may stay unnoticed by opening, which reads only their ends; then verify finds it, and a rebuild
 brings everything back.
 
-Whole queue files that vanish from a store which was not stopped cleanly are left out: nothing remembers that they were
-there unless the log has a record of theirs behind the checkpoint.
+A queue file of a store that was not stopped cleanly is flipped or gone: what is zeroed or cut off at its end looks like
+what a power cut leaves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def rot(disk: SimulatedDisk, rng: Random, clean_stop: bool) -> tuple[str, int, i
     size = disk.size(name)
     offset = rng.randrange(size)
     is_queue = name.startswith("consumequeue/")
-    kind = rng.choice(["flip", "zero", "cut", "gone"] if clean_stop or not is_queue else ["flip"])
+    kind = rng.choice(["flip", "zero", "cut", "gone"] if clean_stop or not is_queue else ["flip", "gone"])
     if kind == "flip":
         disk.flip_bit(name, offset, rng.randrange(8))
         return name, offset, offset + 1

@@ -10,6 +10,7 @@ import pytest
 from pyromq.errors import ConfigError
 from pyromq.protocol.record import Record, encode_record
 from pyromq.store.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
+from pyromq.store.derived_files import read_derived
 from pyromq.store.disk import read_whole
 from pyromq.store.findings import Level
 from pyromq.store.message_store import MessageStore
@@ -329,6 +330,81 @@ def test_derived_files_that_are_gone_after_a_kill_are_written_again(fault: Calla
     fault(disk)
     assert_whole(disk).close()
     assert verify_store(disk, SMALL).exit_code == Level.NOTE
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_derived_files_below_the_checkpoint_that_are_gone_after_a_kill_are_written_again(
+    fault: Callable[[SimulatedDisk], None],
+) -> None:
+    disk = SimulatedDisk()
+    store, _ = filled(disk)
+    store.flush_now()  # the checkpoint counts on all of them
+    disk = disk.kill()
+    fault(disk)
+    assert_whole(disk).close()
+    assert verify_store(disk, SMALL).exit_code == Level.NOTE
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("lives", [1, 2])
+def test_each_file_of_a_queue_is_missed_after_a_kill(number: int, lives: int) -> None:
+    disk = SimulatedDisk()
+    for _ in range(lives):
+        store = opened(disk)
+        for body in range(100 // lives):
+            put(store, str(body))
+        store.flush_now()
+        disk = disk.kill()
+    disk.remove(f"consumequeue/T/0/{number * SMALL.queue_file_bytes:020d}")
+    store = opened(disk)
+    assert [record.decode() for record in bodies(store)] == [str(body) for body in range(100 // lives)] * lives
+    assert store.recovery.rebuilt == [("T", 0)]
+
+
+@pytest.mark.parametrize("position", [1 << 49, 3])
+def test_a_damaged_last_entry_of_a_queue_is_not_taken_for_a_torn_one(position: int) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, "first", "second", "last of its queue")
+    for body in range(60):
+        put(store, str(body) * 100, queue_id=1)
+    store.flush_now()
+    disk = disk.kill()
+    disk.open(f"consumequeue/T/0/{0:020d}").pwrite(2 * 20, position.to_bytes(8, "big"))
+    store = opened(disk)
+    assert bodies(store) == [b"first", b"second", b"last of its queue"]
+    put(store, "next")
+    assert bodies(store)[3:] == [b"next"]
+
+
+async def test_what_expired_or_was_deleted_is_not_missed_after_a_kill() -> None:
+    disk = SimulatedDisk()
+    store, _ = filled(disk)
+    put(store, "other", topic="gone")
+    for body in range(100):
+        put(store, str(body) * 100)
+    store.queues.remove_topic("gone")
+    while len(store.log_files()) > 1:
+        await store.drop_oldest_log_file()
+    await store.flush_all()
+    disk = disk.kill()
+    store = opened(disk)
+    assert store.recovery.rebuilt == []
+    assert store.recovery.start > store.commit_log.start
+    assert store.queues.get("gone", 0) is None
+
+
+def test_a_torn_line_in_the_list_of_files_does_not_count() -> None:
+    disk = SimulatedDisk()
+    store, _ = filled(disk)
+    store.flush_now()
+    disk = disk.kill()
+    names = read_derived(disk)
+    assert f"consumequeue/T/1/{0:020d}" in names
+    file = disk.open("pyromq/derived")
+    file.pwrite(file.size() - 3, bytes(3))
+    assert len(read_derived(disk)) == len(names) - 1
+    assert_whole(disk)
 
 
 def test_queue_order_is_the_order_of_the_log_7355_7599() -> None:

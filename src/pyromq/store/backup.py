@@ -16,6 +16,7 @@ from ..errors import PyroError
 from ..kernel.records import Placed
 from .checkpoint import ABORT_FILE, CHECKPOINT_FILE, SYNCED_FILE, SyncedFile, mark_running, read_checkpoint
 from .config import StoreConfig
+from .derived_files import DERIVED_FILE
 from .disk import Disk, FileMissing, folder_of, make_folder_durably
 from .file_sequence import FileSequence
 from .layout import BATCH_QUEUES, COMMIT_LOG
@@ -29,6 +30,7 @@ Progress = Callable[[int, int], None]  # bytes copied, bytes to copy
 
 _CHUNK = 4 << 20
 _SPARSE = 64 << 10  # blocks of zeroes of this size are left out
+_OF_THE_SOURCE = (SYNCED_FILE, DERIVED_FILE)  # they speak of files that change while they are copied
 _NOT_COPIED = (LOCK_FILE, ABORT_FILE, ABORT_FILE + ".bak", CHECKPOINT_FILE)
 
 
@@ -81,7 +83,7 @@ class _Copy:
         checkpoint = self._content(CHECKPOINT_FILE)
         end = self._end_of_log()
         others = [name for name in self._source.list() if name not in ("config", COMMIT_LOG, *_NOT_COPIED)]
-        names = [name for other in others for name in self._tree(other) if name != SYNCED_FILE]
+        names = [name for other in others for name in self._tree(other) if name not in _OF_THE_SOURCE]
         self._whole = sum(self._size(name) for name in names) + end
         for name in names:
             self._copy(name)

@@ -199,6 +199,9 @@ class BatchQueue:
         self.min_offset = self._entry(number).base if number < self._entries.end else self.next_offset
         return self._entries.drop_before(number)
 
+    def file_names(self) -> list[str]:
+        return self._entries.file_names()
+
     def clear(self) -> None:
         self._entries.clear()
         self.min_offset = self._next = self.readable_end = 0

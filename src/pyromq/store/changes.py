@@ -10,11 +10,12 @@ from .disk import Disk, FileMissing
 class Changes:
     """Writer's thread only, except that a taken `Changes` belongs to the flush that took it."""
 
-    __slots__ = ("files", "folders")
+    __slots__ = ("files", "folders", "names")
 
     def __init__(self) -> None:
         self.files: set[str] = set()
         self.folders: set[str] = set()
+        self.names: dict[str, bool] = {}  # files that were made (True) or went (False)
 
     def folders_above(self, folder: str) -> None:
         """A folder was made, maybe with parents: every folder up to the root may have gained a name."""
@@ -27,6 +28,7 @@ class Changes:
         taken = Changes()
         taken.files, self.files = self.files, set()
         taken.folders, self.folders = self.folders, set()
+        taken.names, self.names = self.names, {}
         return taken
 
     def sync(self, disk: Disk) -> None:

@@ -196,6 +196,9 @@ class ConsumeQueue:
         self.min_offset = self._search(lambda entry: entry.position < log_start)
         return self._entries.drop_before(self.min_offset)
 
+    def file_names(self) -> list[str]:
+        return self._entries.file_names()
+
     def clear(self) -> None:
         self._entries.clear()
         self.min_offset = self.readable_end = 0

@@ -6,7 +6,7 @@ written. Derived data: whatever is lost here is written again from the commit lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from .changes import Changes
@@ -131,6 +131,7 @@ class EntryLog:
         file.truncate(self.sequence.file_bytes)
         self.sequence.add(base)
         self._changes.folders.add(self.sequence.folder)
+        self._changes.names[file.name] = True
 
     def append(self, data: bytes) -> None:
         """Entries for which there is room, at the end."""
@@ -147,21 +148,33 @@ class EntryLog:
 
     def cut(self, number: int) -> None:
         """Entries from `number` on are gone, and nothing of them is left in the file."""
+        before = list(self.sequence.bases)
         self._changes.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
+        self._note_gone(before)
         self._changes.folders.add(self.sequence.folder)
         self.end = max(number, self.first)
         self._room_until = 0
 
     def drop_before(self, number: int) -> bool:
         """Remove files that lie wholly before an entry; the last file always stays. True if any went."""
-        dropped = False
+        before = list(self.sequence.bases)
         while len(self.sequence.bases) > 1 and self.sequence.bases[1] <= number * self.entry_bytes:
             self.sequence.drop_first()
-            dropped = True
+        self._note_gone(before)
         self.first = self.sequence.start // self.entry_bytes
-        return dropped
+        return len(self.sequence.bases) < len(before)
 
     def clear(self) -> None:
         """Everything goes; the queue is written anew."""
+        before = list(self.sequence.bases)
         self.sequence.drop_all()
+        self._note_gone(before)
         self.first = self.end = self._room_until = 0
+
+    def _note_gone(self, before: Sequence[int]) -> None:
+        for base in before:
+            if base not in self.sequence.bases:
+                self._changes.names[self.sequence.name(base)] = False
+
+    def file_names(self) -> list[str]:
+        return [self.sequence.name(base) for base in self.sequence.bases]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from .changes import Changes
 from .checkpoint import Checkpoint, CheckpointFile, SyncedFile
 from .commit_log import CommitLog
+from .derived_files import DerivedFiles
 from .disk import Disk
 from .index import Index
 from .index_file import IndexCommit
@@ -43,20 +44,25 @@ class FullFlush:
         self.changes.sync(disk)  # queue entries and index entries
         for commit in self.commits:  # slots and headers that lead to those entries
             commit.write(disk)
+        if marks.derived is not None:
+            marks.derived.note(self.changes.names)
         marks.checkpoint.save(self.checkpoint)
         marks.synced.save(self.log.until)
 
 
 class Marks:
-    """The two files that say how far the store is on the medium."""
+    """The files that say how far the store is on the medium, and what is there."""
 
     def __init__(self, disk: Disk) -> None:
+        self.derived: DerivedFiles | None = None  # there once recovery is done
         self.checkpoint = CheckpointFile(disk)
         self.synced = SyncedFile(disk)
 
     def close(self) -> None:
         self.checkpoint.close()
         self.synced.close()
+        if self.derived is not None:
+            self.derived.close()
 
 
 class FlushPlanner:
@@ -74,7 +80,8 @@ class FlushPlanner:
     def has_work(self, flushed: int) -> bool:
         """False where nothing changed since the last full flush: an idle store does not touch the disk."""
         index_changed = self._index is not None and any(file.is_changed for file in self._index.files)
-        return bool(flushed < self._log.end or self._changes.files or self._changes.folders or index_changed)
+        changes = self._changes
+        return bool(flushed < self._log.end or changes.files or changes.folders or changes.names or index_changed)
 
     def plan_full(self, flushed: int) -> FullFlush:
         """Everything dispatched so far. Nothing may be appended between the plan's parts: it is one call."""

@@ -142,6 +142,7 @@ class Index:
         make_folder_durably(self._disk, INDEX)
         file = self._open(self._fresh_name())
         self._changes.folders.add(INDEX)
+        self._changes.names[file.name] = True
         file.reserve(0)
         return file
 
@@ -212,12 +213,18 @@ class Index:
     def _remove(self, file: IndexFile) -> None:
         file.close()
         self._changes.files.discard(file.name)
+        self._changes.names[file.name] = False
         self._changes.folders.add(INDEX)
         self._disk.remove(file.name)
 
-    def close(self) -> None:
+    def tidy(self) -> None:
+        """Files made ahead that hold nothing go: before a stop."""
         if self._spare is not None:
             self._remove(self._spare)
+            self._spare = None
         self._drop_empty()
+
+    def close(self) -> None:
+        self.tidy()
         for file in self._files:
             file.close()

@@ -20,6 +20,7 @@ from .changes import Changes
 from .checkpoint import forget_synced, mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
+from .derived_files import DerivedFiles, forget_derived
 from .disk import Disk, DiskError, DiskLock, SyncFailed
 from .errors import StoreNotWritable
 from .extension import drop_extensions
@@ -98,6 +99,7 @@ class MessageStore:
         refuse_other_sizes(self._disk, self._config, found)  # before anything is changed
         if found.synced is None:
             forget_synced(self._disk)
+            forget_derived(self._disk)
         mark_running(self._disk, os.getpid())
         report = Recovery(
             self._disk, self._config, self.commit_log, self.queues, self.index, self._changes, found
@@ -110,6 +112,7 @@ class MessageStore:
         # What recovery wrote and cut is on the medium before anything new is acked behind it.
         self._planner.plan_full(max(report.start, self.commit_log.start)).sync(self._disk, self._marks)
         drop_extensions(self._disk)
+        self._marks.derived = DerivedFiles(self._disk, self._derived_names())
         log.info(
             "store opened",
             root=self._disk.root,
@@ -120,6 +123,10 @@ class MessageStore:
             rebuilt=len(report.rebuilt),
         )
         return report
+
+    def _derived_names(self) -> list[str]:
+        names = [name for queue in self.queues for name in queue.file_names()]
+        return names + [file.name for file in self.index.files] if self.index is not None else names
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -308,6 +315,8 @@ class MessageStore:
         """A clean stop: all is synced, the next start need not look at more than the end. Blocking."""
         try:
             if self._writer.is_writable:
+                if self.index is not None:
+                    self.index.tidy()
                 self.flush_now()
                 write_catalogue(self._disk, self._catalogue())
                 self.commit_log.close()

@@ -12,6 +12,7 @@ from typing import Any, cast
 from ..ambient import Clock
 from .checkpoint import Checkpoint, CheckpointFile, SyncedFile, mark_running
 from .config import StoreConfig
+from .derived_files import forget_derived
 from .disk import Disk, DiskFile, remove_tree
 from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
 from .lock import claim_store
@@ -46,6 +47,7 @@ def rebuild_store(
 def _forget_derived(disk: Disk, end: int, process_id: int) -> None:
     """First the marks, then the files: at every moment the store is one that opening completes."""
     disk.sync_all()
+    forget_derived(disk)
     mark_running(disk, process_id)
     synced = SyncedFile(disk)
     synced.save(end)

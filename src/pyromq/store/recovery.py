@@ -37,12 +37,14 @@ from .checkpoint import (
 from .commit_log import CommitLog
 from .config import StoreConfig
 from .cut_off import keep_aside
+from .derived_files import read_derived
 from .disk import Disk
 from .dispatch import Dispatcher
 from .extension import has_extensions
 from .index import Index
-from .layout import COMMIT_LOG, QueueEntry
+from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES, QueueEntry
 from .log_walk import Gap, LogWalk, Tail
+from .queue import MessageQueue
 from .queues import QueueTable
 from .sizes import inferred_config
 
@@ -61,6 +63,7 @@ class MarksFound:
     synced: int | None  # None: only Java wrote this store
     clean_stop: bool
     catalogue: Catalogue | None = None  # of the last clean stop, if nobody else wrote since
+    gone: frozenset[str] = frozenset()  # derived files that were there before an unclean stop of ours
 
 
 def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
@@ -70,7 +73,11 @@ def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
     catalogue = read_catalogue(disk)
     fits = clean_stop and catalogue is not None and catalogue.fits(checkpoint)
     ours = fits if clean_stop else was_running_ours(disk)
-    return MarksFound(checkpoint, read_synced(disk) if ours else None, clean_stop, catalogue if fits else None)
+    synced = read_synced(disk) if ours else None
+    gone: frozenset[str] = frozenset()
+    if synced is not None and not clean_stop:
+        gone = frozenset(name for name in read_derived(disk) if not disk.exists(name))
+    return MarksFound(checkpoint, synced, clean_stop, catalogue if fits else None, gone)
 
 
 def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
@@ -127,6 +134,8 @@ class Recovery:
         self._synced = marks.synced
         self._extended = has_extensions(disk)  # tag codes lead to extension files: entries are written anew
         self._catalogue = marks.catalogue
+        self._gone = marks.gone
+        self._cut_entries: list[tuple[MessageQueue, QueueEntry]] = []  # newest ones of queues that were distrusted
         self._dispatcher = Dispatcher(queues, index)
         self._report = RecoveryReport(marks.clean_stop)
         self._incomplete: set[tuple[str, int]] = set()  # queues that lack older entries
@@ -171,8 +180,23 @@ class Recovery:
             if known.next_offset and (there is None or there.next_offset < known.next_offset):
                 log.warning("queue lacks entries", topic=known.topic, queue=known.queue_id)
                 self._incomplete.add((known.topic, known.queue_id))
+        for name in sorted(self._gone):
+            self._note_gone(name)
         if self._index is not None:
             self._index.load()
+
+    def _note_gone(self, name: str) -> None:
+        """A queue file that should be there is not. Where all records have expired there is nothing to be had again."""
+        root, _, place = name.partition("/")
+        topic, _, rest = place.partition("/")
+        number = rest.partition("/")[0]
+        if root not in (QUEUES, BATCH_QUEUES) or not number.isdigit():
+            return
+        queue = self._queues.get(topic, int(number))
+        last = None if queue is None else queue.last_entry()
+        if last is None or last.position >= self._log.start:
+            log.warning("queue file is gone", name=name)
+            self._incomplete.add((topic, int(number)))
 
     def _forget_checkpoint(self) -> None:
         """Before something older than the checkpoint is taken apart: a crash from here on starts at the beginning."""
@@ -200,11 +224,11 @@ class Recovery:
         if self._report.clean_stop:
             start = self._newest_known()
             if self._index is not None and self._index_lacks_files():
-                self._forget_checkpoint()
-                self._index.drop_newest_from(0)
-                start = self._log.start  # it is written anew
+                start = self._without_index()
         elif self._synced is not None:
             start = self._checkpoint.queues_position
+            if self._index is not None and any(name.startswith(f"{INDEX}/") for name in self._gone):
+                start = self._without_index()
         else:
             start = self._java_start()
         if self._extended:
@@ -212,6 +236,13 @@ class Recovery:
             self._forget_checkpoint()
             start = self._log.start
         return start if self._log.sequence.has(start) else self._log.start
+
+    def _without_index(self) -> int:
+        """It is written anew, from the log's start."""
+        assert self._index is not None
+        self._forget_checkpoint()
+        self._index.drop_newest_from(0)
+        return self._log.start
 
     def _index_lacks_files(self) -> bool:
         """Whether index files are missing. A store of Java's without any is taken to lack them all."""
@@ -245,7 +276,10 @@ class Recovery:
 
     def _distrust(self, start: int) -> int:
         for queue in self._queues:
+            last = queue.last_entry()
             queue.distrust_from(start, self._is_record)
+            if last is not None and queue.next_offset <= last.queue_offset:
+                self._cut_entries.append((queue, last))
         if self._index is None or self._report.clean_stop:
             return start
         if self._synced is not None:
@@ -342,6 +376,7 @@ class Recovery:
 
     def _rebuild(self, start: int) -> None:
         """Older entries of incomplete queues: read the log from its beginning once, for all of them together."""
+        self._incomplete.update(self._queues_cut_too_short())
         if not self._incomplete:
             return
         self._forget_checkpoint()
@@ -360,6 +395,14 @@ class Recovery:
             if (found.topic, found.queue_id) in self._incomplete:
                 dispatcher.dispatch([found])
         self._report.rebuilt = sorted(self._incomplete)
+
+    def _queues_cut_too_short(self) -> Iterator[tuple[str, int]]:
+        """An entry was forgotten and the scan did not bring it again. If it points to where the log would go on, a
+        power cut took its record; if not, it was damaged itself, and its record lies before the scan's start."""
+        for queue, last in self._cut_entries:
+            lost = self._report.end <= last.position < self._log.sequence.limit
+            if queue.next_offset <= last.queue_offset and not lost:
+                yield queue.topic, queue.queue_id
 
     # -- pass 7: cut --------------------------------------------------------------------------------------------------
 

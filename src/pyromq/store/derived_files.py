@@ -1,0 +1,86 @@
+"""Which queue and index files there are while the store is open, so that one that is gone after a kill is noticed.
+
+`pyromq/derived` is written whole when the store was opened; then every full flush adds what was made and what went,
+behind the sync of those files and before the checkpoint. So every file that the checkpoint counts on is listed. A clean
+stop has the catalogue instead, which knows offsets too.
+
+line  | CRC32 of the rest, 8 hex digits | space | + or - | name |     one that is torn does not count
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+
+from .. import logs
+from .disk import Disk, DiskFile, DiskFull, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
+
+log = logs.get("pyromq.store")
+
+DERIVED_FILE = "pyromq/derived"
+
+
+def read_derived(disk: Disk) -> set[str]:
+    """Names of the files that should be there; none if nobody wrote them down."""
+    try:
+        content = read_whole(disk, DERIVED_FILE)
+    except FileMissing:
+        return set()
+    names: set[str] = set()
+    for line in content.split(b"\n"):
+        checksum, _, change = line.partition(b" ")
+        if checksum != _checksum(change):
+            continue
+        name = change[1:].decode("utf-8", "surrogateescape")
+        if change.startswith(b"+"):
+            names.add(name)
+        else:
+            names.discard(name)
+    return names
+
+
+def forget_derived(disk: Disk) -> None:
+    """What is there now is not what was written down."""
+    if disk.exists(DERIVED_FILE):
+        disk.remove(DERIVED_FILE)
+        disk.sync_folder(folder_of(DERIVED_FILE))
+
+
+class DerivedFiles:
+    """The list, open for adding to it. Used by the thread that flushes, one at a time."""
+
+    def __init__(self, disk: Disk, names: Iterable[str]) -> None:
+        content = b"".join(_line("+", name) for name in names)
+        make_folder_durably(disk, folder_of(DERIVED_FILE))
+        replace_durably(disk, DERIVED_FILE, content)
+        self._file: DiskFile = disk.open(DERIVED_FILE)
+        self._end = len(content)
+        self._waiting: dict[str, bool] = {}
+
+    def note(self, changes: dict[str, bool]) -> None:
+        """Add files that were made (True) or went (False), and sync. What finds no room waits for the next time: a full
+        disk must not end writing, and less is noticed meanwhile, that is all."""
+        self._waiting |= changes
+        if not self._waiting:
+            return
+        content = b"".join(_line("+" if made else "-", name) for name, made in self._waiting.items())
+        try:
+            self._file.pwrite(self._end, content)
+        except DiskFull as fault:
+            log.warning("no room to write down which files there are", why=str(fault))
+            return
+        self._file.sync()
+        self._end += len(content)
+        self._waiting.clear()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _line(sign: str, name: str) -> bytes:
+    change = f"{sign}{name}".encode("utf-8", "surrogateescape")
+    return _checksum(change) + b" " + change + b"\n"
+
+
+def _checksum(change: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(change)
