@@ -6,7 +6,9 @@ later work adds steps to `STEPS`. Anything unexpected ends the demo with an erro
 
 from __future__ import annotations
 
+import asyncio
 import io
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -31,11 +33,18 @@ def demo() -> None:
     """Show on this machine what works today, and clean up."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
-    loop.run(run_steps())
+    try:
+        loop.run(run_steps())
+    except asyncio.CancelledError:
+        click.echo("> stopped; everything is stopped and removed", err=True)
+        sys.exit(128 + signal.SIGTERM)
     click.echo("> everything is stopped and removed. Next: make test, README.md")
 
 
 async def run_steps() -> None:
+    if (task := asyncio.current_task()) is not None:
+        # SIGINT unwinds by itself. Without this SIGTERM would leave processes and the folder behind.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with open_stage() as stage:
         for step in STEPS:
             await step(stage)

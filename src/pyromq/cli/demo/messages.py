@@ -1,4 +1,4 @@
-"""The broker: a topic made by its first message, messages there and back, and all of them again after kill -9."""
+"""The broker: a topic, messages there and back, and all of them again after kill -9."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from ...errors import PyroError
 from ...model import names
 from ...model.codes import RequestCode
 from ...model.message import StoredMessage
+from ...model.topic import Perm
 from ...protocol.headers.pull import PullMessage
 from ...protocol.headers.send import SendMessage, SendMessageAnswer
+from ...protocol.headers.topics import CreateTopic
 from ...protocol.messages import decode_messages
 from ...protocol.properties import encode_properties
-from .routes import topic_route, until_route
+from .routes import until_route
 from .stage import Daemon, Stage
 
 BROKER = "demo-broker"
@@ -40,11 +42,12 @@ async def messages(stage: Stage) -> None:
         broker = await _start_broker(stage, first)
         await until_route(stage, names.AUTO_CREATE_TOPIC, {BROKER})
         stage.say(f"broker is up at {broker.address}, process {broker.process.pid}, and registered")
+        await _create_topic(stage)
+        await until_route(stage, TOPIC, {BROKER})
+        stage.say(f"topic {TOPIC} is made, and its route known to the name server")
         for number, text in enumerate(GREETINGS):
             await _send(stage, number, text)
-        await until_route(stage, TOPIC, {BROKER})
-        queues = (await topic_route(stage, TOPIC)).queue_datas[0].write_queue_nums
-        stage.say(f"sent {len(GREETINGS)} messages; the first one made topic {TOPIC} with {queues} queues")
+        stage.say(f"sent {len(GREETINGS)} messages")
         _show(stage, await _read_back(stage))
         broker.process.kill()
         await broker.process.wait()
@@ -58,6 +61,18 @@ async def _start_broker(stage: Stage, closing: AsyncExitStack) -> Daemon:
     broker = await stage.start("broker", options, closing)
     stage.broker = broker.address
     return broker
+
+
+async def _create_topic(stage: Stage) -> None:
+    header = CreateTopic(
+        topic=TOPIC,
+        default_topic=names.AUTO_CREATE_TOPIC,
+        read_queue_nums=QUEUES,
+        write_queue_nums=QUEUES,
+        perm=int(Perm.READ_WRITE),
+        topic_filter_type="SINGLE_TAG",
+    )
+    await stage.ask(stage.broker, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
 
 async def _send(stage: Stage, number: int, text: str) -> None:

@@ -44,7 +44,7 @@ async def show_routes(stage: Stage) -> None:
     for heading in ("topic", "cluster", "broker", "address", "queues", "permission"):
         table.add_column(heading, no_wrap=True)
     for topic in TOPICS:
-        route = await topic_route(stage, topic)
+        route = await _route(stage, topic)
         queues = {one.broker_name: one for one in route.queue_datas}
         for broker in sorted(route.broker_datas, key=lambda one: one.broker_name):
             here = queues[broker.broker_name]
@@ -71,7 +71,7 @@ async def lose_brokers(stage: Stage) -> None:
     stage.say(f"broker-b sent no heartbeat for {SILENCE_MS / 1000:g} s and expired; no broker is left")
 
 
-async def topic_route(stage: Stage, topic: str) -> TopicRouteData:
+async def _route(stage: Stage, topic: str) -> TopicRouteData:
     header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
     answer = await stage.ask(stage.namesrv, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
     return decode_body(TopicRouteData, answer.body)
@@ -86,7 +86,7 @@ async def until_route(stage: Stage, topic: str, brokers: set[str]) -> None:
 
 async def _brokers_of(stage: Stage, topic: str) -> set[str]:
     try:
-        route = await topic_route(stage, topic)
+        route = await _route(stage, topic)
     except CallRefused as refusal:
         if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
             raise
