@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,19 @@ def test_the_demo_shows_routes_and_cleans_up(tmp_path: Path) -> None:
     processes = re.findall(r"process (\d+)", done.stdout)
     assert len(processes) == 2
     assert not any(is_running(int(one)) for one in processes)
+
+
+def test_a_demo_that_is_terminated_cleans_up_too(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "pyromq", "demo"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        server = next(found for line in running.stdout if (found := re.search(r"process (\d+)", line)))
+        running.send_signal(signal.SIGTERM)
+        running.stdout.read()
+        assert running.wait(30) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+    assert not is_running(int(server[1]))
 
 
 def is_running(process_id: int) -> bool:
