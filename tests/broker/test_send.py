@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.store.config import FlushMode
+from pyromq.store.disk import DiskFull
 from tests.broker.running import Running, running_broker
 
 
@@ -271,3 +273,38 @@ async def test_before_its_hour_a_broker_takes_nothing(tmp_path: Path) -> None:
     async with running_broker(tmp_path, start_accept_send_request_time_stamp=1 << 50) as broker:
         answer = await broker.send()
         assert (answer.code, "startAcceptSendRequestTimeStamp" in (answer.remark or "")) == (1, True)
+
+
+async def test_the_first_send_to_a_new_topic_is_stored_once_the_topic_is_on_disk(
+    broker: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a kill leaves acked messages in a topic that nobody knows."""
+    on_disk = asyncio.Event()
+
+    async def saved() -> None:
+        await on_disk.wait()
+
+    monkeypatch.setattr(broker.broker._new_topics, "_saved", saved)
+    sends = [asyncio.ensure_future(broker.send("Fresh", b"%d" % number)) for number in range(3)]
+    other = await broker.send("SELF_TEST_TOPIC")  # served after them, so they have been looked at
+    assert other.code == ResponseCode.NO_PERMISSION
+    assert not any(one.done() for one in sends)
+    assert broker.broker.store.commit_log.end == 0
+    on_disk.set()
+    assert [(await one).fields["queueOffset"] for one in sends] == ["0", "1", "2"]
+    assert (await broker.send("Fresh")).fields["queueOffset"] == "3"
+
+
+async def test_a_new_topic_that_cannot_be_kept_takes_nothing(broker: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = [DiskFull("config/topics.json: no room")]
+
+    async def saved() -> None:
+        if faults:
+            raise faults.pop()
+
+    monkeypatch.setattr(broker.broker._new_topics, "_saved", saved)
+    refused = await broker.send("Fresh")
+    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "the new topic cannot be kept: config/topics.json: no room" in (refused.remark or "")
+    assert broker.broker.store.commit_log.end == 0
+    assert (await broker.send("Fresh")).code == ResponseCode.SUCCESS

@@ -57,6 +57,7 @@ from .java_keys import BROKER_KEYS
 from .message_queries import MessageQueries
 from .metadata.attributes import QUEUE_TYPE
 from .metadata.groups import Groups
+from .metadata.new_topics import NewTopics
 from .metadata.offsets import Offsets
 from .metadata.saving import SaveSoon
 from .metadata.system_topics import system_topics
@@ -124,6 +125,7 @@ class Broker:
         ]
         topics, groups, offsets, delays = self._saves
         self.topics = Topics(topics.table, clock.now_ms, system_topics(config), topics.changed)
+        self._new_topics = NewTopics(topics.saved)
         self.groups = Groups(groups.table, clock.now_ms, groups.changed)
         self.offsets = Offsets(offsets.table, clock.now_ms, config.consumer_offset_update_version_step)
         self.delay_progress = DelayProgress(delays.table, clock.now_ms)
@@ -458,6 +460,7 @@ class Broker:
                 self.groups.put(msgspec.structs.replace(group, consume_enable=False))
 
     def _auto_created(self, topic: TopicConfig) -> None:
+        self._new_topics.made(topic.topic_name)
         if self._spread is not None and self.live.config.spread_auto_created_topics:
             self._spread(topic)
 
@@ -492,6 +495,7 @@ class Broker:
                 lambda: self._disk_gate.refusal,
             ),
             self.counters.put,
+            self._new_topics,
         )
 
 

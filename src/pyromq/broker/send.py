@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,12 +19,14 @@ from ..protocol.bodies.topics import TopicConfig
 from ..protocol.headers.send import SendMessage, SendMessageV2
 from ..protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
 from ..protocol.record import CRC_PROPERTY_BYTES, Record
+from ..store.disk import DiskError
 from ..transport.address import parse_address
-from ..transport.dispatch import Answer, Reply, Request
+from ..transport.dispatch import Answer, Reply, Request, await_answer
 from .config import BrokerConfig
 from .intake import Door, Outcome, illegal_batch
 from .message_type import PRIORITY, message_type, type_fault
 from .metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
+from .metadata.new_topics import NewTopics
 from .send_checks import Destination, SendChecks
 from .stamp import Stamp, unique_id
 
@@ -81,6 +83,7 @@ class SendHandler:
         store_host: bytes,
         admit: Callable[[BrokerConfig, float], None] = lambda config, arrived: None,
         count: PutCounter = lambda topic, queue_id, messages, size: None,
+        new_topics: NewTopics | None = None,
     ) -> None:
         """`admit` raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded."""
         self._live = live
@@ -90,6 +93,7 @@ class SendHandler:
         self._store_host = store_host
         self._admit = admit
         self._count = count
+        self._new_topics = new_topics
 
     def __call__(self, request: Request) -> Answer:
         config = self._live.config
@@ -98,6 +102,9 @@ class SendHandler:
         self._admit(config, request.arrived)
         try:
             to = self._checks.destination(header, config, request.command.version)
+            saving = None if self._new_topics is None else self._new_topics.saving(to.topic.topic_name)
+            if saving is not None:
+                return self._when_saved(saving, request)
             send = _Send(request, header, config, to, header.properties or "")
             if header.batch or code == RequestCode.SEND_BATCH_MESSAGE:
                 self._batch(send)
@@ -107,6 +114,17 @@ class SendHandler:
             refused.fields = _region(config)  # clients name their trace topic after it, on refusals too
             raise
         return None
+
+    async def _when_saved(self, saving: Awaitable[None], request: Request) -> Reply | None:
+        """The topic is new: an ack must not be ahead of it. Then everything is looked at once more."""
+        try:
+            await saving
+        except DiskError as fault:
+            raise RequestRefused(
+                f"service not available now, the new topic cannot be kept: {fault}",
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+            ) from None
+        return await await_answer(self(request))
 
     # --- one message ----------------------------------------------------------------------------------------------
 
