@@ -153,3 +153,12 @@ def test_a_backup_inside_its_own_store_is_refused(clean: Path, target: str) -> N
 def test_a_folder_that_cannot_be_made_is_named(clean: Path) -> None:
     result = run("backup", clean, "/proc/nowhere")
     assert "cannot make the folder /proc/nowhere" in str(result.exception)
+
+
+def test_a_rebuild_with_other_file_sizes_is_refused_before_anything_is_removed(clean: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeCommitLog=1048576\nmappedFileSizeConsumeQueue=20000\nmaxHashSlotNum=7\n")
+    before = files(clean, "consumequeue", "batchconsumequeue", "index", "commitlog")
+    result = run("rebuild", clean, "-c", conf)
+    assert "was written with" in str(result.exception)
+    assert files(clean, "consumequeue", "batchconsumequeue", "index", "commitlog") == before

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ..ambient import Clock
-from .checkpoint import Checkpoint, CheckpointFile, SyncedFile, mark_running
+from .checkpoint import Checkpoint, CheckpointFile, SyncedFile, mark_running, read_checkpoint
 from .config import StoreConfig
 from .derived_files import forget_derived
 from .disk import Disk, DiskFile, remove_tree
 from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
 from .lock import claim_store
 from .message_store import MessageStore
-from .recovery import RecoveryReport
+from .recovery import RecoveryReport, find_marks, refuse_other_sizes
 from .verify import Progress, verify_store
 
 
@@ -28,9 +28,11 @@ def rebuild_store(
     process_id: int,
     progress: Progress = lambda position, end: None,
 ) -> RecoveryReport:
-    """Blocking. Raises StoreLocked if a broker has it, UnknownStoreKind if we do not read it."""
+    """Blocking. Raises StoreLocked if a broker has it, UnknownStoreKind if we do not read it, ConfigError if it was
+    written with other file sizes; then nothing has changed."""
     lock = claim_store(disk)
     try:
+        refuse_other_sizes(disk, config, find_marks(disk, read_checkpoint(disk)))  # before anything is removed
         # The queues may be all that tells damage from the end of the log (in a store of Java's), so the end is fixed
         # while they are there.
         end = verify_store(disk, config, lambda position, whole: progress(position // 2, whole)).log_end
