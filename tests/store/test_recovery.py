@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -309,6 +310,29 @@ def test_derived_files_that_are_gone_after_a_clean_stop_are_written_again(
     filled(disk)[0].close()
     fault(disk)
     assert_whole(disk).close()
+    assert verify_store(disk, SMALL).exit_code == Level.NOTE
+
+
+def one_bit_behind_the_last_entry(disk: SimulatedDisk) -> None:
+    newest = f"consumequeue/T/0/{disk.list('consumequeue/T/0')[-1]}"
+    inside = 30 * 20 - int(newest.rpartition("/")[2])
+    disk.flip_bit(newest, inside + 11, 0)  # the size of an entry that is not there
+
+
+def noise_in_a_queue(disk: SimulatedDisk) -> None:
+    name = f"consumequeue/T/0/{disk.list('consumequeue/T/0')[-1]}"
+    disk.open(name).pwrite(0, Random(7).randbytes(disk.size(name)))
+
+
+@pytest.mark.parametrize("fault", [one_bit_behind_the_last_entry, noise_in_a_queue], ids=lambda fault: fault.__name__)
+def test_bytes_behind_a_queue_s_last_entry_are_not_taken_for_entries(fault: Callable[[SimulatedDisk], None]) -> None:
+    disk = SimulatedDisk()
+    filled(disk)[0].close()
+    fault(disk)
+    store = opened(disk)
+    assert store.put([message("next", queue_id=0)])[0].queue_offset == 30
+    assert [body for body in all_bodies(store) if body != b"next"] == WHOLE
+    store.close()
     assert verify_store(disk, SMALL).exit_code == Level.NOTE
 
 

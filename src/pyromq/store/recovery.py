@@ -177,8 +177,9 @@ class Recovery:
         self._confirmed = min(self._confirmed, self._log.sequence.limit)  # an entry may be damaged itself
         for known in self._catalogue.queues if self._catalogue is not None else ():
             there = self._queues.get(known.topic, known.queue_id)
-            if known.next_offset and (there is None or there.next_offset < known.next_offset):
-                log.warning("queue lacks entries", topic=known.topic, queue=known.queue_id)
+            # Too many are as wrong as too few: something else wrote behind the last entry.
+            if known.next_offset and (there is None or there.next_offset != known.next_offset):
+                log.warning("queue has other entries than it was left with", topic=known.topic, queue=known.queue_id)
                 self._incomplete.add((known.topic, known.queue_id))
         for name in sorted(self._gone):
             self._note_gone(name)
