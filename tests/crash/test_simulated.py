@@ -44,6 +44,11 @@ def filled(mode: FlushMode, seed: int) -> tuple[Story, MessageStore]:
     return story, store
 
 
+@pytest.mark.parametrize("seed", [19321, 20843, 38374, 40688])
+def test_stories_that_the_campaign_once_found_wrong(seed: int) -> None:
+    tell(seed)
+
+
 @pytest.mark.parametrize("mode", list(FlushMode))
 def test_kill_loses_nothing(mode: FlushMode) -> None:
     for seed in range(10):

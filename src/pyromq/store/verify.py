@@ -66,6 +66,9 @@ class _Verification:
         for irregular in self._log.load():
             if irregular.base < 0:
                 self._report.add(Level.NOTE, irregular.name, None, irregular.what, "look at it; it is not used")
+            elif "missing" in irregular.what and self._never_synced_before(irregular.base):
+                what = "files before it are missing; nothing in them was synced"
+                self._report.add(Level.REPAIRABLE, irregular.name, None, what, OPEN)
             elif "missing" in irregular.what:
                 what = "files before it are missing, with all records that were in them"
                 self._report.add(Level.DAMAGE, irregular.name, None, what, "put them back from a backup or a slave")
@@ -73,6 +76,14 @@ class _Verification:
                 self._report.add(Level.REPAIRABLE, irregular.name, None, irregular.what, OPEN)
         if not self._clean and not self._disk.is_locked(LOCK_FILE):
             self._report.add(Level.REPAIRABLE, "abort", None, "the broker was not stopped cleanly", OPEN)
+
+    def _never_synced_before(self, base: int) -> bool:
+        """Whether the files that are missing in front of this one lie beyond what was synced: a power cut may keep the
+        name of a later file and not that of an earlier one."""
+        if self._synced is None or self._clean:
+            return False
+        there = [one for one in self._log.bases if one < base]
+        return self._synced <= (max(there) + self._log.file_bytes if there else 0)
 
     def _check_marks(self) -> None:
         end = self._report.log_end
