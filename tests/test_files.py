@@ -50,3 +50,23 @@ def test_a_failure_at_any_step_leaves_the_old_content(
     files.replace_file(path, b"four")  # what the failure left aside is no obstacle
     assert path.read_bytes() == b"four"
     assert path.with_name("table.json.bak").read_bytes() == b"two"
+
+
+def test_new_folders_are_synced_into_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync_folder", synced.append)
+    files.make_folder(tmp_path / "a" / "b")
+    files.make_folder(tmp_path / "a" / "b")
+    assert synced == [tmp_path, tmp_path / "a"]
+
+
+def test_a_folder_that_could_not_be_synced_is_not_taken_for_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(files, "sync_folder", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        files.make_folder(tmp_path / "a")
+    assert not (tmp_path / "a").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 def replace_file(path: Path, content: bytes, keep_backup: bool = True) -> None:
     """Write aside, sync, rename, sync the folder; the previous content stays as `<name>.bak`. Blocks on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     aside = path.with_name(path.name + ".tmp")
     with aside.open("wb") as file:
         file.write(content)
@@ -33,3 +33,16 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """With parents, each synced into its own folder: a file is only as durable as the names that lead to it."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(mode, exist_ok=True)
+    try:
+        sync_folder(folder.parent)
+    except OSError:
+        folder.rmdir()  # else the next call would find it there and take it for durable
+        raise

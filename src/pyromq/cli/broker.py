@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 from pathlib import Path
 
 import click
@@ -17,6 +15,7 @@ from ..config import Loaded, load
 from ..transport import loop
 from ..transport.address import parse_address
 from .options import config_options
+from .stopping import stop_on_signals
 
 
 @click.command()
@@ -56,11 +55,7 @@ def _environment() -> dict[str, str]:
 
 
 async def serve(loaded: Loaded[BrokerConfig]) -> None:
-    stop_wanted = asyncio.Event()
-    running = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        running.add_signal_handler(number, stop_wanted.set)
-    await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_wanted)
+    await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_on_signals())
 
 
 def say_ready(address: str) -> None:

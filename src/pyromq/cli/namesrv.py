@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 from pathlib import Path
 
 import click
@@ -16,6 +14,7 @@ from ..namesrv.server import run
 from ..transport import loop
 from ..transport.address import parse_address
 from .options import config_options
+from .stopping import stop_on_signals
 
 
 @click.command()
@@ -42,11 +41,7 @@ def namesrv(listen: str | None, insecure: bool | None, config_file: Path | None,
 
 
 async def serve(loaded: Loaded[NamesrvConfig]) -> None:
-    stop_wanted = asyncio.Event()
-    running = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        running.add_signal_handler(number, stop_wanted.set)
-    await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_wanted)
+    await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_on_signals())
 
 
 def say_ready(address: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ..namesrv import server as namesrv
 from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ..transport import loop
 from ..transport.address import format_address
+from .stopping import stop_on_signals
 
 # Small files: a folder to try things in should not take a gigabyte before the first message.
 SMALL: dict[str, object] = {
@@ -80,10 +80,8 @@ def up(data: Path, host: str, advertise: str | None, namesrv_port: int, broker_p
 
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:
     """The name server first, since the broker is told its port; it stops last, so that it hears the farewell."""
-    stop_wanted, stop_names = asyncio.Event(), asyncio.Event()
+    stop_wanted, stop_names = stop_on_signals(), asyncio.Event()
     running = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        running.add_signal_handler(number, stop_wanted.set)
     clock, rng = SystemClock(), system_random()
     address: asyncio.Future[str] = running.create_future()
     name_server = running.create_task(

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
+from ..files import make_folder
 from .disk import Bytes, DiskError, DiskFull, DiskUsage, FileMissing, StoreLocked, SyncFailed, checked_name
 
 _MAX_BUFFERS = 1024  # IOV_MAX of Linux
@@ -144,7 +145,7 @@ class RealDisk:
         self._root = os.path.abspath(root)
         if create:
             try:
-                os.makedirs(self._root, mode=0o700, exist_ok=True)
+                make_folder(Path(self._root), mode=0o700)
             except OSError as fault:
                 raise DiskError(f"cannot make the folder {self._root}: {fault.strerror}; name another one") from None
         if not os.path.isdir(self._root):

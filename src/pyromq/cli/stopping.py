@@ -1,0 +1,14 @@
+"""How a daemon in the foreground is told to stop. Used by every command that serves."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+
+def stop_on_signals() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT, so that they end a daemon in order. Called inside the running loop."""
+    stop_wanted = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop_wanted.set)
+    return stop_wanted
