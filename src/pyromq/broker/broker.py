@@ -84,10 +84,13 @@ from .timing.handlers import DelayHandlers
 from .timing.park import LevelPark
 from .timing.progress import DelayProgress
 from .timing.table import note_levels
+from .transactions.carry import HalfCarrier
 from .transactions.check import TransactionChecks
 from .transactions.end import TransactionEnds
 from .transactions.halves import Halves
+from .transactions.listing import HalfListing
 from .transactions.park import park_half
+from .transactions.recovery import recover
 
 log = logs.get("pyromq.broker")
 
@@ -141,6 +144,7 @@ class Broker:
         note_levels(Table(disk, "pyromq/delayLevels.json"), config.message_delay_level)
         self.delays: Delivery | None = None
         self.transactions: TransactionChecks | None = None
+        self.half_messages: HalfListing | None = None
         self._transaction_saves = [
             SaveSoon(Table(disk, name), run_blocking, clock)
             for name in ("pyromq/transactionChecks.json", "config/transactionMetrics")
@@ -241,9 +245,11 @@ class Broker:
         halves = Halves(
             self.store, self.intake, self.offsets, self._transaction_saves[0].table, store_host, self._clock.now_ms
         )
+        metrics = self._transaction_saves[1].table
+        self.half_messages = HalfListing(halves, metrics, store_host, self._clock.now_ms)
         self.transactions = self._transaction_checks(halves, store_host)
-        await self.transactions.start()
-        self.retention.add_carrier(self.transactions.carry)
+        await recover(self.store, halves)
+        self.retention.add_carrier(HalfCarrier(self.store, self.intake, halves, store_host))
         handlers = self._handlers(store_host, halves)
         self._front = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
         self.topics.watch(lambda name, topic: self._topic_changed(name))
@@ -284,7 +290,6 @@ class Broker:
         return loops
 
     def _transaction_checks(self, halves: Halves, store_host: bytes) -> TransactionChecks:
-        metrics = self._transaction_saves[1]
         return TransactionChecks(
             self.live,
             self._clock,
@@ -292,12 +297,13 @@ class Broker:
             self.intake,
             halves,
             self.producers,
-            metrics.table,
             store_host,
             self._transactions_changed,
         )
 
     def _transactions_changed(self) -> None:
+        assert self.half_messages is not None
+        self.half_messages.count()
         for save in self._transaction_saves:
             save.changed()
 
@@ -375,8 +381,8 @@ class Broker:
 
     def _handlers(self, store_host: bytes, halves: Halves) -> dict[int, Handler]:
         topics, groups = self._saves[:2]
-        send, transactions = self._send_handler(store_host), self.transactions
-        assert transactions is not None
+        send, half_messages = self._send_handler(store_host), self.half_messages
+        assert half_messages is not None
         tables = (self.topics, self.groups, self.offsets, self.consumers)
         name = self._config.broker_name
         return surface(
@@ -394,6 +400,7 @@ class Broker:
                 self._clock.now_ms,
                 self.counters.put,
             ),
+            half_messages=half_messages,
             pulls=self.pulls,
             clients=self.clients,
             offsets=OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes),
@@ -425,7 +432,7 @@ class Broker:
                 self._lag.now_ms,
                 self.duplicates,
                 self.delay_progress.waiting_in(self.store.queues),
-                transactions.undecided,
+                half_messages.undecided,
             ),
         )
 

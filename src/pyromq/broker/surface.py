@@ -31,6 +31,7 @@ from .retries.send_back import SendBack
 from .send import SendHandler
 from .timing.handlers import DelayHandlers
 from .transactions.end import TransactionEnds
+from .transactions.listing import HALF_MESSAGES, HalfListing
 
 NAME_SERVER = "the name server answers it"
 CONTROLLER = "it belongs to the controller, which is not there yet"
@@ -209,6 +210,7 @@ def surface(
     upkeep: Maintenance,
     cold_reads: ColdReadAdmin,
     inspection: Inspection,
+    half_messages: HalfListing,
 ) -> dict[int, Handler]:
     """Every known code: what serves it, or why nothing does."""
     return refusals() | {
@@ -278,6 +280,7 @@ def surface(
         Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: cold_reads.drop_limit,
         Code.GET_COLD_DATA_FLOW_CTR_INFO: cold_reads.show,
         INSPECT: inspection,
+        HALF_MESSAGES: half_messages,
     }
 
 
@@ -316,6 +319,7 @@ def page() -> str:
         state = f"not served: {reasons[code]}" if code in reasons else f"served{fast}"
         lines.append(f"| {code.value} | {code.name} | {state} |")
     lines.append(f"| {INSPECT} | of PyroMQ alone | served: what is held, locked and waiting (`pyromq inspect`) |")
+    lines.append(f"| {HALF_MESSAGES} | of PyroMQ alone | served: undecided half messages, with ages and checks |")
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ commit on: this room is handed the park and knows nothing else of timing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 from ... import logs
@@ -57,7 +58,7 @@ class TransactionEnds:
         self._now_ms = now_ms
         self._count = count
 
-    def __call__(self, request: Request) -> Reply | None:
+    async def __call__(self, request: Request) -> Reply | None:
         """37."""
         header = request.header(EndTransaction)
         event = _EVENTS.get(header.commit_or_rollback)
@@ -67,7 +68,7 @@ class TransactionEnds:
             )
         if event is Event.UNKNOWN:
             return None  # as Java: nothing happens, nobody is answered, and a check will ask again
-        half = self._half(header)
+        half = await self._half(header)
         pairs = decode_properties(half.properties)
         self._check(header, half, pairs)
         state = self._halves.ledger.state(half.queue_offset)
@@ -88,17 +89,22 @@ class TransactionEnds:
 
     # --- checks ---------------------------------------------------------------------------------------------------
 
-    def _half(self, header: EndTransaction) -> Record:
-        carried = self._halves.carried.get(header.tran_state_table_offset)
-        position = header.commit_log_offset if carried is None else carried.position
-        offset = header.tran_state_table_offset if carried is None else carried.offset
-        record = self._store.reader.record_at(position)
-        if record is None or record.topic != HALF_TOPIC or record.queue_offset != offset:
+    async def _half(self, header: EndTransaction) -> Record:
+        named = (header.tran_state_table_offset, header.commit_log_offset)
+        record = None
+        meant = (-1, -1)
+        while meant != self._halves.stands_for(*named):  # again, if it was put elsewhere while it was read
+            meant = self._halves.stands_for(*named)
+            record = await self._record_at(meant[1])
+        if record is None or record.topic != HALF_TOPIC or record.queue_offset != meant[0]:
             raise RequestRefused(
                 f"find prepared transaction message failed: no half message {header.tran_state_table_offset} is at "
                 f"{header.commit_log_offset} of the log"
             )
         return record
+
+    async def _record_at(self, position: int) -> Record | None:
+        return await self._store.ask(partial(self._store.reader.record_at, position))
 
     def _check(self, header: EndTransaction, half: Record, pairs: Mapping[str, str]) -> None:
         if pairs.get(Property.PGROUP) != header.producer_group:
@@ -171,14 +177,14 @@ class TransactionEnds:
 
     # --- an administrator lets a given-up message be checked again ------------------------------------------------
 
-    def resume(self, request: Request) -> Reply | None:
+    async def resume(self, request: Request) -> Reply | None:
         """323: its checks are counted anew. What was discarded becomes a half message again."""
         text = request.header(ResumeCheckHalfMessage).msg_id or ""
         try:
             position = parse_offset_message_id(text).physical_offset
         except ValueError as fault:
             raise RequestRefused(f"msgId {text!r} is no id of a stored message: {fault}") from None
-        record = self._store.reader.record_at(position)
+        record = await self._record_at(position)
         known = None if record is None else self._halves.undecided.get(record.queue_offset)
         if record is not None and record.topic == HALF_TOPIC and known is not None:
             self._halves.checked(known, 0)

@@ -6,8 +6,10 @@ only the number of checks has a table of its own, since asking must not write th
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -32,6 +34,7 @@ GROUP = "CID_RMQ_SYS_TRANS"
 AT_ONCE = 256
 BYTES_AT_ONCE = 4 << 20
 CHECKS = "checks"
+REMEMBERED_COPIES = 100_000
 
 
 @dataclass(slots=True)
@@ -74,7 +77,9 @@ class Halves:
         counts = section(checks.load(), CHECKS)
         self._counts = {int(name): entry(int, count, f"{CHECKS} in {checks.name}") for name, count in counts.items()}
         self.undecided: dict[int, Half] = {}
-        self.carried: dict[int, Half] = {}  # offset of the copy that is gone -> what stands for it
+        self._by_unique: dict[str, int] = {}  # of the undecided
+        self._carried: dict[int, Half] = {}  # offset of the copy that is gone -> what stands for it
+        self._looking = asyncio.Lock()
         self._owed: list[int] = []  # decided, but the op could not be stored
         self._ops: deque[_Op] = deque()
         self._seen = self._start_of(HALF_TOPIC)
@@ -90,31 +95,53 @@ class Halves:
 
     async def look(self) -> None:
         """Take in what is new in both topics."""
-        ops, self._ops_seen = await self._read(OP_HALF_TOPIC, self._ops_seen)
-        for number, record in ops.items():
-            self._take_op(number, record)
-        queue = self._store.queues.get(HALF_TOPIC, 0)
-        if queue is None:
-            return
-        self.ledger.skip_to(queue.min_offset)
-        start = max(self._seen, queue.min_offset)
-        halves, self._seen = await self._read(HALF_TOPIC, start)
-        for offset in range(start, self._seen):
-            if self.ledger.state(offset) is not State.HALF:
+        async with self._looking:
+            async for ops, _, end in self._portions(OP_HALF_TOPIC, self._ops_seen):
+                for number, record in ops.items():
+                    self._take_op(number, record)
+                self._ops_seen = end
+            queue = self._store.queues.get(HALF_TOPIC, 0)
+            if queue is None:
+                return
+            self.ledger.skip_to(queue.min_offset)
+            self._seen = max(self._seen, queue.min_offset)
+            async for halves, start, end in self._portions(HALF_TOPIC, self._seen):
+                self._take_halves(halves, start, end)
+                self._seen = end
+
+    def _take_halves(self, records: Mapping[int, Record], start: int, end: int) -> None:
+        for offset in range(start, end):
+            if self.ledger.state(offset) is not State.HALF or offset in self.undecided:
                 continue
-            if offset in halves:
-                self.undecided.setdefault(offset, self._half(halves[offset]))
+            if offset in records:
+                self._take_half(records[offset])
             else:
                 log.error("A HALF MESSAGE IS DAMAGED AND LEFT OUT", queue_offset=offset)
                 self.ledger.set(offset, State.DECIDED)
 
-    async def _read(self, topic: str, offset: int) -> tuple[dict[int, Record], int]:
-        """Everything readable from an offset on, by offset, and where to go on. What is damaged is left out."""
-        found: dict[int, Record] = {}
+    def _take_half(self, record: Record) -> None:
+        """A copy takes the place of what it was made from, where the note about that was lost by a kill."""
+        half, is_copy = self._half(record)
+        old = self.undecided.get(self._by_unique.get(half.unique or "", -1))
+        if is_copy and old is not None and (old.group, old.topic) == (half.group, half.topic):
+            half.checks = max(half.checks, old.checks)
+            self.carry(old, half)
+            self.owe(old.offset)
+        else:
+            self._know(half)
+
+    def _know(self, half: Half) -> None:
+        self.undecided[half.offset] = half
+        if half.unique is not None:
+            self._by_unique[half.unique] = half.offset
+
+    async def _portions(self, topic: str, offset: int) -> AsyncIterator[tuple[dict[int, Record], int, int]]:
+        """Everything readable from an offset on, by offset, with its bounds. What is damaged or decided is left out."""
         while True:
             selection = await self._store.select(
                 topic, 0, offset, max_count=AT_ONCE, max_bytes=BYTES_AT_ONCE, scan=AT_ONCE
             )
+            found: dict[int, Record] = {}
             if selection.status is GetStatus.FOUND:
                 wanted = [
                     one
@@ -122,32 +149,35 @@ class Halves:
                     if topic != HALF_TOPIC or self.ledger.state(one.queue_offset) is State.HALF
                 ]
                 part = await self._store.read(replace(selection, ranges=wanted)) if wanted else []
-                found |= {record.queue_offset: record for record in map(decode_record, part)}
+                found = {record.queue_offset: record for record in map(decode_record, part)}
             if selection.next_offset <= offset:
-                return found, offset
+                return
+            yield found, offset, selection.next_offset
             offset = selection.next_offset
 
-    def _half(self, record: Record) -> Half:
+    def _half(self, record: Record) -> tuple[Half, bool]:
+        """And whether it is a copy of an earlier one: only those say how often it was checked."""
         pairs = decode_properties(record.properties)
-        told = _number(pairs.get(Property.TRANSACTION_CHECK_TIMES)) or 0
+        told = _number(pairs.get(Property.TRANSACTION_CHECK_TIMES))
         immune_s = _number(pairs.get(Property.CHECK_IMMUNITY_TIME_IN_SECONDS))
-        return Half(
+        half = Half(
             offset=record.queue_offset,
             position=record.physical_offset,
             born_ms=record.born_timestamp,
             immune_ms=None if immune_s is None else immune_s * 1000,
-            group=pairs.get(Property.PGROUP, ""),
-            topic=pairs.get(Property.REAL_TOPIC, ""),
+            group=sys.intern(pairs.get(Property.PGROUP, "")),  # a hundred thousand of them share a few
+            topic=sys.intern(pairs.get(Property.REAL_TOPIC, "")),
             unique=pairs.get(Property.UNIQ_KEY),
-            checks=max(told, self._counts.get(record.queue_offset, 0)),
+            checks=max(told or 0, self._counts.get(record.queue_offset, 0)),
         )
+        return half, told is not None
 
     def _take_op(self, number: int, record: Record) -> None:
         decided = op_offsets(record.body)
         for offset in decided:
             if self.ledger.state(offset) is State.HALF:
                 self.ledger.set(offset, State.DECIDED)
-                self.undecided.pop(offset, None)
+                self._forget(offset)
         self._ops.append(_Op(number, max(decided, default=-1)))
 
     # --- deciding -------------------------------------------------------------------------------------------------
@@ -164,9 +194,14 @@ class Halves:
 
     def settle(self, offset: int) -> None:
         """It is decided, and that is stored."""
-        self.undecided.pop(offset, None)
+        self._forget(offset)
         if self._counts.pop(offset, None) is not None:
             self._checks_table.drop(CHECKS, str(offset))
+
+    def _forget(self, offset: int) -> None:
+        half = self.undecided.pop(offset, None)
+        if half is not None and half.unique is not None and self._by_unique.get(half.unique) == offset:
+            del self._by_unique[half.unique]
 
     def put_owed_op(self, offset: int) -> None:
         """The op of what is carried out already: it is stored now, or by a later round."""
@@ -197,6 +232,10 @@ class Halves:
         """Move the offsets of both topics past what is decided, once the decisions are on the medium."""
         if self._owed:
             return
+        async with self._looking:
+            await self._save_progress()
+
+    async def _save_progress(self) -> None:
         first = self.ledger.advance(self._seen)
         await self._store.flush_log()
         first = min(first, self.ledger.first)  # an end may have been undone meanwhile
@@ -207,13 +246,28 @@ class Halves:
         for offset in [offset for offset in self._counts if offset < first]:
             self.settle(offset)
 
-    def carry(self, old: Half, new_offset: int, position: int) -> None:
+    # --- copies ---------------------------------------------------------------------------------------------------
+
+    def copy_placed(self, old: Half, offset: int, position: int) -> None:
+        """It was put again there."""
+        self.carry(old, replace(old, offset=offset, position=position))
+
+    def carry(self, old: Half, copy: Half) -> None:
         """A copy stands for it from now on; whoever ends the old one ends the copy."""
         self.ledger.set(old.offset, State.CARRIED)
-        copy = Half(new_offset, position, old.born_ms, old.immune_ms, old.group, old.topic, old.unique, old.checks)
-        self.undecided.pop(old.offset, None)
-        self.undecided[new_offset] = copy
-        self.carried[old.offset] = copy
+        self.settle(old.offset)
+        self._know(copy)
+        if copy.checks:
+            self.checked(copy, copy.checks)
+        self._carried[old.offset] = copy
+        if len(self._carried) > REMEMBERED_COPIES:
+            del self._carried[next(iter(self._carried))]
+
+    def stands_for(self, offset: int, position: int) -> tuple[int, int]:
+        """Offset and position of the copy that an end of this one means; the same if there is none."""
+        while (copy := self._carried.get(offset)) is not None:
+            offset, position = copy.offset, copy.position
+        return offset, position
 
     def open_by_topic(self) -> Mapping[str, int]:
         counts: dict[str, int] = {}
