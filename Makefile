@@ -5,7 +5,7 @@
 #   make lock   new locked versions                         make clean  removes what these made
 
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test lint bench docs lock clean peers
+.PHONY: setup demo test lint bench docs lock clean peers java
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -16,12 +16,13 @@ T ?= tests
 B ?= $(sort $(wildcard bench/*.py))
 PYTEST_ARGS ?=
 
-# Layers: `make demo` needs only the first.
+# Layers: `make demo` needs the first two.
 CORE := $(VENV)/.core
+SPARK := $(VENV)/.spark
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/.docs
 
-setup: $(DEV)
+setup: $(DEV) java
 
 $(VENV)/pyvenv.cfg:
 	@scripts/venv $(VENV)
@@ -32,7 +33,16 @@ $(CORE): requirements/core.txt pyproject.toml | $(VENV)/pyvenv.cfg
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(DEV): requirements/dev.txt $(CORE)
+$(SPARK): requirements/spark.txt $(CORE)
+	@echo "installing Spark (a few hundred megabytes)"
+	@$(INSTALL) --require-hashes -r requirements/spark.txt
+	@touch $@
+
+# Spark runs on Java 17 or later.
+java:
+	@scripts/debian java=openjdk-17-jre-headless
+
+$(DEV): requirements/dev.txt $(SPARK)
 	@echo "installing what development needs"
 	@$(INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
@@ -42,11 +52,11 @@ $(DOCS): requirements/docs.txt $(CORE)
 	@$(INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
-demo: $(CORE)
+demo: $(SPARK) java
 	@$(BIN)/pyromq demo
 
 # `make test T=tests/protocol PYTEST_ARGS=-x` runs a part.
-test: $(DEV) peers
+test: $(DEV) java peers
 	$(BIN)/coverage run -m pytest $(T) $(PYTEST_ARGS)
 	@$(BIN)/coverage report --skip-covered --skip-empty
 
@@ -76,7 +86,8 @@ lock: $(DEV)
 	@compile="$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade"; \
 	export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
 	$$compile pyproject.toml requirements/build.in $(EXTRAS) -o requirements/core.txt && \
-	$$compile pyproject.toml $(EXTRAS) --extra dev -c requirements/core.txt -o requirements/dev.txt && \
+	$$compile pyproject.toml $(EXTRAS) --extra spark -c requirements/core.txt -o requirements/spark.txt && \
+	$$compile pyproject.toml $(EXTRAS) --extra spark --extra dev -c requirements/spark.txt -c requirements/core.txt -o requirements/dev.txt && \
 	$$compile requirements/docs.in -c requirements/dev.txt -o requirements/docs.txt
 
 clean:

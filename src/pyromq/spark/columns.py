@@ -1,0 +1,142 @@
+"""Records to Arrow: the columns of the data source, made for a whole chunk at a time, and only those asked for.
+
+No Spark here. `decode_records` is what the readers call. Compressed bodies are unpacked one by one, and records that
+hold an inner batch go through the plain decoder (`rows.py`), since one of them becomes many rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..errors import ProtocolError
+from ..model.ids import HOST_V4_BYTES, HOST_V6_BYTES, host_text
+from ..model.message import WRAPPED_BATCH, Property, SysFlag
+from ..protocol.compression import compression_of, decompress
+from ..protocol.messages import unwrap
+from ..protocol.record import decode_record
+from .property_table import PropertyTable, parse_properties
+from .records import BORN_HOST, BORN_TIME, FLAG, PHYSICAL_OFFSET, QUEUE_ID, QUEUE_OFFSET, Records
+from .rows import messages_to_batch
+from .schema import check_columns, timestamps
+from .vectors import Positions, gather_bytes, hex_text, repeated, replaced, spans
+
+
+def decode_records(records: Records, schema: pa.Schema, broker_name: str | None = None) -> pa.RecordBatch:
+    """All messages of the records, in their order. ProtocolError if one is malformed or cannot be decompressed."""
+    check_columns(schema.names)
+    wrapped = (records.sys_flag & WRAPPED_BATCH) == WRAPPED_BATCH
+    if not wrapped.any():
+        return _plain(records, schema, broker_name)
+    batches = []
+    for begin, end in _runs(wrapped):
+        part = records.slice(begin, end)
+        batches.append(_unwrapped(part, schema, broker_name) if wrapped[begin] else _plain(part, schema, broker_name))
+    return pa.concat_batches(batches)
+
+
+def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    edges = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
+    return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+def _plain(records: Records, schema: pa.Schema, broker_name: str | None) -> pa.RecordBatch:
+    columns = _Columns(records, broker_name)
+    arrays = [_as_type(_MAKERS[field.name](columns), field) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _as_type(array: pa.Array, field: pa.Field) -> pa.Array:
+    return array if array.type.equals(field.type) else array.cast(field.type)
+
+
+def _unwrapped(records: Records, schema: pa.Schema, broker_name: str | None) -> pa.RecordBatch:
+    view = memoryview(records.buffer)
+    messages = [each for at in records.at.tolist() for each in unwrap(decode_record(view, at, verify=False))]
+    return messages_to_batch(messages, schema, broker_name)
+
+
+class _Columns:
+    """One chunk; what several columns need is made once."""
+
+    def __init__(self, records: Records, broker_name: str | None) -> None:
+        self.records = records
+        self.broker_name = broker_name
+
+    @cached_property
+    def properties(self) -> PropertyTable:
+        records = self.records
+        return parse_properties(spans(records.buffer, records.properties_at, records.end, pa.binary()))
+
+    def body(self) -> pa.Array:
+        records = self.records
+        bodies = spans(records.buffer, records.body_at, records.body_end, pa.binary())
+        packed = np.flatnonzero(records.sys_flag & SysFlag.COMPRESSED)
+        if not len(packed):
+            return bodies
+        plain = [self._unpacked(bodies[row].as_py(), row) for row in packed.tolist()]
+        return replaced(bodies, packed, pa.array(plain, pa.binary()))
+
+    def _unpacked(self, body: bytes, row: int) -> bytes:
+        kind = compression_of(int(self.records.sys_flag[row]))
+        if kind is None:  # the bit was looked at before
+            raise ProtocolError(f"sysFlag {int(self.records.sys_flag[row]):#x} says that the body is plain")
+        return decompress(body, kind)
+
+    def topic(self) -> pa.Array:
+        records = self.records
+        topics = spans(records.buffer, records.topic_at, records.topic_end, pa.binary())
+        known = topics.dictionary_encode()  # a handful of names, so each is checked once
+        try:
+            names = pa.array([each.as_py().decode() for each in known.dictionary], pa.string())
+        except UnicodeDecodeError as fault:
+            raise ProtocolError(f"a topic is not UTF-8: {fault}") from None
+        return names.take(known.indices)
+
+    def message_id(self) -> pa.Array:
+        unique = self.properties.column(Property.UNIQ_KEY)
+        missing = np.flatnonzero(unique.is_null().to_numpy(zero_copy_only=False))
+        return replaced(unique, missing, self._offset_ids(missing)) if len(missing) else unique
+
+    def _offset_ids(self, rows: Positions) -> pa.Array:
+        records = self.records
+        places = gather_bytes(records.buffer, records.at[rows] + PHYSICAL_OFFSET, 8)
+        v6 = records.store_v6[rows]
+        texts = pa.nulls(len(rows), pa.string())
+        for is_v6, width in ((False, HOST_V4_BYTES), (True, HOST_V6_BYTES)):
+            chosen = np.flatnonzero(v6 == is_v6)
+            if len(chosen):
+                hosts = gather_bytes(records.buffer, records.store_host_at[rows][chosen], width)
+                texts = replaced(texts, chosen, hex_text(np.hstack([hosts, places[chosen]])))
+        return texts
+
+    def host(self, at: Positions, v6: npt.NDArray[np.bool_]) -> pa.Array:
+        ends = at + np.where(v6, HOST_V6_BYTES, HOST_V4_BYTES)
+        known = spans(self.records.buffer, at, ends, pa.binary()).dictionary_encode()
+        return pa.array([host_text(each.as_py()) for each in known.dictionary], pa.string()).take(known.indices)
+
+
+_MAKERS: dict[str, Callable[[_Columns], pa.Array]] = {
+    "topic": _Columns.topic,
+    "brokerName": lambda of: repeated(of.broker_name, len(of.records)),
+    "queueId": lambda of: pa.array(of.records.int32(of.records.at + QUEUE_ID)),
+    "queueOffset": lambda of: pa.array(of.records.int64(of.records.at + QUEUE_OFFSET)),
+    "msgId": _Columns.message_id,
+    "keys": lambda of: of.properties.column(Property.KEYS),
+    "tags": lambda of: of.properties.column(Property.TAGS),
+    "body": _Columns.body,
+    "properties": lambda of: of.properties.as_map(),
+    "flag": lambda of: pa.array(of.records.int32(of.records.at + FLAG)),
+    "sysFlag": lambda of: pa.array(of.records.sys_flag),
+    "bornTimestamp": lambda of: timestamps(of.records.int64(of.records.at + BORN_TIME)),
+    "bornHost": lambda of: of.host(of.records.at + BORN_HOST, of.records.born_v6),
+    "storeTimestamp": lambda of: timestamps(of.records.int64(of.records.store_time_at)),
+    "storeHost": lambda of: of.host(of.records.store_host_at, of.records.store_v6),
+    "reconsumeTimes": lambda of: pa.array(of.records.int32(of.records.middle_at)),
+    "commitLogOffset": lambda of: pa.array(of.records.int64(of.records.at + PHYSICAL_OFFSET)),
+    "storeSize": lambda of: pa.array(of.records.size),
+}

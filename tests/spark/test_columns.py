@@ -1,0 +1,161 @@
+"""The Arrow codec against the plain decoder: the same rows from the same bytes, or a refusal from both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyromq.errors import ConfigError, ProtocolError
+from pyromq.model.ids import pack_host
+from pyromq.model.message import WRAPPED_BATCH, SysFlag
+from pyromq.protocol.batch import BatchEntry, encode_batch
+from pyromq.protocol.compression import Compression, compress, compressed_flag
+from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.record import FIXED_BYTES, MAGIC_V1, MAGIC_V2, Record, encode_record
+from pyromq.spark.columns import decode_records
+from pyromq.spark.property_table import parse_properties
+from pyromq.spark.records import Records, record_starts
+from pyromq.spark.rows import messages_to_batch
+from pyromq.spark.schema import COLUMNS, arrow_schema
+
+HOSTS = st.sampled_from([pack_host("10.1.2.3", 10911), pack_host("fe80::1", 80), bytes(8), pack_host("127.0.0.1", 1)])
+TIMES = st.integers(0, 2**42) | st.integers(-(2**63), 2**63 - 1)
+WORDS = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=8)
+ORDINARY = st.dictionaries(st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "WAIT"]) | WORDS, WORDS, max_size=6).map(
+    lambda pairs: "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()
+)
+ODD = st.lists(
+    st.sampled_from([b"KEYS", b"TAGS", b"a", b"\x01", b"\x02", b"\xff", "ä".encode(), b"\0"]), max_size=12
+).map(b"".join)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> bytes:
+    body, flags = (
+        draw(st.binary(max_size=40)),
+        draw(st.sampled_from([0, SysFlag.TRANSACTION_COMMIT, SysFlag.MULTI_TAGS])),
+    )
+    if draw(st.integers(0, 5)) == 0:
+        entries = st.builds(BatchEntry, st.binary(max_size=9), st.integers(0, 9), ORDINARY | ODD)
+        body, flags = encode_batch(draw(st.lists(entries, max_size=3))), flags | WRAPPED_BATCH
+    if draw(st.integers(0, 3)) == 0:
+        kind = draw(st.sampled_from(Compression))
+        body, flags = compress(body, kind), flags | compressed_flag(kind)
+    record = Record(
+        topic=draw(st.sampled_from(["T", "orders", "thè", "x" * 127, "y" * 300])),
+        queue_id=draw(st.integers(0, 7)),
+        body=body,
+        properties=draw(ORDINARY | ODD),
+        flag=draw(st.integers(-(2**31), 2**31 - 1)),
+        sys_flag=flags,
+        queue_offset=draw(st.integers(0, 2**60)),
+        physical_offset=draw(st.integers(0, 2**60)),
+        born_timestamp=draw(TIMES),
+        born_host=draw(HOSTS),
+        store_timestamp=draw(TIMES),
+        store_host=draw(HOSTS),
+        reconsume_times=draw(st.integers(0, 99)),
+        magic=draw(st.sampled_from([MAGIC_V1, MAGIC_V2])),
+    )
+    return encode_record(record, with_crc=draw(st.booleans()))
+
+
+def by_columns(raw: bytes, names: list[str]) -> list[dict[str, Any]]:
+    batch = decode_records(Records(raw, record_starts(raw)), arrow_schema(names), "b")
+    batch.validate(full=True)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
+
+
+def one_by_one(raw: bytes, names: list[str]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = messages_to_batch(decode_messages(raw), arrow_schema(names), "b").to_pylist()
+    return rows
+
+
+@given(st.lists(records(), max_size=6).map(b"".join), st.lists(st.sampled_from(list(COLUMNS)), unique=True, min_size=1))
+def test_any_records_give_the_rows_of_the_plain_decoder(raw: bytes, names: list[str]) -> None:
+    assert by_columns(raw, names) == one_by_one(raw, names)
+
+
+@given(st.lists(records(), min_size=1, max_size=3).map(b"".join), st.data())
+def test_damaged_bytes_are_refused_or_read_alike(raw: bytes, data: st.DataObject) -> None:
+    harmed = bytearray(raw)
+    for _ in range(data.draw(st.integers(1, 3))):
+        harmed[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(harmed[: data.draw(st.integers(0, len(raw)) | st.just(len(raw)))])
+    names = list(COLUMNS)
+    try:
+        expected = one_by_one(cut, names)
+    except ProtocolError:
+        expected = None
+    try:
+        found: list[dict[str, Any]] | None = by_columns(cut, names)
+    except ProtocolError:
+        found = None
+    # Only the plain decoder looks at CRCs: what it refuses may still be laid out well.
+    assert expected is None or found == expected
+
+
+@given(st.lists(ORDINARY | ODD, max_size=8))
+def test_property_strings_are_cut_as_the_plain_decoder_cuts_them(raw: list[bytes]) -> None:
+    from pyromq.protocol.properties import decode_properties
+
+    table = parse_properties(pa.array(raw, pa.binary()))
+    plain = [decode_properties(each) for each in raw]
+    assert [dict(row) for row in table.as_map().to_pylist()] == plain
+    assert table.column("KEYS").to_pylist() == [each.get("KEYS") for each in plain]
+
+
+def test_more_names_than_bits_and_a_name_twice() -> None:
+    many = b"".join(b"n%d\x01v\x02" % number for number in range(100))
+    table = parse_properties(pa.array([many, many + b"n7\x01w\x02"], pa.binary()))
+    assert table.column("n7").to_pylist() == ["v", "w"]
+    assert [len(row) for row in table.as_map().to_pylist()] == [100, 100]
+
+
+def test_only_what_is_asked_for_is_looked_at() -> None:
+    """The header's numbers do not depend on a property string that makes no sense: nobody reads it."""
+    raw = bytearray(encode_record(Record(topic="T", queue_id=3, body=b"x", queue_offset=9)))
+    raw[-1] = 77  # the length of the properties
+    assert by_columns(bytes(raw), ["queueId", "queueOffset"]) == [{"queueId": 3, "queueOffset": 9}]
+    with pytest.raises(ProtocolError, match="do not add up"):
+        by_columns(bytes(raw), ["tags"])
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (bytes(FIXED_BYTES), "magic 0x00000000 at byte 0"),
+        (
+            encode_record(Record(topic="T", queue_id=0, body=b"x"))[:-1],
+            "the last record ends at byte 93, the body has 92",
+        ),
+        ((5).to_bytes(4, "big") + MAGIC_V1.to_bytes(4, "big"), "claims 5 bytes"),
+        (b"\0\0\0", "the last record ends at byte 0, the body has 3"),
+    ],
+)
+def test_a_body_that_is_no_run_of_records_is_refused(raw: bytes, told: str) -> None:
+    with pytest.raises(ProtocolError, match=told):
+        record_starts(raw)
+
+
+def test_no_records_give_no_rows_of_any_column() -> None:
+    batch = decode_records(Records(b"", np.array([], np.int64)), arrow_schema())
+    assert (batch.num_rows, batch.schema) == (0, arrow_schema())
+
+
+def test_an_unknown_column_is_named_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="no column 'queueoffset'; did you mean queueOffset"):
+        arrow_schema(["queueoffset"])
+
+
+def test_a_time_that_no_calendar_has_is_null() -> None:
+    raw = encode_record(Record(topic="T", queue_id=0, body=b"", born_timestamp=2**62, store_timestamp=1))
+    [row] = by_columns(raw, ["bornTimestamp", "storeTimestamp"])
+    assert row["bornTimestamp"] is None
+    assert row["storeTimestamp"].timestamp() == 0.001
