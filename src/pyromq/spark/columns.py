@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,7 @@ def decode_records(records: Records, schema: pa.Schema, broker_name: str | None 
 
 def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     edges = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _plain(records: Records, schema: pa.Schema, broker_name: str | None) -> pa.RecordBatch:

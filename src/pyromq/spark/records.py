@@ -71,11 +71,11 @@ class Records:
 
     @cached_property
     def born_v6(self) -> npt.NDArray[np.bool_]:
-        return (self.sys_flag & SysFlag.BORN_HOST_V6) != 0
+        return np.asarray(self.sys_flag & SysFlag.BORN_HOST_V6, np.bool_)
 
     @cached_property
     def store_v6(self) -> npt.NDArray[np.bool_]:
-        return (self.sys_flag & SysFlag.STORE_HOST_V6) != 0
+        return np.asarray(self.sys_flag & SysFlag.STORE_HOST_V6, np.bool_)
 
     @cached_property
     def store_time_at(self) -> Positions:
@@ -106,7 +106,7 @@ class Records:
     @cached_property
     def topic_width(self) -> Positions:
         """Bytes of the topic's length: 1 in the first version of the layout, 2 in the second."""
-        return 1 + (gather(self.buffer, self.at + 4, ">u4") == MAGIC_V2).astype(np.int64)
+        return np.where(gather(self.buffer, self.at + 4, ">u4") == MAGIC_V2, np.int64(2), np.int64(1))
 
     @cached_property
     def topic_at(self) -> Positions:
