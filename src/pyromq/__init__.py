@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .client.subscription import Filter as Filter
     from .client.subscription import sql as sql
     from .client.subscription import tag as tag
+    from .client.transaction_table import TransactionTable as TransactionTable
+    from .client.transactions import Transaction as Transaction
     from .model.group import ConsumeFromWhere as ConsumeFromWhere
     from .protocol.bodies.keyed import MessageQueue as MessageQueue
     from .protocol.compression import Compression as Compression
@@ -83,6 +85,8 @@ _FROM = {
     "client.received": ("Received",),
     "client.sending": ("SendPolicy", "SendResult", "SendStatus"),
     "client.subscription": ("Filter", "sql", "tag"),
+    "client.transaction_table": ("TransactionTable",),
+    "client.transactions": ("Transaction",),
     "model.group": ("ConsumeFromWhere",),
     "protocol.bodies.keyed": ("MessageQueue",),
     "protocol.compression": ("Compression",),

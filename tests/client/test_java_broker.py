@@ -10,6 +10,7 @@ import pytest
 
 from pyromq.client.client import Client, connect
 from pyromq.client.core.retry import Reject, RetryLater
+from pyromq.client.errors import TimedOut
 from pyromq.client.outgoing import Packing
 from pyromq.client.received import Received
 from pyromq.client.subscription import tag
@@ -32,7 +33,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     except cache.PeerMissing as reason:
         require(False, str(reason))
     names = java.NameServer(VERSION, tmp_path_factory.mktemp("names"))
-    broker = java.Broker(VERSION, tmp_path_factory.mktemp("broker"), [names.address], {"timerWheelEnable": "true"})
+    broker = java.Broker(
+        VERSION,
+        tmp_path_factory.mktemp("broker"),
+        [names.address],
+        {
+            "timerWheelEnable": "true",
+            "recallMessageEnable": "true",
+            "transactionCheckInterval": "1000",
+            "transactionTimeOut": "100",
+        },
+    )
     yield names.address
     broker.kill()
     names.kill()
@@ -103,6 +114,61 @@ async def test_retries_come_again_and_rejected_ones_are_dead_letters(client: Cli
             await until(lambda: len(dead) == 1)
     assert sorted(attempts) == [(b"bad", 1, "Failing"), *((b"later", each, "Failing") for each in (1, 2, 3))]
     assert (dead[0].body, dead[0].topic, dead[0].id) == (b"bad", "Failing", sent[1].message_id)
+
+
+async def test_transactions_end_by_themselves_or_by_a_check(client: Client) -> None:
+    got: list[str] = []
+
+    async def handle(text: str) -> None:
+        got.append(text)
+
+    async with client.producer("tx") as producer:
+        producer.transaction_check("Deals", lambda msg: msg.body == b"asked")
+        async with producer.transaction("Deals", "good"):
+            pass
+        with pytest.raises(ZeroDivisionError):
+            async with producer.transaction("Deals", "bad"):
+                raise ZeroDivisionError
+        for text in ("asked", "refused"):
+            async with producer.transaction("Deals", text) as transaction:
+                transaction.leave_open()
+        async with client.push_consumer("Deals", handle, group="deals", begin=FIRST):
+            await until(lambda: len(got) == 2)
+            await producer.send("Deals", "last")
+            await until(lambda: "last" in got)
+    assert sorted(got) == ["asked", "good", "last"]
+
+
+async def test_a_request_gets_its_reply(client: Client) -> None:
+    async with client.producer("asking") as producer:
+
+        async def double(number: int, msg: Received) -> None:
+            await producer.reply(msg, number * 2)
+
+        await producer.send("Sums", 0)
+        async with client.push_consumer("Sums", double, group="sums"):
+            for _ in itertools.count():  # a new group begins at the end, once it has its queues
+                try:
+                    reply = await producer.request("Sums", 21, timeout=2)
+                    break
+                except TimedOut:
+                    continue
+    assert reply.decode(int) == 42
+
+
+async def test_what_is_recalled_does_not_come(client: Client) -> None:
+    got: list[bytes] = []
+
+    async def handle(msg: Received) -> None:
+        got.append(msg.body)
+
+    async with client.producer() as producer:
+        wrong = await producer.send("Later", b"wrong", delay=4)
+        await producer.send("Later", b"right", delay=5)
+        await producer.recall(wrong)
+        async with client.push_consumer("Later", handle, group="later", begin=FIRST):
+            await until(lambda: b"right" in got)
+    assert got == [b"right"]
 
 
 async def test_order_is_kept(client: Client) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from pyromq.client.client import Client
-from pyromq.client.errors import BadMessage, Closed, NoBroker, NotSupported, Refused, TimedOut, TopicNotFound
+from pyromq.client.errors import BadMessage, Closed, NoBroker, Refused, TimedOut, TopicNotFound
 from pyromq.client.outgoing import Packing
 from pyromq.client.producer import BATCH_MESSAGES
 from pyromq.client.sending import SendPolicy, SendResult, SendStatus
@@ -415,11 +415,3 @@ async def test_the_queue_may_be_chosen_by_a_function(cluster: Cluster) -> None:
         assert {(await producer.send("T", b"x", queue=last)).queue.queue_id for _ in range(3)} == {3}
         spread = [(await producer.send("T", b"x")).queue.queue_id for _ in range(4)]
     assert sorted(spread) == [0, 1, 2, 3]
-
-
-async def test_what_is_not_there_yet_says_so(cluster: Cluster) -> None:
-    client = await cluster.client()
-    with pytest.raises(NotSupported, match="transactions"):
-        client.producer().transaction("T", b"x")
-    with pytest.raises(NotSupported, match="request"):
-        client.producer().request("T", b"x")

@@ -1,12 +1,12 @@
-"""What brokers ask of a client: members changed (40), offsets reset (220) or wanted (221), state (307), a trial (309).
-
-39 and 326 belong to transactions and request-reply, which are not there yet; a broker is told so.
+"""What brokers ask of a client: members changed (40), offsets reset (220) or wanted (221), state (307), a trial (309),
+the end of a transaction (39); and the replies that they bring (326).
 """
 
 from __future__ import annotations
 
 from ..errors import RequestRefused
 from ..model.codes import RequestCode
+from ..model.message import Property
 from ..protocol.bodies.body import decode_body, encode_body
 from ..protocol.bodies.connections import (
     ConsumeMessageDirectlyResult,
@@ -18,11 +18,15 @@ from ..protocol.bodies.keyed import ByQueue, MessageQueue
 from ..protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from ..protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo, NotifyConsumerIdsChanged
 from ..protocol.headers.offsets import GetConsumerStatus, ResetOffset
+from ..protocol.headers.send import PushReplyMessage
+from ..protocol.headers.transactions import CheckTransactionState
 from ..protocol.messages import decode_messages
 from ..transport.dispatch import Handler, Reply, Request
 from .assigned import Assigned
+from .producer import Producer
 from .push_consumer import PushConsumer
 from .received import Received
+from .requests import Replies
 
 
 class BrokerRequests:
@@ -30,6 +34,8 @@ class BrokerRequests:
 
     def __init__(self) -> None:
         self._consumers: dict[str, PushConsumer] = {}
+        self._producers: dict[str, Producer] = {}
+        self.replies = Replies()
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -38,10 +44,15 @@ class BrokerRequests:
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.status,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+            RequestCode.CHECK_TRANSACTION_STATE: self.check_transaction,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.reply,
         }
 
     def add(self, consumer: PushConsumer) -> None:
         self._consumers[consumer.group] = consumer
+
+    def add_producer(self, producer: Producer) -> None:
+        self._producers[producer.group] = producer
 
     def _find(self, group: str) -> PushConsumer:
         consumer = self._consumers.get(group)
@@ -101,6 +112,22 @@ class BrokerRequests:
             spent_time_mills=consumer.now_ms() - began,
         )
         return Reply(body=encode_body(result))
+
+    async def check_transaction(self, request: Request) -> Reply:
+        """One-way: the answer is a request of ours (37)."""
+        (half,) = decode_messages(request.body)
+        group = half.properties.get(Property.PGROUP, "")
+        producer = self._producers.get(group)
+        if producer is None:
+            raise RequestRefused(f"this client has no producer of group {group}")
+        queue = MessageQueue(broker_name="", queue_id=half.queue_id, topic=half.topic)
+        header = request.header(CheckTransactionState)
+        await producer.transactions.asked(request.peer, header, Received(half, queue))
+        return Reply()
+
+    def reply(self, request: Request) -> Reply:
+        self.replies.came(request.header(PushReplyMessage), request.body)
+        return Reply()
 
 
 def _info(assigned: Assigned) -> ProcessQueueInfo:

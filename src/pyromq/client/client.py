@@ -94,8 +94,9 @@ class Client:
         self, group: str = DEFAULT_GROUP, *, policy: SendPolicy | None = None, packing: Packing | None = None
     ) -> Producer:
         """Retries and time-outs are the policy's, compression and sizes the packing's."""
-        producer = Producer(self.session, group, policy, packing)
+        producer = Producer(self.session, group, policy, packing, self._requests.replies)
         self._producers.append(producer)
+        self._requests.add_producer(producer)
         return producer
 
     def push_consumer(

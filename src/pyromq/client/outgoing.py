@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..model import names
+from ..model.codes import RequestCode
 from ..model.message import KEY_SEPARATOR, Property
 from ..protocol.batch import BatchEntry, encode_batch
 from ..protocol.bodies.keyed import MessageQueue
@@ -53,7 +54,7 @@ class Outgoing:
     body: bytes
     properties: str
     sys_flag: int = 0
-    is_batch: bool = False
+    code: RequestCode = RequestCode.SEND_MESSAGE_V2
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
 
@@ -70,7 +71,7 @@ class Outgoing:
             properties=self.properties,
             reconsume_times=self.reconsume_times,
             unit_mode=False,
-            batch=self.is_batch,
+            batch=self.code == RequestCode.SEND_BATCH_MESSAGE,
             max_reconsume_times=self.max_reconsume_times,
             bname=queue.broker_name,
         )
@@ -148,7 +149,7 @@ def pack_batch(topic: str, items: list[BatchItem]) -> Outgoing:
         ids=[item.unique_id for item in items],
         body=encode_batch(item.entry for item in items),
         properties=encode_properties({Property.WAIT: "true"}).decode(),
-        is_batch=True,
+        code=RequestCode.SEND_BATCH_MESSAGE,
     )
 
 

@@ -6,18 +6,25 @@ Made by `Client.producer`. Queue choice and retries are in `sending.py`, bytes i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from ..model import names
-from ..model.codes import ResponseCode
-from .errors import BadMessage, Closed, NotSupported, Refused
+from ..model.codes import RequestCode, ResponseCode
+from ..model.message import Property, SysFlag
+from ..protocol.headers.send import RecallMessage
+from .errors import BadMessage, Closed, Refused, TimedOut
 from .outgoing import BatchItem, Packing, Seconds, message_properties, pack, pack_batch, pack_item, seconds
+from .received import Handler, Received
+from .requests import Replies, reply_properties, reply_topic, request_properties
 from .sending import QueueChoice, Sender, SendPolicy, SendResult, by_key
 from .session import Session
+from .transactions import Transaction, Transactions
+
+F = TypeVar("F", bound=Handler)
 
 DEFAULT_GROUP = "pyromq_producer"
 BATCH_BYTES = 1 << 20
@@ -42,13 +49,20 @@ class Producer:
         group: str = DEFAULT_GROUP,
         policy: SendPolicy | None = None,
         packing: Packing | None = None,
+        replies: Replies | None = None,
     ) -> None:
         if (fault := names.group_fault(group)) is not None:
             raise BadMessage(fault, hint="Choose another producer group")
         self._session = session
         self.group = group
         self._packing = packing or Packing()
-        self._sender = Sender(session, group, policy or SendPolicy())
+        policy = policy or SendPolicy()
+        self._sender = Sender(session, group, policy)
+        # A reply that could not be pushed is stored all the same: sent again, it would be there twice.
+        self._reply_sender = Sender(session, group, replace(policy, retries=0))
+        self.transactions = Transactions(session, group)
+        self._replies = replies or Replies()
+        self._introduced: set[str] = set()  # topics whose brokers know us, so that replies find us
         self._lanes: dict[str, _Lane] = {}
         self._in_flight = 0
         self._idle = asyncio.Event()
@@ -65,6 +79,7 @@ class Producer:
             self._is_open = False
             await self._idle.wait()
             await self._session.remove_producer(self.group)
+            self.transactions.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -214,13 +229,118 @@ class Producer:
             if not lane.users:
                 del self._lanes[key]
 
-    # --- not yet --------------------------------------------------------------------------------------------------
+    # --- transactions ---------------------------------------------------------------------------------------------
 
-    def transaction(self, topic: str, value: Any) -> Any:
-        raise NotSupported("transactions are not there yet", hint="Send the message after your own commit")
+    @asynccontextmanager
+    async def transaction(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        tag: str | None = None,
+        keys: Iterable[str] = (),
+        props: Mapping[str, str] | None = None,
+        order_key: str | None = None,
+        check_after: Seconds | None = None,
+    ) -> AsyncIterator[Transaction]:
+        """A message that is delivered if this block ends well, and dropped if it raises.
 
-    def request(self, topic: str, value: Any) -> Any:
-        raise NotSupported("request and reply is not there yet", hint="Let the other side answer on a topic of yours")
+        The broker stores it at once and asks later if it hears nothing (`check_after`, else its transactionTimeOut):
+        see `transaction_check`. `order_key` chooses the queue that a committed message comes to.
+        """
+        properties = message_properties(
+            self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
+        ) | {Property.TRAN_MSG: "true", Property.PGROUP: self.group}
+        if check_after is not None:
+            properties[Property.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(max(1, round(seconds(check_after))))
+        half = pack(topic, value, properties, self._packing)
+        half.sys_flag |= SysFlag.TRANSACTION_PREPARED
+        async with self._flying(topic, None):
+            results = await self._sender.send(half, _choice(order_key, None))
+            async with self.transactions.block(results[0]) as transaction:
+                yield transaction
+
+    @overload
+    def transaction_check(self, topic: str) -> Callable[[F], F]: ...
+
+    @overload
+    def transaction_check(self, topic: str, handler: F) -> F: ...
+
+    def transaction_check(self, topic: str, handler: Handler | None = None) -> Any:
+        """Who answers when a broker asks about a transaction: True commits, False rolls back, None waits.
+
+        A decorator, or called with the handler (for instance a `TransactionTable`). It takes what consumers' handlers
+        take. Every producer of the group needs it: brokers ask any of them, also after a restart.
+        """
+        if handler is None:
+            return lambda given: self.transaction_check(topic, given)
+        self.transactions.answer_by(topic, handler)
+        return handler
+
+    # --- request and reply ----------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        tag: str | None = None,
+        keys: Iterable[str] = (),
+        props: Mapping[str, str] | None = None,
+        order_key: str | None = None,
+        timeout: Seconds = 3.0,  # noqa: ASYNC109 - it travels with the message
+    ) -> Received:
+        """Sends, and waits for what a consumer gives to `reply`. TimedOut: it may still be working on it."""
+        limit_s, correlation = seconds(timeout), self._session.ids.next()
+        properties = message_properties(
+            self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
+        ) | request_properties(correlation, self._session.client_id, limit_s)
+        message = pack(topic, value, properties, self._packing)
+        async with self._flying(topic, order_key):
+            with self._replies.expect(correlation) as reply:
+                try:
+                    async with self._session.clock.timeout(limit_s):
+                        await self._introduce(topic)
+                        await self._sender.send(message, _choice(order_key, None), limit_s)
+                        return await reply
+                except TimeoutError:
+                    raise TimedOut(
+                        f"no reply from a consumer of {topic!r} within {limit_s:g} s",
+                        hint="Does one run, and does it call `reply`?",
+                    ) from None
+
+    async def _introduce(self, topic: str) -> None:
+        """Brokers find the one who waits for a reply by its heartbeats, so they need one before the first request."""
+        if topic not in self._introduced:
+            await self._session.route_to_write(topic)
+            await self._session.heartbeat()
+            self._introduced.add(topic)
+
+    async def reply(self, request: Received, value: Any) -> SendResult:
+        """The answer to a message that came from `request`, pushed to its sender. Refused: nobody waits any more."""
+        properties = message_properties(self._session.ids.next()) | reply_properties(request)
+        message = pack(reply_topic(request), value, properties, self._packing)
+        message.code = RequestCode.SEND_REPLY_MESSAGE_V2
+        async with self._flying(message.topic, None):
+            return (await self._reply_sender.send(message))[0]
+
+    # --- taking back ----------------------------------------------------------------------------------------------
+
+    async def recall(self, result: SendResult) -> None:
+        """Takes back a message whose delivery time has not come. Refused: too late, or recall is not enabled."""
+        if not result.recall_handle:
+            raise BadMessage(
+                f"message {result.message_id} cannot be recalled: the broker gave no handle for it",
+                hint="Only messages with a delivery time can be; the broker must serve timers (RocketMQ 5.3 and later)",
+            )
+        header = RecallMessage(
+            producer_group=self.group,
+            topic=result.queue.topic,
+            recall_handle=result.recall_handle,
+            bname=result.queue.broker_name,
+        )
+        address = await self._session.master(result.queue)
+        await self._session.call(address, RequestCode.RECALL_MESSAGE, header)
 
 
 def _choice(order_key: str | None, queue: QueueChoice | None) -> QueueChoice | None:

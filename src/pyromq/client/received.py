@@ -1,4 +1,4 @@
-"""A message as a consumer gets it, and handlers brought to one shape: `async (Received) -> None`."""
+"""A message as a consumer gets it, and handlers brought to one shape: `async (Received) -> value`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Received:
 class Handling:
     """A handler in one shape. One that blocks has threads of its own, which nothing can cancel."""
 
-    run: Callable[[Received], Awaitable[None]]
+    run: Callable[[Received], Awaitable[Any]]
     threads: ThreadPoolExecutor | None = None
 
     @property
@@ -122,15 +122,15 @@ def adapt(handler: Handler, concurrency: int = 1) -> Handling:
         value = received.decode(kind)
         return (value, received) if len(names) == 2 else (value,)
 
-    async def run(received: Received) -> None:
-        await handler(*arguments(received))
+    async def run(received: Received) -> Any:
+        return await handler(*arguments(received))
 
     if _is_async(handler):
         return Handling(run)
     threads = ThreadPoolExecutor(concurrency, "pyromq-handler")  # a thread begins with the first message
 
-    async def run_in_thread(received: Received) -> None:
-        await asyncio.get_running_loop().run_in_executor(threads, handler, *arguments(received))
+    async def run_in_thread(received: Received) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(threads, handler, *arguments(received))
 
     return Handling(run_in_thread, threads)
 

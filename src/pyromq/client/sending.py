@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.command import Command
 from ..protocol.headers.send import SendMessageAnswer
@@ -19,7 +19,7 @@ from .core.retry import RETRIED_CODES, busy_pause_s
 from .core.routing import Rotation, Route, queue_for_key
 from .errors import Error, NoBroker, Refused, TimedOut, Unreachable, refused
 from .outgoing import Outgoing
-from .session import Session
+from .session import Session, master_of
 
 QueueChoice = Callable[[Sequence[MessageQueue]], MessageQueue]
 
@@ -45,6 +45,7 @@ class SendResult:
     queue: MessageQueue
     queue_offset: int
     status: SendStatus = SendStatus.OK
+    recall_handle: str | None = None  # of a message with a delivery time, where the broker can take it back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class Sender:
         route = await self._session.route_to_write(message.topic)
         queue = choose(route.writable) if choose else self._next_queue(route, "")
         header = message.header(self._group, queue, self._session.clock.now_ms())
-        await self._session.send_oneway(_address(route, queue), _code(message), header, message.body)
+        await self._session.send_oneway(master_of(route, queue), message.code, header, message.body)
 
     # --- one attempt ----------------------------------------------------------------------------------------------
 
@@ -131,11 +132,11 @@ class Sender:
     async def _attempt(
         self, message: Outgoing, route: Route, queue: MessageQueue, timeout_s: float
     ) -> list[SendResult]:
-        clock, address = self._session.clock, _address(route, queue)
+        clock, address = self._session.clock, master_of(route, queue)
         header = message.header(self._group, queue, clock.now_ms())
         began = clock.monotonic()
         answer = await self._session.call(
-            address, _code(message), header, message.body, timeout_s=timeout_s, expected=_STORED
+            address, message.code, header, message.body, timeout_s=timeout_s, expected=_STORED
         )
         now = clock.monotonic()
         self._latencies.sent(queue.broker_name, (now - began) * 1000, now)
@@ -171,20 +172,6 @@ def by_key(key: str) -> QueueChoice:
     return lambda queues: queue_for_key(queues, key)
 
 
-def _address(route: Route, queue: MessageQueue) -> str:
-    address = route.master(queue.broker_name)
-    if address is None:
-        raise NoBroker(
-            f"broker {queue.broker_name!r}, which holds queue {queue.queue_id} of {queue.topic!r}, has no master now",
-            hint="Start it again; sends with a key wait for their own queue",
-        )
-    return address
-
-
-def _code(message: Outgoing) -> RequestCode:
-    return RequestCode.SEND_BATCH_MESSAGE if message.is_batch else RequestCode.SEND_MESSAGE_V2
-
-
 def _results(message: Outgoing, queue: MessageQueue, answer: Command) -> list[SendResult]:
     header = SendMessageAnswer.from_fields(answer.fields)
     if header.queue_id is not None:
@@ -198,6 +185,7 @@ def _results(message: Outgoing, queue: MessageQueue, answer: Command) -> list[Se
             queue=queue,
             queue_offset=(header.queue_offset or 0) + number,
             status=SendStatus(answer.code),
+            recall_handle=header.recall_handle,
         )
         for number, (unique_id, place) in enumerate(zip(message.ids, places, strict=False))
     ]

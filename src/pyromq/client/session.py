@@ -170,6 +170,10 @@ class Session:
             )
         return route
 
+    async def master(self, queue: MessageQueue) -> str:
+        """Where the queue is written. NoBroker while its master is away."""
+        return master_of(await self.route_to_write(queue.topic), queue)
+
     def known_route(self, topic: str) -> Route | None:
         return self._routes.get(topic)
 
@@ -281,6 +285,16 @@ class Session:
     def _connection_lost(self, peer: Peer) -> None:
         if not self.is_closed:
             self._silent.ring()  # a broker forgets clients with their connections
+
+
+def master_of(route: Route, queue: MessageQueue) -> str:
+    address = route.master(queue.broker_name)
+    if address is None:
+        raise NoBroker(
+            f"broker {queue.broker_name!r}, which holds queue {queue.queue_id} of {queue.topic!r}, has no master now",
+            hint="Start it again; sends with a key wait for their own queue",
+        )
+    return address
 
 
 def _inherited(topic: str, pattern: Route) -> Route:

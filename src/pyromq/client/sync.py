@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -28,6 +29,7 @@ from .push_consumer import PushConsumer as AsyncPushConsumer
 from .received import Handler, Received
 from .sending import QueueChoice, SendPolicy, SendResult
 from .subscription import Filter
+from .transactions import Transaction
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Handler)
@@ -210,6 +212,29 @@ class Producer(_Started):
 
     def send_many(self, topic: str, values: Iterable[Any], **arguments: Any) -> list[SendResult]:
         return self._portal.call(self._made.send_many(topic, values, **arguments))
+
+    @contextmanager
+    def transaction(self, topic: str, value: Any, **arguments: Any) -> Iterator[Transaction]:
+        block = self._made.transaction(topic, value, **arguments)
+        transaction = self._portal.call(block.__aenter__())
+        try:
+            yield transaction
+        except BaseException as fault:
+            self._portal.call(block.__aexit__(type(fault), fault, fault.__traceback__))
+            raise
+        self._portal.call(block.__aexit__(None, None, None))
+
+    def transaction_check(self, topic: str, handler: F) -> F:
+        return self._made.transaction_check(topic, handler)
+
+    def request(self, topic: str, value: Any, **arguments: Any) -> Received:
+        return self._portal.call(self._made.request(topic, value, **arguments))
+
+    def reply(self, request: Received, value: Any) -> SendResult:
+        return self._portal.call(self._made.reply(request, value))
+
+    def recall(self, result: SendResult) -> None:
+        self._portal.call(self._made.recall(result))
 
 
 class PushConsumer(_Started):

@@ -1,0 +1,235 @@
+"""Transactions of the SDK on our own broker: both ends, check-backs over restarts, and the ready-made table."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pyromq.client import sync
+from pyromq.client.errors import Refused, Unreachable
+from pyromq.client.received import Received
+from pyromq.client.transaction_table import TransactionTable
+from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.group import ConsumeFromWhere
+from pyromq.testing.clock import ManualClock
+from pyromq.transport.dispatch import Reply
+from tests.broker.running import turns_until
+from tests.client.cluster import Cluster
+from tests.client.messages import stored
+from tests.client.test_push_consumer import Seen
+from tests.client.world import World
+
+FIRST = ConsumeFromWhere.FIRST_OFFSET
+END = RequestCode.END_TRANSACTION
+
+
+@pytest.fixture
+async def quick(tmp_path: Path) -> AsyncIterator[World]:
+    """Its broker asks about half messages every 50 ms, once they are 50 ms old."""
+    world = World(tmp_path, transaction_check_interval=50, transaction_time_out=50)
+    await world.start_name_server()
+    await world.start_broker()
+    yield world
+    await world.close()
+
+
+async def delivered(world: World, count: int) -> list[str]:
+    """What a consumer gets: so many, and not more until a message sent afterwards has come too."""
+    seen = Seen()
+    async with (
+        world.client(instance="look") as client,
+        client.producer("after") as producer,
+        client.push_consumer("T", seen, group="g", begin=FIRST, concurrency=1),
+    ):
+        await seen.count(count)
+        await producer.send("T", b"last")
+        await turns_until(lambda: "last" in seen.bodies)
+    return sorted(body for body in seen.bodies if body != "last")
+
+
+async def test_a_block_that_ends_well_commits(world: World) -> None:
+    async with (
+        world.client() as client,
+        client.producer("P") as producer,
+        producer.transaction("T", "paid", tag="a", keys=["k"]) as transaction,
+    ):
+        assert transaction.message_id
+    assert await delivered(world, 1) == ["paid"]
+
+
+async def test_a_block_that_raises_rolls_back_and_its_own_error_goes_on(world: World) -> None:
+    async with world.client() as client, client.producer("P") as producer:
+        with pytest.raises(ZeroDivisionError):
+            async with producer.transaction("T", "never"):
+                raise ZeroDivisionError
+        async with producer.transaction("T", "nor this") as transaction:
+            transaction.rollback()
+        await producer.send("T", "plain")
+    assert await delivered(world, 1) == ["plain"]
+
+
+async def test_the_broker_asks_about_what_was_left_open(quick: World) -> None:
+    asked: list[str] = []
+    async with quick.client() as client, client.producer("P") as producer:
+
+        @producer.transaction_check("T")
+        async def check(value: str, msg: Received) -> bool | None:
+            asked.append(value)
+            if value == "later":
+                return True if asked.count(value) > 1 else None
+            return value == "yes"
+
+        for value in ("yes", "no", "later"):
+            async with producer.transaction("T", value) as transaction:
+                transaction.leave_open()
+        assert await delivered(quick, 2) == ["later", "yes"]
+    assert asked.count("no") == 1
+    assert asked.count("later") == 2
+
+
+async def test_another_producer_of_the_group_answers_after_a_restart_of_both(quick: World) -> None:
+    async with (
+        quick.client() as client,
+        client.producer("P") as producer,
+        producer.transaction("T", "kept", check_after=1) as transaction,
+    ):
+        transaction.leave_open()
+    await quick.restart_broker()
+    async with quick.client() as client, client.producer("P") as producer:
+        producer.transaction_check("T", lambda msg: True)
+        await client.session.route_to_write("T")  # a producer that has not sent yet is known by its heartbeat
+        assert await delivered(quick, 1) == ["kept"]
+
+
+async def test_nobody_is_asked_while_the_block_is_open(quick: World) -> None:
+    asked: list[str] = []
+    checked = asyncio.Event()
+    async with quick.client() as client, client.producer("P") as producer:
+        transactions = producer.transactions
+        real = transactions.asked
+
+        async def spy(*arguments: object) -> None:
+            await real(*arguments)  # type: ignore[arg-type]
+            checked.set()
+
+        transactions.asked = spy  # type: ignore[method-assign, assignment]
+
+        @producer.transaction_check("T")
+        async def check(msg: Received) -> bool:
+            asked.append(msg.id)
+            return False
+
+        async with producer.transaction("T", "slow"):
+            await checked.wait()
+    assert not asked
+    assert await delivered(quick, 1) == ["slow"]
+
+
+async def test_a_check_that_raises_or_answers_nonsense_decides_nothing(quick: World) -> None:
+    answers = iter(("nonsense", RuntimeError("database is away"), True))
+
+    async def check(msg: Received) -> object:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async with quick.client() as client, client.producer("P") as producer:
+        producer.transaction_check("T", check)
+        async with producer.transaction("T", "in the end") as transaction:
+            transaction.leave_open()
+        assert await delivered(quick, 1) == ["in the end"]
+
+
+async def test_an_end_that_gets_lost_raises_unless_somebody_can_answer(cluster: Cluster) -> None:
+    broker = cluster.broker("a", T=1)
+    ids = "7F0000010000A0C8000000000000000A"
+
+    def half(request: object) -> Reply:
+        return Reply(fields={"msgId": ids, "queueId": "0", "queueOffset": "3"})
+
+    def hang_up(request: object) -> None:
+        broker.cut()
+
+    broker.script[RequestCode.SEND_MESSAGE_V2] = half
+    broker.script[END] = hang_up
+    client = await cluster.client()
+    async with client.producer("P") as producer:
+        with pytest.raises(Unreachable, match=r"commit of .*transaction_check"):
+            async with producer.transaction("T", b"x"):
+                pass
+        producer.transaction_check("T", lambda msg: True)
+        async with producer.transaction("T", b"x"):
+            pass
+    ended = broker.requests(END)[0].fields
+    assert (ended["tranStateTableOffset"], ended["commitLogOffset"], ended["commitOrRollback"]) == ("3", "10", "8")
+
+
+async def test_a_half_message_that_was_not_flushed_is_rolled_back(cluster: Cluster) -> None:
+    broker = cluster.broker("a", T=1)
+    fields = {"msgId": "7F0000010000A0C8000000000000000A", "queueId": "0", "queueOffset": "3"}
+    broker.script[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(ResponseCode.FLUSH_DISK_TIMEOUT, fields=dict(fields))
+    broker.script[END] = lambda _: Reply()
+    client = await cluster.client()
+    async with client.producer("P") as producer:
+        with pytest.raises(Refused, match="FLUSH_DISK_TIMEOUT"):
+            async with producer.transaction("T", b"x"):
+                raise AssertionError("the block must not run")
+    assert broker.requests(END)[0].fields["commitOrRollback"] == "12"
+
+
+async def test_the_blocking_facade_has_them_too(world: World) -> None:
+    def work() -> None:
+        with sync.connect(tuple(world.name_servers)) as client, client.producer("P") as producer:
+            with producer.transaction("T", "good"):
+                pass
+            with pytest.raises(ZeroDivisionError), producer.transaction("T", "bad"):
+                raise ZeroDivisionError
+
+    await asyncio.to_thread(work)
+    assert await delivered(world, 1) == ["good"]
+
+
+async def test_the_table_answers_for_exactly_what_its_database_committed(quick: World, tmp_path: Path) -> None:
+    def database() -> sqlite3.Connection:
+        return sqlite3.connect(tmp_path / "shop.db")
+
+    table = TransactionTable(database, patience_s=0)
+    table.create()
+    async with quick.client() as client, client.producer("P") as producer:
+        producer.transaction_check("T", table)
+        for value in ("bought", "forgotten"):
+            async with producer.transaction("T", value) as transaction:
+                transaction.leave_open()
+                db = database()
+                table.note(db, transaction.message_id)
+                if value == "bought":
+                    db.commit()
+                db.close()
+        assert await delivered(quick, 1) == ["bought"]
+
+
+def test_the_table_waits_before_it_says_no_and_forgets_old_rows(tmp_path: Path) -> None:
+    clock = ManualClock()
+    path = tmp_path / "t.db"
+    table = TransactionTable(lambda: sqlite3.connect(path), patience_s=60, clock=clock)
+    table.create()
+    message = Received(stored(0, b"x", born_timestamp=clock.now_ms() - 59_000), None)  # type: ignore[arg-type]
+    old = Received(stored(0, b"x", born_timestamp=clock.now_ms() - 61_000), None)  # type: ignore[arg-type]
+    assert table(message) is None
+    assert table(old) is False
+    with sqlite3.connect(path) as db:
+        table.note(db, message.id)
+    assert table(message) is True
+    table.forget(older_than_s=-1)
+    assert table(old) is False
+
+
+@pytest.mark.parametrize("wrong", [{"table": "a; DROP TABLE b"}, {"placeholder": ":1"}])
+def test_the_table_refuses_what_would_end_in_its_statements(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="="):
+        TransactionTable(lambda: None, **wrong)  # type: ignore[arg-type]
