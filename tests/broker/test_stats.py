@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.broker.stats.counters import BROKER_PUT_NUMS, GROUP_GET_NUMS, TOPIC_PUT_NUMS, Counters
+from pyromq.broker.stats.counters import (
+    BROKER_FROM_DISK_NUMS,
+    BROKER_PUT_NUMS,
+    GROUP_FROM_DISK_SIZE,
+    GROUP_GET_LATENCY,
+    GROUP_GET_NUMS,
+    QUEUE_GET_NUMS,
+    QUEUE_PUT_NUMS,
+    QUEUE_PUT_SIZE,
+    TOPIC_PUT_NUMS,
+    USER_PUT_NUMS,
+    Counters,
+)
+from pyromq.broker.stats.put_times import PutTimes
 from pyromq.broker.stats.rates import ByDay, Rates, Totals, bytes_text, duration_text
 
 T0 = 1_700_000_000_000
@@ -15,9 +28,8 @@ def test_a_minute_is_the_difference_of_its_samples() -> None:
     for step in range(1, 13):
         counters.put("T", 0, 5, 500)
         counters.sample(T0 + step * 10_000)
-    counter = counters.find(TOPIC_PUT_NUMS, "T")
-    assert counter is not None
-    data = counter.data()
+    data = counters.data(TOPIC_PUT_NUMS, "T")
+    assert data is not None
     assert (data.stats_minute.sum, data.stats_minute.tps, data.stats_minute.avgpt) == (30, 0.5, 5.0)
     assert counters.rate(TOPIC_PUT_NUMS, "T") == 0.5
     assert counters.rate(BROKER_PUT_NUMS, "C") == 0.5
@@ -36,9 +48,8 @@ def test_an_hour_and_a_day_have_their_own_samples() -> None:
     for step in range(1, 2 * 360 + 1):  # two hours
         counters.put("T", 0, 1, 1)
         counters.sample(T0 + step * 10_000)
-    counter = counters.find(TOPIC_PUT_NUMS, "T")
-    assert counter is not None
-    data = counter.data()
+    data = counters.data(TOPIC_PUT_NUMS, "T")
+    assert data is not None
     assert 300 <= data.stats_hour.sum <= 360
     assert data.stats_hour.tps == pytest.approx(0.1)
     assert data.stats_day.sum > data.stats_hour.sum
@@ -66,6 +77,72 @@ def test_a_deleted_topic_or_group_takes_its_counters_along() -> None:
     assert counters.find(GROUP_GET_NUMS, "T@G") is None
     assert counters.find(GROUP_GET_NUMS, "U@H") is None
     assert counters.find(GROUP_GET_NUMS, "U@G") is not None
+
+
+def test_queues_disk_and_system_topics_are_counted_by_name() -> None:
+    counters = Counters("C", T0)
+    counters.put("T", 3, 5, 500)
+    counters.put("SCHEDULE_TOPIC_XXXX", 0, 1, 10)
+    counters.got("T", "G", 3, 4, 400, ms=12.4, from_disk=True)
+    counters.got("T", "G", 3, 2, 200, ms=0.2)
+    counters.sample(T0 + 10_000)
+
+    def minute(name: str, key: str) -> int:
+        data = counters.data(name, key)
+        assert data is not None
+        return int(data.stats_minute.sum)
+
+    assert (minute(QUEUE_PUT_NUMS, "T@3"), minute(QUEUE_PUT_SIZE, "T@3")) == (5, 500)
+    assert (minute(BROKER_PUT_NUMS, "C"), minute(USER_PUT_NUMS, "C")) == (6, 5)
+    assert (minute(QUEUE_GET_NUMS, "T@3@G"), minute(GROUP_GET_LATENCY, "3@T@G")) == (6, 13)
+    assert (minute(BROKER_FROM_DISK_NUMS, "C"), minute(GROUP_FROM_DISK_SIZE, "T@G")) == (4, 400)
+    counters.forget_topic("T")
+    assert counters.data(GROUP_GET_LATENCY, "3@T@G") is None
+    assert counters.data(QUEUE_GET_NUMS, "T@3@G") is None
+
+
+def test_a_minute_without_messages_has_none() -> None:
+    counters = Counters("C", T0)
+    counters.put("T", 0, 60, 1)
+    counters.sample(T0 + 10_000)
+    assert counters.rate(TOPIC_PUT_NUMS, "T") == 6.0
+    counters.sample(T0 + 40_000)
+    assert counters.rate(TOPIC_PUT_NUMS, "T") == 1.5
+    for step in range(8, 20):
+        counters.sample(T0 + step * 10_000)
+    assert counters.rate(TOPIC_PUT_NUMS, "T") == 0.0
+
+
+def test_sampling_very_many_queues_lets_others_run_and_misses_nothing() -> None:
+    counters = Counters("C", T0)
+    for queue in range(2_000):
+        counters.put("T", queue, 1, 1)
+    pauses = 0
+    for _ in counters.sampling(T0 + 10_000):
+        pauses += 1
+        counters.put("T", 1_999, 1, 1)
+    assert pauses > 4
+    counters.sample(T0 + 20_000)
+    data = counters.data(TOPIC_PUT_NUMS, "T")
+    assert data is not None
+    assert data.stats_minute.sum == 2_000 + pauses == counters.put_total
+
+
+def test_put_times_are_told_of_the_minute_that_ended_last() -> None:
+    times = PutTimes()
+    assert (times.spread_text(), times.percentile_text(0.99)) == ("null", "0.00")
+    times.note(0.0004, 90)
+    times.note(0.007, 9)
+    times.note(2.5, 1)
+    assert times.longest_ms == 2500
+    times.end_minute()
+    assert times.spread_text().startswith("[<=0ms]:90 [0~10ms]:9 [10~50ms]:0 ")
+    assert "[2~3s]:1 " in times.spread_text()
+    assert times.percentile_text(0.5) == "0.56"
+    assert times.percentile_text(0.99) == "7.00"
+    assert float(times.percentile_text(1.0)) == 3000
+    times.end_minute()
+    assert times.percentile_text(0.999) == "0.00"
 
 
 def test_rates_are_three_numbers_of_which_the_young_are_left_out() -> None:

@@ -42,6 +42,7 @@ from .admin.inspection import Inspection
 from .admin.maintenance import Maintenance
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
+from .admin.replicas import Replicas
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
@@ -181,7 +182,9 @@ class Broker:
             self.counters,
             self._waiting,
             self._lag.now_ms,
-            lambda: self.pulls.missed,
+            self.intake.times,
+            self.pulls,
+            lambda: self.delay_progress.levels(self.store.queues),
         )
         self.servers = [self._server(name) for name in ("main", "fast")]
         self.registration: Registration | None = None
@@ -280,7 +283,7 @@ class Broker:
             self.retention.run(),
             self._lag.run(),
             self._every(HOUSEKEEPING_S, self.clients.housekeep),
-            self._every(SAMPLE_S, lambda: self.counters.sample(self._clock.now_ms())),
+            self._sample_counters(),
             self._every(1.0, self.runtime.sample),
             self._every(PROTECTION_S, self._protect),
             self._every(self._config.flush_consumer_offset_interval / 1000, self._store_offsets),
@@ -321,6 +324,12 @@ class Broker:
         while True:
             await self._clock.sleep(seconds)
             act()
+
+    async def _sample_counters(self) -> None:
+        while True:
+            await self._clock.sleep(SAMPLE_S)
+            for _ in self.counters.sampling(self._clock.now_ms()):
+                await self._clock.sleep(0)
 
     def _store_offsets(self) -> None:
         if self.offsets.store_changed():
@@ -413,8 +422,9 @@ class Broker:
             offset=OffsetAdmin(self.live, *tables, self.store, self._offsets_saved),
             progress=Progress(name, self._own_address, self._clock.now_ms, *tables, self.store, self.counters),
             connection=ConnectionAdmin(name, self._own_address, *tables, self.producers, self.store),
-            settings=SettingsAdmin(self.live, self._clock.now_ms, self._settings_changed),
+            settings=SettingsAdmin(self.live, self._clock.now_ms, self._own_address, self._settings_changed),
             runtime=self.runtime,
+            replicas=Replicas(self.store),
             upkeep=Maintenance(self.topics, self.store, self.retention),
             cold_reads=ColdReadAdmin(self.live, self.cold_reads),
             inspection=Inspection(

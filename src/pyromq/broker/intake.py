@@ -22,6 +22,7 @@ from ..store.disk import DiskError, DiskFull
 from ..store.errors import RecordTooLarge, StoreError, StoreNotWritable
 from ..store.message_store import MessageStore
 from .parking import Park
+from .stats.put_times import PutTimes
 
 log = logs.get("pyromq.broker")
 
@@ -75,6 +76,7 @@ class Intake:
         self._store = store
         self._clock = clock
         self._parks = parks
+        self.times = PutTimes()
         self._waits_for_disk = flush_mode is FlushMode.SYNC
         self._burst: list[_Put] = []
         self._unsafe: deque[_Unsafe] = deque()
@@ -102,13 +104,15 @@ class Intake:
     def put_batch(self, batch: Record, done: Done, wait_s: float = 0.0) -> None:
         """Store the messages of a batch body as records of their own, all or none."""
         self.flush()  # what came before stays before
+        begun = self._clock.monotonic()
         try:
             places = self._store.put_batch(batch)
         except (DiskError, StoreError) as fault:
-            done(Outcome(refusal=refusal(fault)))
+            self._refused(fault, done)
         except ProtocolError as fault:
             done(Outcome(refusal=illegal_batch(str(fault))))
         else:
+            self.times.note(self._clock.monotonic() - begun, len(places))
             if places:
                 self._finish(places, done, wait_s)
             else:
@@ -123,26 +127,32 @@ class Intake:
         burst, self._burst = self._burst, []
         if not burst:
             return
+        begun = self._clock.monotonic()
         try:
             places = self._store.put([one.record for one in burst])
         except (DiskError, StoreError) as fault:
             self._put_apart(burst, fault)
         else:
+            self.times.note(self._clock.monotonic() - begun, len(burst))
             for one, placed in zip(burst, places, strict=True):
                 self._finish((placed,), one.done, one.wait_s)
 
     def _put_apart(self, burst: list[_Put], fault: StoreFault) -> None:
         """One record was refused before anything was written: the others must not suffer for it."""
         if len(burst) == 1:
-            burst[0].done(Outcome(refusal=refusal(fault)))
+            self._refused(fault, burst[0].done)
             return
         for one in burst:
             try:
                 places = self._store.put((one.record,))
             except (DiskError, StoreError) as own:
-                one.done(Outcome(refusal=refusal(own)))
+                self._refused(own, one.done)
             else:
                 self._finish(places, one.done, one.wait_s)
+
+    def _refused(self, fault: StoreFault, done: Done) -> None:
+        self.times.failed += 1
+        done(Outcome(refusal=refusal(fault)))
 
     # --- safe on the medium ---------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "flushing",
         """
-        flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
+        flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval
         """,
     ),
     Carried(
@@ -252,6 +252,7 @@ BROKER_KEYS = JavaKeys(
         enableBatchPush=false enableAsyncReput=true enableRunningFlagsInFlush=false
         dispatchFromSenderThread=false enableBuildConsumeQueueConcurrently=false
         putConsumeQueueDataByFileChannel=true wakeCommitWhenPutMessage=true wakeFlushWhenPutMessage=false
+        flushCommitLogTimed=true
         replicasPerDiskPartition=1 enableAcceleratedRecovery=false recheckReputOffsetFromCq=false
         searchBcqByCacheEnable=true correctLogicMinOffsetSleepInterval=1
         correctLogicMinOffsetForceInterval=300000 enableScheduleAsyncDeliver=false

@@ -35,8 +35,9 @@ _LOOKS = (
     16  # how often a woken pull looks on behind entries that do not match, before its client is asked to come again
 )
 
-# Called with topic, group, queue, messages and bytes of everything that was handed out.
-GetCounter = Callable[[str, str, int, int, int], None]
+# Called with topic, group, queue, messages and bytes of everything that was handed out, the ms that it took to find and
+# read it, and whether it came from the medium.
+GetCounter = Callable[[str, str, int, int, int, float, bool], None]
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class Ticket:
     request: Request
     header: PullMessage
     allowed: Allowed
+    begun: float = 0.0  # when the look that is under way began
 
 
 class PullHandler:
@@ -60,7 +62,7 @@ class PullHandler:
         offsets: Offsets,
         cold: ColdReads,
         backlog: Backlog,
-        count: GetCounter = lambda topic, group, queue_id, messages, size: None,
+        count: GetCounter = lambda topic, group, queue_id, messages, size, ms, from_disk: None,
     ) -> None:
         self._live = live
         self._clock = clock
@@ -71,6 +73,7 @@ class PullHandler:
         self._backlog = backlog
         self._count = count
         self.missed = 0  # pulls that were answered with nothing
+        self.longest_ms = 0.0  # that one took from the look at its queue to the records in hand
         self._polls: LongPoll[Ticket] = LongPoll()
         self._arrived: dict[tuple[str, int], MessageQueue] = {}
         self._timer: Timer | None = None
@@ -117,6 +120,7 @@ class PullHandler:
         """The same after the entries were fetched in a helper thread."""
         header, config = ticket.header, self._live.config
         count, size = _limits(header, config)
+        ticket.begun = self._clock.monotonic()
         async with self._cold_turn:
             selection = await self._store.select(
                 header.topic,
@@ -131,6 +135,7 @@ class PullHandler:
     def _select(self, ticket: Ticket, offset: int, config: BrokerConfig) -> Selection:
         header = ticket.header
         count, size = _limits(header, config)
+        ticket.begun = self._clock.monotonic()
         return self._store.reader.select(
             header.topic,
             header.queue_id,
@@ -160,15 +165,18 @@ class PullHandler:
             return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", later)
         async with self._cold_turn:
             records = await self._store.read(selection)
-        return self._give(ticket, selection, records)
+        return self._give(ticket, selection, records, from_disk=True)
 
-    def _give(self, ticket: Ticket, selection: Selection, records: Sequence[bytes]) -> Reply:
+    def _give(self, ticket: Ticket, selection: Selection, records: Sequence[bytes], from_disk: bool = False) -> Reply:
         if not records:  # all of them were damaged: go on behind them
             return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
         body = b"".join(records)
         header = ticket.header
         self._backlog.note(header.consumer_group, self._store.commit_log.end - selection.ranges[0].position)
-        self._count(header.topic, header.consumer_group, header.queue_id, len(records), len(body))
+        took_ms = (self._clock.monotonic() - ticket.begun) * 1000
+        self.longest_ms = max(self.longest_ms, took_ms)
+        group, queue_id = header.consumer_group, header.queue_id
+        self._count(header.topic, group, queue_id, len(records), len(body), took_ms, from_disk)
         return self._answer(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
 
     def _nothing(self, ticket: Ticket, selection: Selection) -> Reply:

@@ -18,6 +18,7 @@ from .admin.inspection import INSPECT, Inspection
 from .admin.maintenance import Maintenance
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
+from .admin.replicas import Replicas
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
@@ -80,7 +81,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.CONTROLLER_GET_REPLICA_INFO,
         Code.CONTROLLER_GET_METADATA_INFO,
         Code.CONTROLLER_GET_SYNC_STATE_DATA,
-        Code.GET_BROKER_EPOCH_CACHE,
         Code.NOTIFY_BROKER_ROLE_CHANGED,
         Code.UPDATE_CONTROLLER_CONFIG,
         Code.GET_CONTROLLER_CONFIG,
@@ -141,7 +141,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.REMOVE_BROKER,
         Code.NOTIFY_MIN_BROKER_ID_CHANGE,
         Code.EXCHANGE_BROKER_HA_INFO,
-        Code.GET_BROKER_HA_STATUS,
         Code.RESET_MASTER_FLUSH_OFFSET,
     ),
     USERS: (
@@ -207,6 +206,7 @@ def surface(
     connection: ConnectionAdmin,
     settings: SettingsAdmin,
     runtime: RuntimeInfo,
+    replicas: Replicas,
     upkeep: Maintenance,
     cold_reads: ColdReadAdmin,
     inspection: Inspection,
@@ -273,6 +273,8 @@ def surface(
         Code.UPDATE_BROKER_CONFIG: settings.change,
         Code.GET_BROKER_CONFIG: settings.show,
         Code.GET_BROKER_RUNTIME_INFO: runtime,
+        Code.GET_BROKER_HA_STATUS: replicas.status,
+        Code.GET_BROKER_EPOCH_CACHE: replicas.epochs,
         Code.CLEAN_EXPIRED_CONSUMEQUEUE: upkeep.clean_expired_queues,
         Code.CLEAN_UNUSED_TOPIC: upkeep.clean_unused_topics,
         Code.DELETE_EXPIRED_COMMITLOG: upkeep.delete_expired_log,

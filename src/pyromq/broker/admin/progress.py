@@ -190,12 +190,12 @@ class Progress:
     def counters(self, request: Request) -> Reply:
         """315."""
         header = request.header(ViewBrokerStatsData)
-        counter = self._counters.find(header.stats_name, header.stats_key)
-        if counter is None:
+        data = self._counters.data(header.stats_name, header.stats_key)
+        if data is None:
             raise RequestRefused(
                 f"The stats <{header.stats_name}> <{header.stats_key}> not exist: nothing was counted under it"
             )
-        return Reply(body=encode_body(counter.data()))
+        return Reply(body=encode_body(data))
 
     async def entries(self, request: Request) -> Reply:
         """321: a stretch of a queue, and what a group's filter makes of it."""

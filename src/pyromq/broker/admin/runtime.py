@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from ...ambient import Clock
@@ -14,16 +14,20 @@ from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
 from ...transport.request_class import RequestClass
 from ..config import BrokerConfig
+from ..pull import PullHandler
 from ..stats.counters import Counters
+from ..stats.put_times import PutTimes
 from ..stats.rates import ByDay, Rates, Totals, bytes_text, duration_text
 
 VERSION = "V5_5_0"  # what we speak as; mqadmin prints it
+MINUTE_S = 60.0
 
 
 class RuntimeInfo:
     """Event loop only. `sample` is to be called every second.
 
-    `waiting` tells how many requests of a class wait to be served, `missed` how many pulls found nothing.
+    `waiting` tells how many requests of a class wait to be served, `delays` how far each delay level is delivered and
+    where its queue ends.
     """
 
     def __init__(
@@ -35,7 +39,9 @@ class RuntimeInfo:
         counters: Counters,
         waiting: Callable[[RequestClass], int],
         lag_ms: Callable[[], float],
-        missed: Callable[[], int],
+        put_times: PutTimes,
+        pulls: PullHandler,
+        delays: Callable[[], Mapping[int, tuple[int, int]]],
     ) -> None:
         now = clock.now_ms()
         self._live = live
@@ -45,21 +51,29 @@ class RuntimeInfo:
         self._counters = counters
         self._waiting = waiting
         self._lag_ms = lag_ms
-        self._missed = missed
+        self._put_times = put_times
+        self._pulls = pulls
+        self._delays = delays
         self._booted_ms = now
         self._booted = clock.monotonic()
         self._rates = Rates(now)
         self._puts, self._gets = ByDay(now, midnight), ByDay(now, midnight)
+        self._minute_ends = clock.monotonic() + MINUTE_S
 
     def sample(self) -> None:
         now = self._clock.now_ms()
         put, got = self._counters.put_total, self._counters.got_total
-        self._rates.sample(now, Totals(put, got, self._missed(), got))
+        self._rates.sample(now, Totals(put, got, self._pulls.missed, got))
         self._puts.sample(now, put)
         self._gets.sample(now, got)
+        if self._clock.monotonic() >= self._minute_ends:
+            self._minute_ends += MINUTE_S
+            self._put_times.end_minute()
 
     def __call__(self, request: Request) -> Reply:
-        table = self._store_part() | self._traffic_part() | self._queue_part()
+        table = self._store_part() | self._traffic_part() | self._times_part() | self._queue_part()
+        for level, (offset, end) in self._delays().items():
+            table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return Reply(body=encode_body(KVTable(table=table)))
 
     def _store_part(self) -> dict[str, str]:
@@ -104,6 +118,20 @@ class RuntimeInfo:
             "msgGetTotalYesterdayMorning": str(self._gets.yesterday_morning),
             "msgGetTotalTodayMorning": str(self._gets.today_morning),
             "msgGetTotalTodayNow": str(self._counters.got_total),
+        }
+
+    def _times_part(self) -> dict[str, str]:
+        """Times are whole milliseconds, as Java tells them."""
+        times, counters = self._put_times, self._counters
+        return {
+            "putMessageEntireTimeMax": str(times.longest_ms),
+            "putMessageDistributeTime": times.spread_text(),
+            "putMessageFailedTimes": str(times.failed),
+            "putMessageSizeTotal": str(counters.put_bytes),
+            "putMessageAverageSize": str(counters.put_bytes / max(1, counters.put_total)),
+            "putLatency99": times.percentile_text(0.99),
+            "putLatency999": times.percentile_text(0.999),
+            "getMessageEntireTimeMax": str(int(self._pulls.longest_ms)),
         }
 
     def _queue_part(self) -> dict[str, str]:

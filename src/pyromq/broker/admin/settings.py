@@ -23,18 +23,26 @@ log = logs.get("pyromq.broker")
 
 
 class SettingsAdmin:
-    """Event loop only. `changed` is told the Java keys that have new values."""
+    """Event loop only. `changed` is told the Java keys that have new values; `address` is what clients are told."""
 
     def __init__(
-        self, live: Live[BrokerConfig], now_ms: Callable[[], int], changed: Callable[[set[str]], None]
+        self,
+        live: Live[BrokerConfig],
+        now_ms: Callable[[], int],
+        address: Callable[[], str],
+        changed: Callable[[set[str]], None],
     ) -> None:
         self._live = live
         self._now_ms = now_ms
+        self._address = address
         self._changed = changed
         self._version = DataVersion()
 
     def show(self, request: Request) -> Reply:
         shown = {key: value for key, value in sorted(self._live.shown().items()) if key not in SECRETS}
+        # Where the configuration leaves it to us, what came of it.
+        host, _, port = self._address().rpartition(":")
+        shown |= {"brokerIP1": host.strip("[]"), "listenPort": port}
         text = properties.render(shown)
         return Reply(header=GetBrokerConfigAnswer(version=encode_body(self._version).decode()), body=text.encode())
 

@@ -1,61 +1,70 @@
 """Counted things over a minute, an hour and a day: what request 315 answers, and the rates in other answers.
 
-Pure: the time is an argument. A counter keeps the running total and a few samples of it; a rate is the difference of
-the newest and the oldest sample, as Java's tools expect it.
+Pure: the time is an argument. Counting a message is two additions on a cell of its queue; what the cells hold goes
+to the named counters (`trails.py`) when they are sampled or asked for, so that many names cost a send nothing.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
-from ...protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
+from ...model import names
+from ...protocol.bodies.stats import BrokerStatsData
+from .trails import Counter, Spans
 
 TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
+QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"
+QUEUE_GET_NUMS, QUEUE_GET_SIZE = "QUEUE_GET_NUMS", "QUEUE_GET_SIZE"
 GROUP_GET_NUMS, GROUP_GET_SIZE = "GROUP_GET_NUMS", "GROUP_GET_SIZE"
+GROUP_GET_LATENCY = "GROUP_GET_LATENCY"
+GROUP_FROM_DISK_NUMS, GROUP_FROM_DISK_SIZE = "GROUP_GET_FROM_DISK_NUMS", "GROUP_GET_FROM_DISK_SIZE"
 BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
-NAMES = (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE, BROKER_PUT_NUMS, BROKER_GET_NUMS)
+BROKER_FROM_DISK_NUMS, BROKER_FROM_DISK_SIZE = "BROKER_GET_FROM_DISK_NUMS", "BROKER_GET_FROM_DISK_SIZE"
+USER_PUT_NUMS, USER_GET_NUMS = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
+OF_BROKER = (
+    BROKER_PUT_NUMS,
+    BROKER_GET_NUMS,
+    USER_PUT_NUMS,
+    USER_GET_NUMS,
+    BROKER_FROM_DISK_NUMS,
+    BROKER_FROM_DISK_SIZE,
+)
+NAMES = (
+    TOPIC_PUT_NUMS,
+    TOPIC_PUT_SIZE,
+    QUEUE_PUT_NUMS,
+    QUEUE_PUT_SIZE,
+    QUEUE_GET_NUMS,
+    QUEUE_GET_SIZE,
+    GROUP_GET_NUMS,
+    GROUP_GET_SIZE,
+    GROUP_GET_LATENCY,
+    GROUP_FROM_DISK_NUMS,
+    GROUP_FROM_DISK_SIZE,
+    *OF_BROKER,
+)
 
-MINUTE_SAMPLES, MINUTE_S = 7, 10
-HOUR_SAMPLES, HOUR_S = 7, 600
-DAY_SAMPLES, DAY_S = 25, 3_600
+_SLICE = 500  # cells or counters between two chances for others to run
 
 
-class Counter:
-    """One counted thing. `times` is how often something was added."""
+class _Puts:
+    """What one queue got since the counters were told last."""
 
-    __slots__ = ("day", "hour", "minute", "times", "value")
+    __slots__ = ("messages", "size", "times")
 
     def __init__(self) -> None:
-        self.value = 0
-        self.times = 0
-        self.minute: deque[tuple[int, int, int]] = deque(maxlen=MINUTE_SAMPLES)
-        self.hour: deque[tuple[int, int, int]] = deque(maxlen=HOUR_SAMPLES)
-        self.day: deque[tuple[int, int, int]] = deque(maxlen=DAY_SAMPLES)
-
-    def add(self, amount: int) -> None:
-        self.value += amount
-        self.times += 1
-
-    def data(self) -> BrokerStatsData:
-        return BrokerStatsData(stats_minute=_over(self.minute), stats_hour=_over(self.hour), stats_day=_over(self.day))
-
-    @property
-    def is_idle(self) -> bool:
-        """Nothing was added for as long as the day's samples reach."""
-        return len(self.day) == DAY_SAMPLES and self.day[0][1] == self.value
+        self.messages = self.size = self.times = 0
 
 
-def _over(samples: deque[tuple[int, int, int]]) -> BrokerStatsItem:
-    if len(samples) < 2:
-        return BrokerStatsItem()
-    (begin, value, times), (end, last_value, last_times) = samples[0], samples[-1]
-    amount, adds = last_value - value, last_times - times
-    return BrokerStatsItem(
-        sum=amount,
-        tps=amount * 1000 / (end - begin) if end > begin else 0.0,
-        avgpt=amount / adds if adds else 0.0,
-    )
+class _Gets(_Puts):
+    """What one group took from one queue; `ms` is how long that took in all."""
+
+    __slots__ = ("disk_messages", "disk_size", "disk_times", "ms")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk_messages = self.disk_size = self.disk_times = 0
+        self.ms = 0.0
 
 
 class Counters:
@@ -64,79 +73,156 @@ class Counters:
     def __init__(self, cluster: str, now_ms: int) -> None:
         self._cluster = cluster
         self._tables: dict[str, dict[str, Counter]] = {name: {} for name in NAMES}
-        self._last = now_ms // 1000
-        self._born(BROKER_PUT_NUMS, cluster, now_ms)
-        self._born(BROKER_GET_NUMS, cluster, now_ms)
+        self._puts: dict[tuple[str, int], _Puts] = {}
+        self._gets: dict[tuple[str, str, int], _Gets] = {}
+        self._spans = Spans(now_ms)
         self._now_ms = now_ms
+        self.put_total = self.put_bytes = self.got_total = 0
+        for name in OF_BROKER:
+            self._counter(name, cluster)
+
+    # --- counting -------------------------------------------------------------------------------------------------
 
     def put(self, topic: str, queue_id: int, messages: int, size: int) -> None:
         """So many messages were stored."""
-        self._counter(TOPIC_PUT_NUMS, topic).add(messages)
-        self._counter(TOPIC_PUT_SIZE, topic).add(size)
-        self._tables[BROKER_PUT_NUMS][self._cluster].add(messages)
+        cell = self._puts.get((topic, queue_id))
+        if cell is None:
+            cell = self._puts[topic, queue_id] = _Puts()
+        cell.messages += messages
+        cell.size += size
+        cell.times += 1
+        self.put_total += messages
+        self.put_bytes += size
 
-    def got(self, topic: str, group: str, queue_id: int, messages: int, size: int) -> None:
+    def got(
+        self,
+        topic: str,
+        group: str,
+        queue_id: int,
+        messages: int,
+        size: int,
+        ms: float = 0.0,
+        from_disk: bool = False,
+    ) -> None:
         """So many messages were handed out."""
-        key = f"{topic}@{group}"
-        self._counter(GROUP_GET_NUMS, key).add(messages)
-        self._counter(GROUP_GET_SIZE, key).add(size)
-        self._tables[BROKER_GET_NUMS][self._cluster].add(messages)
+        cell = self._gets.get((topic, group, queue_id))
+        if cell is None:
+            cell = self._gets[topic, group, queue_id] = _Gets()
+        cell.messages += messages
+        cell.size += size
+        cell.times += 1
+        cell.ms += ms
+        if from_disk:
+            cell.disk_messages += messages
+            cell.disk_size += size
+            cell.disk_times += 1
+        self.got_total += messages
+
+    # --- asking ---------------------------------------------------------------------------------------------------
 
     def find(self, name: str, key: str) -> Counter | None:
+        self._settle()
         return self._tables.get(name, {}).get(key)
+
+    def data(self, name: str, key: str) -> BrokerStatsData | None:
+        """What request 315 answers; None: nothing was ever counted under it."""
+        counter = self.find(name, key)
+        return None if counter is None else self._spans.data(counter)
 
     def rate(self, name: str, key: str) -> float:
         """Per second, over the last minute."""
-        counter = self.find(name, key)
-        return 0.0 if counter is None else _over(counter.minute).tps
+        data = self.data(name, key)
+        return 0.0 if data is None else data.stats_minute.tps
 
-    @property
-    def put_total(self) -> int:
-        return self._tables[BROKER_PUT_NUMS][self._cluster].value
-
-    @property
-    def got_total(self) -> int:
-        return self._tables[BROKER_GET_NUMS][self._cluster].value
+    # --- sampling -------------------------------------------------------------------------------------------------
 
     def sample(self, now_ms: int) -> None:
         """To be called every ten seconds or so: takes the samples that are due, forgets what nobody adds to."""
+        for _ in self.sampling(now_ms):
+            pass
+
+    def sampling(self, now_ms: int) -> Iterator[None]:
+        """The same in slices, for a broker with very many queues."""
+        yield from self._settling()
         self._now_ms = now_ms
-        now = now_ms // 1000
-        hour_is_due, day_is_due = now // HOUR_S != self._last // HOUR_S, now // DAY_S != self._last // DAY_S
-        self._last = now
-        for counter in self._all():
-            point = (now_ms, counter.value, counter.times)
-            counter.minute.append(point)
-            if hour_is_due:
-                counter.hour.append(point)
-            if day_is_due:
-                counter.day.append(point)
-        if day_is_due:
-            for table in self._tables.values():
-                for key in [key for key, counter in table.items() if counter.is_idle and key != self._cluster]:
-                    del table[key]
+        yield from self._spans.sampling(now_ms, _SLICE)
+        if self._spans.day_has_ended:
+            for name, table in self._tables.items():
+                if name not in OF_BROKER:
+                    for key in [key for key, counter in table.items() if self._spans.is_idle(counter)]:
+                        del table[key]
+                yield
 
     def forget_topic(self, topic: str) -> None:
-        for table in self._tables.values():
-            for key in [key for key in table if key == topic or key.startswith(f"{topic}@")]:
+        self._settle()
+        for name, table in self._tables.items():
+            infix = name == GROUP_GET_LATENCY
+            for key in [key for key in table if key == topic or _is_of(key, topic, infix)]:
                 del table[key]
 
     def forget_group(self, group: str) -> None:
+        self._settle()
         for table in self._tables.values():
             for key in [key for key in table if key.endswith(f"@{group}")]:
                 del table[key]
 
-    def _all(self) -> Iterator[Counter]:
-        for table in self._tables.values():
-            yield from table.values()
+    # --- from cells to counters -----------------------------------------------------------------------------------
+
+    def _settling(self) -> Iterator[None]:
+        """Cell by cell, so that whoever counts or asks meanwhile misses nothing that was told already."""
+        for number, place in enumerate(list(self._puts), 1):
+            self._settle_put(*place, self._puts.pop(place))
+            if not number % _SLICE:
+                yield
+        for number, taken in enumerate(list(self._gets), 1):
+            self._settle_got(*taken, self._gets.pop(taken))
+            if not number % _SLICE:
+                yield
+
+    def _settle(self) -> None:
+        for _ in self._settling():
+            pass
+
+    def _settle_put(self, topic: str, queue_id: int, cell: _Puts) -> None:
+        messages, size, times = cell.messages, cell.size, cell.times
+        self._add(TOPIC_PUT_NUMS, topic, messages, times)
+        self._add(TOPIC_PUT_SIZE, topic, size, times)
+        queue = f"{topic}@{queue_id}"
+        self._add(QUEUE_PUT_NUMS, queue, messages, times)
+        self._add(QUEUE_PUT_SIZE, queue, size, times)
+        self._add(BROKER_PUT_NUMS, self._cluster, messages, times)
+        if not names.is_system_topic(topic):
+            self._add(USER_PUT_NUMS, self._cluster, messages, times)
+
+    def _settle_got(self, topic: str, group: str, queue_id: int, cell: _Gets) -> None:
+        messages, size, times = cell.messages, cell.size, cell.times
+        pair, queue = f"{topic}@{group}", f"{topic}@{queue_id}@{group}"
+        self._add(GROUP_GET_NUMS, pair, messages, times)
+        self._add(GROUP_GET_SIZE, pair, size, times)
+        self._add(QUEUE_GET_NUMS, queue, messages, times)
+        self._add(QUEUE_GET_SIZE, queue, size, times)
+        self._add(GROUP_GET_LATENCY, f"{queue_id}@{pair}", round(cell.ms), times)
+        self._add(BROKER_GET_NUMS, self._cluster, messages, times)
+        if not names.is_system_topic(topic):
+            self._add(USER_GET_NUMS, self._cluster, messages, times)
+        if cell.disk_times:
+            self._add(GROUP_FROM_DISK_NUMS, pair, cell.disk_messages, cell.disk_times)
+            self._add(GROUP_FROM_DISK_SIZE, pair, cell.disk_size, cell.disk_times)
+            self._add(BROKER_FROM_DISK_NUMS, self._cluster, cell.disk_messages, cell.disk_times)
+            self._add(BROKER_FROM_DISK_SIZE, self._cluster, cell.disk_size, cell.disk_times)
+
+    def _add(self, name: str, key: str, amount: int, times: int) -> None:
+        counter = self._counter(name, key)
+        counter.value += amount
+        counter.times += times
+        self._spans.changed(counter)
 
     def _counter(self, name: str, key: str) -> Counter:
         counter = self._tables[name].get(key)
-        return counter if counter is not None else self._born(name, key, self._now_ms)
-
-    def _born(self, name: str, key: str, now_ms: int) -> Counter:
-        """Born with a sample of nothing, so that its first messages count."""
-        counter = self._tables[name][key] = Counter()
-        for samples in (counter.minute, counter.hour, counter.day):
-            samples.append((now_ms, 0, 0))
+        if counter is None:
+            counter = self._tables[name][key] = Counter(self._now_ms)
         return counter
+
+
+def _is_of(key: str, topic: str, infix: bool) -> bool:
+    return f"@{topic}@" in key if infix else key.startswith(f"{topic}@")

@@ -76,6 +76,11 @@ class DelayProgress:
 
         return waiting
 
+    def levels(self, queues: QueueTable) -> dict[int, tuple[int, int]]:
+        """For the runtime info: how far each level that was ever used is delivered, and where its queue ends."""
+        ends = {queue.queue_id + 1: queue.readable_end for queue in queues.of_topic(SCHEDULE_TOPIC)}
+        return {level: (self._offsets.get(level, 0), ends.get(level, 0)) for level in sorted({*self._offsets, *ends})}
+
     def _left(self, queue: MessageQueue) -> int:
         return self._offsets.get(queue.queue_id + 1, 0)
 

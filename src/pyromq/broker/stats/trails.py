@@ -1,0 +1,113 @@
+"""How a counter grew over the last minute, hour and day. Pure: the time is an argument.
+
+A counter keeps points of itself, one per step in which it changed; what stands still costs neither memory nor time.
+What a span had is the difference of its end and its beginning, as Java's tools expect it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
+
+
+class Span(NamedTuple):
+    """How far back it reaches, and how often points are taken; minutes at every call."""
+
+    ms: int
+    step_ms: int
+
+
+MINUTE = Span(60_000, 1)
+HOUR = Span(3_600_000, 600_000)
+DAY = Span(86_400_000, 3_600_000)
+
+
+class Point(NamedTuple):
+    at_ms: int
+    value: int
+    times: int
+
+
+class Counter:
+    """One counted thing. `times` is how often something was added. Born with a point of nothing, so that its first
+    messages count."""
+
+    __slots__ = ("day", "hour", "minute", "times", "value")
+
+    def __init__(self, now_ms: int) -> None:
+        self.value = 0
+        self.times = 0
+        self.minute = [Point(now_ms, 0, 0)]
+        self.hour = [Point(now_ms, 0, 0)]
+        self.day = [Point(now_ms, 0, 0)]
+
+
+class _Ticks:
+    """One span: when points were taken last, and which counters changed since."""
+
+    def __init__(self, span: Span, trail: str, now_ms: int) -> None:
+        self.span = span
+        self.trail = trail
+        self.last_ms = now_ms
+        self.changed: set[Counter] = set()
+
+    def is_due(self, now_ms: int) -> bool:
+        return now_ms // self.span.step_ms != self.last_ms // self.span.step_ms
+
+    def take(self, counter: Counter, now_ms: int) -> None:
+        trail: list[Point] = getattr(counter, self.trail)
+        trail.append(Point(now_ms, counter.value, counter.times))
+        while len(trail) > 1 and trail[1].at_ms <= now_ms - self.span.ms:
+            del trail[0]
+
+    def over(self, counter: Counter) -> BrokerStatsItem:
+        trail: list[Point] = getattr(counter, self.trail)
+        begin = self.last_ms - self.span.ms
+        first = next((point for point in reversed(trail) if point.at_ms <= begin), trail[0])
+        last, elapsed = trail[-1], self.last_ms - max(first.at_ms, begin)
+        amount, adds = last.value - first.value, last.times - first.times
+        return BrokerStatsItem(
+            sum=amount,
+            tps=amount * 1000 / elapsed if elapsed > 0 else 0.0,
+            avgpt=amount / adds if adds else 0.0,
+        )
+
+
+class Spans:
+    """The three spans of all counters."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._minute = _Ticks(MINUTE, "minute", now_ms)
+        self._hour = _Ticks(HOUR, "hour", now_ms)
+        self._day = _Ticks(DAY, "day", now_ms)
+        self.day_has_ended = False  # at the last sampling a step of the day was over
+
+    def changed(self, counter: Counter) -> None:
+        for ticks in (self._minute, self._hour, self._day):
+            ticks.changed.add(counter)
+
+    def sampling(self, now_ms: int, slice_: int) -> Iterator[None]:
+        """Points of what changed, so many between two chances for others to run."""
+        self.day_has_ended = self._day.is_due(now_ms)
+        for ticks in (self._minute, self._hour, self._day):
+            if not ticks.is_due(now_ms):
+                continue
+            changed, ticks.changed, ticks.last_ms = ticks.changed, set(), now_ms
+            for number, counter in enumerate(changed, 1):
+                ticks.take(counter, now_ms)
+                if not number % slice_:
+                    yield
+
+    def data(self, counter: Counter) -> BrokerStatsData:
+        return BrokerStatsData(
+            stats_minute=self._minute.over(counter),
+            stats_hour=self._hour.over(counter),
+            stats_day=self._day.over(counter),
+        )
+
+    def is_idle(self, counter: Counter) -> bool:
+        """Nothing was added for as long as the day's points reach."""
+        last = counter.day[-1]
+        return last.value == counter.value and last.at_ms <= self._day.last_ms - DAY.ms
