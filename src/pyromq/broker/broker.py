@@ -37,11 +37,15 @@ from ..transport.server import Server
 from ..transport.settings import TransportSettings
 from .admin.cold_reads import ColdReadAdmin
 from .admin.connections import ConnectionAdmin
+from .admin.dead_letters import DeadLetterAdmin
+from .admin.expired import Expired
 from .admin.groups import GroupAdmin
 from .admin.inspection import Inspection
 from .admin.maintenance import Maintenance
+from .admin.message_life import MessageLife
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
+from .admin.replicas import Replicas
 from .admin.replicas import Replicas
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
@@ -71,6 +75,7 @@ from .pull_checks import PullChecks
 from .queue_handlers import QueueHandlers
 from .registration import Identity, Picture, Registration
 from .replies import Replies
+from .retries.dead_letters import DeadLetters
 from .retries.send_back import SendBack
 from .send import SendHandler
 from .send_checks import SendChecks
@@ -150,6 +155,10 @@ class Broker:
             SaveSoon(Table(disk, name), run_blocking, clock)
             for name in ("pyromq/transactionChecks.json", "config/transactionMetrics")
         ]
+        self._expired_saves = SaveSoon(Table(disk, "pyromq/expired.json"), run_blocking, clock)
+        self._expired = Expired(
+            self._expired_saves.table, self.store.commit_log, clock.now_ms, self._expired_saves.changed
+        )
         parks = (park_half, refuse_what_nobody_delivers, self._levels)
         self.intake = Intake(self.store, clock, config.flush_mode, parks)
         self.duplicates = self._duplicate_window()
@@ -253,7 +262,12 @@ class Broker:
         self.transactions = self._transaction_checks(halves, store_host)
         await recover(self.store, halves)
         self.retention.add_carrier(HalfCarrier(self.store, self.intake, halves, store_host))
-        handlers = self._handlers(store_host, halves)
+        dead_letters = DeadLetters(
+            self.live, self.store, self.intake, store_host, self._clock.now_ms, lambda: self.retention.is_short
+        )
+        self.retention.add_carrier(dead_letters.carry)
+        self.retention.add_carrier(self._expired.note)
+        handlers = self._handlers(store_host, halves, dead_letters)
         self._front = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
         self.topics.watch(lambda name, topic: self._topic_changed(name))
         return self.address
@@ -331,6 +345,12 @@ class Broker:
             for _ in self.counters.sampling(self._clock.now_ms()):
                 await self._clock.sleep(0)
 
+    async def _sample_counters(self) -> None:
+        while True:
+            await self._clock.sleep(SAMPLE_S)
+            for _ in self.counters.sampling(self._clock.now_ms()):
+                await self._clock.sleep(0)
+
     def _store_offsets(self) -> None:
         if self.offsets.store_changed():
             self._saves[2].changed()
@@ -368,7 +388,7 @@ class Broker:
         if self.delays is not None:
             await self.delays.close()
         self.delay_progress.store_changed(self.store.flushed.value)
-        for save in (*self._saves, *self._transaction_saves):
+        for save in (*self._saves, *self._transaction_saves, self._expired_saves):
             await save.close()
 
     # --- what happens ---------------------------------------------------------------------------------------------
@@ -388,7 +408,7 @@ class Broker:
 
     # --- the surface ----------------------------------------------------------------------------------------------
 
-    def _handlers(self, store_host: bytes, halves: Halves) -> dict[int, Handler]:
+    def _handlers(self, store_host: bytes, halves: Halves, dead_letters: DeadLetters) -> dict[int, Handler]:
         topics, groups = self._saves[:2]
         send, half_messages = self._send_handler(store_host), self.half_messages
         assert half_messages is not None
@@ -425,6 +445,7 @@ class Broker:
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._own_address, self._settings_changed),
             runtime=self.runtime,
             replicas=Replicas(self.store),
+            replicas=Replicas(self.store),
             upkeep=Maintenance(self.topics, self.store, self.retention),
             cold_reads=ColdReadAdmin(self.live, self.cold_reads),
             inspection=Inspection(
@@ -444,6 +465,17 @@ class Broker:
                 self.delay_progress.waiting_in(self.store.queues),
                 half_messages.undecided,
             ),
+            life=MessageLife(
+                self.live,
+                self.store,
+                self.offsets,
+                self.consumers,
+                halves,
+                dead_letters,
+                self._expired,
+                self._clock.now_ms,
+            ),
+            dead_letters=DeadLetterAdmin(self.live, self.store, dead_letters, self._clock.now_ms),
         )
 
     def _send_back(self, store_host: bytes) -> SendBack:

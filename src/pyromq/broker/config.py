@@ -207,6 +207,16 @@ class BrokerConfig(StoreConfig):
         10_000, low=1, flag=False, help="ms between writes of how far delay levels are delivered"
     )
 
+    # Dead letters
+    dead_letter_reserved_hours: int = setting(
+        0,
+        java="deadLetterReservedTime",
+        low=0,
+        flag=False,
+        live=True,
+        help="hours that dead letters are kept, also when their log file goes before; 0: as long as the log",
+    )
+
     # Transactions
     transaction_check_interval: int = setting(
         30_000, low=1, flag=False, live=True, help="ms between two rounds of asking about half messages"

@@ -13,11 +13,14 @@ from ..model.codes import ResponseCode
 from ..transport.dispatch import Handler, Request
 from .admin.cold_reads import ColdReadAdmin
 from .admin.connections import ConnectionAdmin
+from .admin.dead_letters import DEAD_LETTERS, DeadLetterAdmin
 from .admin.groups import GroupAdmin
 from .admin.inspection import INSPECT, Inspection
 from .admin.maintenance import Maintenance
+from .admin.message_life import MESSAGE_LIFE, MessageLife
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
+from .admin.replicas import Replicas
 from .admin.replicas import Replicas
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
@@ -207,10 +210,13 @@ def surface(
     settings: SettingsAdmin,
     runtime: RuntimeInfo,
     replicas: Replicas,
+    replicas: Replicas,
     upkeep: Maintenance,
     cold_reads: ColdReadAdmin,
     inspection: Inspection,
     half_messages: HalfListing,
+    life: MessageLife,
+    dead_letters: DeadLetterAdmin,
 ) -> dict[int, Handler]:
     """Every known code: what serves it, or why nothing does."""
     return refusals() | {
@@ -275,6 +281,8 @@ def surface(
         Code.GET_BROKER_RUNTIME_INFO: runtime,
         Code.GET_BROKER_HA_STATUS: replicas.status,
         Code.GET_BROKER_EPOCH_CACHE: replicas.epochs,
+        Code.GET_BROKER_HA_STATUS: replicas.status,
+        Code.GET_BROKER_EPOCH_CACHE: replicas.epochs,
         Code.CLEAN_EXPIRED_CONSUMEQUEUE: upkeep.clean_expired_queues,
         Code.CLEAN_UNUSED_TOPIC: upkeep.clean_unused_topics,
         Code.DELETE_EXPIRED_COMMITLOG: upkeep.delete_expired_log,
@@ -282,6 +290,8 @@ def surface(
         Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: cold_reads.drop_limit,
         Code.GET_COLD_DATA_FLOW_CTR_INFO: cold_reads.show,
         INSPECT: inspection,
+        MESSAGE_LIFE: life,
+        DEAD_LETTERS: dead_letters,
         HALF_MESSAGES: half_messages,
     }
 
@@ -321,6 +331,8 @@ def page() -> str:
         state = f"not served: {reasons[code]}" if code in reasons else f"served{fast}"
         lines.append(f"| {code.value} | {code.name} | {state} |")
     lines.append(f"| {INSPECT} | of PyroMQ alone | served: what is held, locked and waiting (`pyromq inspect`) |")
+    lines.append(f"| {MESSAGE_LIFE} | of PyroMQ alone | served: the life of one message (`pyromq msg get`) |")
+    lines.append(f"| {DEAD_LETTERS} | of PyroMQ alone | served: dead letters and their time left (`pyromq msg dead`) |")
     lines.append(f"| {HALF_MESSAGES} | of PyroMQ alone | served: undecided half messages, with ages and checks |")
     return "\n".join(lines) + "\n"
 

@@ -223,6 +223,14 @@ class Retention:
         """The next rounds look for expired files at any hour (request code 329)."""
         self._rounds_by_hand = _MANUAL_ROUNDS
 
+    @property
+    def is_short(self) -> bool:
+        """Whether files go for want of space now, whatever their age."""
+        files, config = self._store.log_files(), self._config
+        size = files[-1].end - files[0].start if files else 0
+        full = config.force_enabled and self._gate.look().ratio > config.force_at
+        return full or 0 < config.max_log_bytes < size
+
     async def run(self) -> None:
         """Until cancelled."""
         await self._clock.sleep(self._config.first_round_ms / 1000)

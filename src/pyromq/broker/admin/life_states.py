@@ -1,0 +1,133 @@
+"""What the copies of a message that lie in the log say about its life. Pure: no store, no clock.
+
+A message is stored anew at each step: half, waiting for its time, in its topic, waiting for a retry, on the retry
+topic of a group, among its dead letters. The copies share the unique key. `message_life.py` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ...model import names
+from ...model.ids import offset_message_id
+from ...model.message import Property
+from ...protocol.record import Record
+
+
+class Step(Enum):
+    HALF = "half"
+    TIMED = "timed"  # waits for a level or a timer
+    STORED = "stored"  # in its topic
+    RETRY_TIMED = "waits for a retry"
+    RETRY = "on the retry topic"
+    DEAD = "dead"
+    GIVEN_UP = "given up"  # a half message that was asked about too often
+    RECALLED = "recalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One stored copy. `group`: whose retry or dead letter it is. `due_ms`: of what waits."""
+
+    step: Step
+    record: Record
+    pairs: Mapping[str, str]
+    group: str = ""
+    due_ms: int = 0
+
+    @property
+    def position(self) -> int:
+        return self.record.physical_offset
+
+    def shown(self) -> dict[str, Any]:
+        record = self.record
+        line: dict[str, Any] = {
+            "atMs": record.store_timestamp,
+            "what": self.step.value,
+            "topic": record.topic,
+            "queue": record.queue_id,
+            "offset": record.queue_offset,
+            "offsetId": offset_message_id(record.store_host, record.physical_offset),
+        }
+        if self.group:
+            line |= {"group": self.group, "retry": record.reconsume_times}
+        if self.due_ms:
+            line["untilMs"] = self.due_ms
+        return line
+
+
+def classify(topic: str, record: Record, pairs: Mapping[str, str], due_ms: int) -> Copy | None:
+    """What a record with the message's unique key is to the message of that topic; None: it belongs to another."""
+    origin = pairs.get(Property.RETRY_TOPIC)
+    held = record.topic
+    if held == topic:
+        return Copy(Step.STORED, record, pairs)
+    for prefix, step in ((names.RETRY_PREFIX, Step.RETRY), (names.DLQ_PREFIX, Step.DEAD)):
+        if held.startswith(prefix):
+            return Copy(step, record, pairs, held.removeprefix(prefix)) if origin == topic else None
+    real = pairs.get(Property.REAL_TOPIC)
+    if held in (names.SCHEDULE_TOPIC, names.TIMER_TOPIC):
+        if held == names.TIMER_TOPIC and Property.TIMER_DEL_UNIQKEY in pairs:
+            return Copy(Step.RECALLED, record, pairs)
+        if real == topic:
+            return Copy(Step.TIMED, record, pairs, due_ms=due_ms)
+        if real is not None and names.is_retry(real) and origin == topic:
+            return Copy(Step.RETRY_TIMED, record, pairs, real.removeprefix(names.RETRY_PREFIX), due_ms)
+        return None
+    by_topic = {names.HALF_TOPIC: Step.HALF, names.CHECKS_EXHAUSTED_TOPIC: Step.GIVEN_UP}
+    return Copy(by_topic[held], record, pairs) if held in by_topic and real == topic else None
+
+
+Decided = Callable[[Copy], tuple[str, int]]  # a half message: undecided, committed, rolled back ...; and its checks
+
+
+def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> dict[str, Any]:
+    """Of the message itself, before any group. `copies` in the order of the log."""
+    own = [copy for copy in copies if not copy.group]
+    newest = own[-1]
+    if any(copy.step is Step.STORED for copy in own):
+        return {"state": "ready"}
+    if newest.step is Step.RECALLED:
+        return {"state": "recalled", "atMs": newest.record.store_timestamp}
+    if newest.step is Step.TIMED:
+        return {"state": "timed", "untilMs": newest.due_ms, "overdue": newest.due_ms < now_ms}
+    if newest.step is Step.GIVEN_UP:
+        return {"state": "given up", "atMs": newest.record.store_timestamp}
+    word, checks = decided(newest)
+    return {"state": word, "checks": checks}
+
+
+class Progress:
+    """How far a group is on a queue. `committed` None: it never said."""
+
+    def __init__(
+        self,
+        committed: Callable[[str, str, int], int | None],
+        pulled: Callable[[str, str, int], int | None],
+    ) -> None:
+        self._committed = committed
+        self._pulled = pulled
+
+    def of(self, group: str, record: Record) -> str:
+        place = (record.topic, group, record.queue_id)
+        if record.queue_offset < (self._committed(*place) or 0):
+            return "consumed"
+        return "in flight" if record.queue_offset < (self._pulled(*place) or 0) else "ready"
+
+
+def of_group(group: str, copies: Iterable[Copy], progress: Progress) -> dict[str, Any]:
+    """Where the message stands with one group."""
+    mine = [copy for copy in copies if copy.group in ("", group)]
+    newest = mine[-1]
+    retry = {"retry": newest.record.reconsume_times}
+    if newest.step is Step.DEAD:
+        return {"state": "dead", "atMs": newest.record.store_timestamp} | retry
+    if newest.step is Step.RETRY_TIMED:
+        return {"state": "in retry", "untilMs": newest.due_ms} | retry
+    if newest.step is Step.RETRY:
+        return {"state": progress.of(group, newest.record)} | retry
+    stored = [copy for copy in mine if copy.step is Step.STORED]
+    return {"state": progress.of(group, stored[-1].record)} if stored else {"state": "not there yet"}

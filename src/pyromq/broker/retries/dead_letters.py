@@ -1,0 +1,164 @@
+"""Dead letters and the log: when each one goes with its file, and those that are to stay longer than the log.
+
+Retention calls `carry` before a file goes: what may stay (`deadLetterReservedTime`) is put again at the end of its
+queue, with the time of its death in a property of ours. Administration asks `leaves_ms`. Nobody else moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from ... import logs
+from ...config import Live
+from ...errors import RequestRefused
+from ...model.message import Property
+from ...model.names import DLQ_PREFIX
+from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties
+from ...protocol.record import CRC_PROPERTY_BYTES, Record, decode_record
+from ...store.message_store import MessageStore
+from ...store.queue import MessageQueue
+from ...store.reader import GetStatus
+from ...store.retention import LogFile, RetentionConfig
+from ..config import BrokerConfig
+from ..intake import Intake, Outcome
+
+log = logs.get("pyromq.broker")
+
+DIED = "PYRO_DEAD_MS"  # when it died; a carried copy has a store time of its own
+AT_ONCE = 256
+BYTES_AT_ONCE = 4 << 20
+HOUR_MS = 3_600_000
+
+
+def died_ms(record: Record) -> int:
+    text = decode_properties(record.properties).get(DIED, "")
+    return int(text) if text.isdigit() else record.store_timestamp
+
+
+def file_leaves_ms(files: Sequence[LogFile], position: int, reserved_hours: int, now_ms: int) -> int:
+    """Before this time the file that holds a position does not go by its age. The last file is still written to."""
+    if not files or position >= files[-1].start:
+        return now_ms + reserved_hours * HOUR_MS
+    written = next((file.modified_ms for file in files if position < file.end), now_ms)
+    return written + reserved_hours * HOUR_MS
+
+
+class DeadLetters:
+    """Event loop only. `is_short`: files go for want of space now, whatever their age."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        store: MessageStore,
+        intake: Intake,
+        store_host: bytes,
+        now_ms: Callable[[], int],
+        is_short: Callable[[], bool],
+    ) -> None:
+        self._live = live
+        self._store = store
+        self._intake = intake
+        self._store_host = store_host
+        self._now_ms = now_ms
+        self.is_short = is_short
+        self.lost = 0  # that should have stayed, but there was no room
+
+    @property
+    def _kept_ms(self) -> int:
+        return self._live.config.dead_letter_reserved_hours * HOUR_MS
+
+    def queues(self) -> list[MessageQueue]:
+        return [queue for queue in self._store.queues if queue.topic.startswith(DLQ_PREFIX)]
+
+    def leaves_ms(self, record: Record, files: Sequence[LogFile]) -> int:
+        """When it may go, at the earliest; sooner only for want of space."""
+        hours = self._live.config.part(RetentionConfig).file_reserved_hours
+        by_log = file_leaves_ms(files, record.physical_offset, hours, self._now_ms())
+        return max(by_log, died_ms(record) + self._kept_ms)
+
+    # --- carried past their file ----------------------------------------------------------------------------------
+
+    async def carry(self, start: int, end: int) -> None:
+        """Put again what is to stay of a part of the log that is about to go. Raises if that cannot be."""
+        if not self._kept_ms:
+            return
+        # A file must give back at least half of itself, else a full disk would be copied for ever.
+        room = (end - start) // 2 if self.is_short() else end - start
+        carried = lost = 0
+        refusals: list[RequestRefused] = []
+        for queue in self.queues():
+            async for record in self.read(queue, end):
+                if not self._stays(record, end):
+                    continue
+                if record.size > room:
+                    lost += 1
+                    continue
+                room -= record.size
+                carried += 1
+                self._put_again(record, refusals)
+            self._intake.flush()
+        if refusals:
+            raise refusals[0]
+        self.lost += lost
+        if carried:
+            await self._store.flush_log()  # the old copies go next
+            log.info("dead letters carried forward", messages=carried, start=start, end=end)
+        if lost:
+            log.error(
+                "DEAD LETTERS ARE LOST before their time (deadLetterReservedTime): there is no room for them",
+                messages=lost,
+            )
+
+    async def read(self, queue: MessageQueue, end: int | None = None) -> AsyncIterator[Record]:
+        """The dead letters of a queue, the oldest first, up to a place in the log."""
+        offset = queue.min_offset
+        while True:
+            selection = await self._store.select(
+                queue.topic, queue.queue_id, offset, max_count=AT_ONCE, max_bytes=BYTES_AT_ONCE, scan=AT_ONCE
+            )
+            wanted = [one for one in selection.ranges if end is None or one.position < end]
+            if selection.status is GetStatus.FOUND and not wanted:
+                return
+            for raw in await self._store.read(replace(selection, ranges=wanted)) if wanted else ():
+                yield decode_record(raw)
+            if selection.next_offset <= offset:
+                return
+            offset = selection.next_offset
+
+    def _stays(self, record: Record, end: int) -> bool:
+        """Not if its time has passed, nor if a copy is there: a kill may come between the copy and the deletion."""
+        died = died_ms(record)
+        if died + self._kept_ms <= self._now_ms():
+            return False
+        unique = decode_properties(record.properties).get(Property.UNIQ_KEY)
+        return unique is None or not any(
+            found.physical_offset >= end and died_ms(found) == died
+            for found in self._store.reader.by_key(record.topic, unique)
+        )
+
+    def _put_again(self, record: Record, refusals: list[RequestRefused]) -> None:
+        def done(outcome: Outcome) -> None:
+            if outcome.refusal is not None:
+                refusals.append(outcome.refusal)
+
+        copy = msgspec.structs.replace(
+            record, properties=_with_death(record), physical_offset=0, store_host=self._store_host
+        )
+        self._intake.put(copy, done)
+
+
+def _with_death(record: Record) -> bytes:
+    pairs = decode_properties(record.properties)
+    pairs.pop(Property.CRC32, None)
+    longer = pairs | {DIED: str(died_ms(record))}
+    for wanted in (longer, pairs):  # properties that have no room for it: it counts from now on
+        try:
+            raw = encode_properties(wanted)
+        except ValueError:
+            continue
+        if len(raw) <= MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES:
+            return raw
+    return record.properties
