@@ -46,7 +46,6 @@ from .admin.message_life import MessageLife
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
 from .admin.replicas import Replicas
-from .admin.replicas import Replicas
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
@@ -345,12 +344,6 @@ class Broker:
             for _ in self.counters.sampling(self._clock.now_ms()):
                 await self._clock.sleep(0)
 
-    async def _sample_counters(self) -> None:
-        while True:
-            await self._clock.sleep(SAMPLE_S)
-            for _ in self.counters.sampling(self._clock.now_ms()):
-                await self._clock.sleep(0)
-
     def _store_offsets(self) -> None:
         if self.offsets.store_changed():
             self._saves[2].changed()
@@ -444,7 +437,6 @@ class Broker:
             connection=ConnectionAdmin(name, self._own_address, *tables, self.producers, self.store),
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._own_address, self._settings_changed),
             runtime=self.runtime,
-            replicas=Replicas(self.store),
             replicas=Replicas(self.store),
             upkeep=Maintenance(self.topics, self.store, self.retention),
             cold_reads=ColdReadAdmin(self.live, self.cold_reads),

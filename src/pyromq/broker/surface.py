@@ -21,7 +21,6 @@ from .admin.message_life import MESSAGE_LIFE, MessageLife
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
 from .admin.replicas import Replicas
-from .admin.replicas import Replicas
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
@@ -210,7 +209,6 @@ def surface(
     settings: SettingsAdmin,
     runtime: RuntimeInfo,
     replicas: Replicas,
-    replicas: Replicas,
     upkeep: Maintenance,
     cold_reads: ColdReadAdmin,
     inspection: Inspection,
@@ -279,8 +277,6 @@ def surface(
         Code.UPDATE_BROKER_CONFIG: settings.change,
         Code.GET_BROKER_CONFIG: settings.show,
         Code.GET_BROKER_RUNTIME_INFO: runtime,
-        Code.GET_BROKER_HA_STATUS: replicas.status,
-        Code.GET_BROKER_EPOCH_CACHE: replicas.epochs,
         Code.GET_BROKER_HA_STATUS: replicas.status,
         Code.GET_BROKER_EPOCH_CACHE: replicas.epochs,
         Code.CLEAN_EXPIRED_CONSUMEQUEUE: upkeep.clean_expired_queues,
