@@ -37,7 +37,7 @@ async def fill(life: Virtual, count: int = 40) -> None:
         await life.send(topic="Fill", body=bytes(4000))
 
 
-async def listed(life: Virtual, **fields: object) -> dict[str, Any]:
+async def listed(life: Virtual, **fields: Any) -> dict[str, Any]:
     answer = await life.call(DEAD_LETTERS, **fields)
     assert answer.code == 0, answer.remark
     found: dict[str, Any] = json.loads(bytes(answer.body))

@@ -1,0 +1,169 @@
+"""`pyromq msg`: the life of one message, and the dead letters. Asks brokers, prints a table or the answer as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from ..ambient import SystemClock, system_random
+from ..broker.admin.dead_letters import DEAD_LETTERS
+from ..broker.admin.message_life import MESSAGE_LIFE
+from ..errors import CallFailed
+from ..model.codes import RequestCode, ResponseCode
+from ..protocol.bodies.body import decode_body
+from ..protocol.bodies.route import ClusterInfo
+from ..protocol.command import Command
+from ..transport.client import Client
+
+MASTER = 0
+_NOT_HERE = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
+
+
+@click.group()
+def msg() -> None:
+    """Look at single messages."""
+
+
+def _where(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="The answer as it is."),
+        click.option("--timeout", default=3.0, show_default=True, help="Seconds to wait for each answer."),
+        click.option("-n", "--namesrv", default=None, help="HOST:PORT of a name server: all its brokers are asked."),
+        click.option("-b", "--broker", default="127.0.0.1:10911", show_default=True, help="HOST:PORT of the broker."),
+    ):
+        command = option(command)
+    return command
+
+
+@msg.command()
+@click.argument("topic")
+@click.argument("message_id")
+@_where
+def get(topic: str, message_id: str, broker: str, namesrv: str | None, timeout: float, as_json: bool) -> None:
+    """Tell the life of a message: MESSAGE_ID is its id, its offset id, or a key that it alone has.
+
+    Exit code 0: found, 1: no broker knows it, 2: no answer.
+    """
+    wanted = Command(code=MESSAGE_LIFE, fields={"topic": topic, "id": message_id})
+    _show(_answers(broker, namesrv, timeout, wanted), as_json, _print_life)
+
+
+@msg.command()
+@click.argument("group", required=False)
+@click.option("--most", default=100, show_default=True, help="Messages of a group that are shown.")
+@_where
+def dead(group: str | None, most: int, broker: str, namesrv: str | None, timeout: float, as_json: bool) -> None:
+    """List dead letters and the time that they have left: groups, or the messages of one GROUP."""
+    fields = {"maxNum": str(most)} | ({} if group is None else {"group": group})
+    _show(_answers(broker, namesrv, timeout, Command(code=DEAD_LETTERS, fields=fields)), as_json, _print_dead)
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+
+def _answers(broker: str, namesrv: str | None, timeout: float, wanted: Command) -> Mapping[str, Command]:
+    try:
+        return asyncio.run(_ask(broker, namesrv, timeout, wanted))
+    except CallFailed as fault:
+        click.echo(f"pyromq: {fault}", err=True)
+        sys.exit(2)
+
+
+async def _ask(broker: str, namesrv: str | None, seconds: float, wanted: Command) -> dict[str, Command]:
+    async with Client(clock=SystemClock(), rng=system_random()) as client:
+        addresses = [broker] if namesrv is None else await _masters(client, namesrv, seconds)
+        return {
+            address: await client.call(address, Command(code=wanted.code, fields=dict(wanted.fields)), seconds)
+            for address in addresses
+        }
+
+
+async def _masters(client: Client, namesrv: str, seconds: float) -> list[str]:
+    answer = await client.call(namesrv, Command(code=RequestCode.GET_BROKER_CLUSTER_INFO), seconds)
+    table = decode_body(ClusterInfo, answer.body or b"{}").broker_addr_table
+    found = [one.broker_addrs[MASTER] for one in table.values() if MASTER in one.broker_addrs]
+    if not found:
+        raise CallFailed(f"{namesrv} knows no broker that could be asked")
+    return sorted(found)
+
+
+def _show(answers: Mapping[str, Command], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+    """The good ones; if there is none, why not."""
+    good = {address: one for address, one in answers.items() if one.code == ResponseCode.SUCCESS and one.body}
+    for address, answer in good.items():
+        found = json.loads(bytes(answer.body)) | {"broker": address}
+        click.echo(json.dumps(found, indent=2)) if as_json else show(found)
+    if good:
+        return
+    for address, answer in answers.items():
+        click.echo(f"pyromq: {address}: {answer.remark}", err=True)
+    sys.exit(1 if all(one.code in _NOT_HERE for one in answers.values()) else 2)
+
+
+# --- printing ---------------------------------------------------------------------------------------------------------
+
+
+def _print_life(found: dict[str, Any]) -> None:
+    lines = {
+        "message": found["id"],
+        "topic": found["topic"],
+        "broker": found["broker"],
+        "state": _state(found),
+        "keys": found.get("keys"),
+        "tags": found.get("tags"),
+        "born": _time(found.get("bornMs")),
+        "bytes": found.get("bytes"),
+        "stays until": _time(found.get("leavesMs")),
+    }
+    for name, value in lines.items():
+        if value not in (None, ""):
+            click.echo(f"{name:12} {value}")
+    for one in found.get("groups", ()):
+        click.echo(f"{'group':12} {one['group']}: {_state(one)}")
+    for one in found.get("history", ()):
+        until = f", until {_time(one['untilMs'])}" if one.get("untilMs") else ""
+        place = f"{one['topic']} queue {one['queue']} offset {one['offset']}"
+        click.echo(f"{_time(one['atMs']):24} {one['what']}{until}: {place} ({one['offsetId']})")
+
+
+def _state(one: Mapping[str, Any]) -> str:
+    """`in retry 3 until 2026-11-16 10:00:00.000`"""
+    words = [str(one["state"])]
+    if one.get("retry"):
+        words.append(f"{'' if one['state'] == 'in retry' else 'at retry '}{one['retry']}")
+    if "checks" in one:
+        words.append(f"with {one['checks']} checks")
+    if one.get("untilMs"):
+        words.append(f"until {_time(one['untilMs'])}" + (" (overdue)" if one.get("overdue") else ""))
+    if one.get("atMs"):
+        words.append(f"since {_time(one['atMs'])}")
+    return " ".join(words)
+
+
+def _print_dead(found: dict[str, Any]) -> None:
+    for one in found.get("groups", ()):
+        left = f"the oldest has {_span(one['secondsLeft'])} left"
+        click.echo(f"{one['group']}: {one['messages']} messages, {left} ({found['broker']})")
+    for one in found.get("messages", ()):
+        died, left = _time(one["diedMs"]), _span(one["secondsLeft"])
+        click.echo(f"{one['id']:34} {one['topic']} died {died} after {one['attempts']} attempts, {left} left")
+    if not found.get("groups") and not found.get("messages"):
+        click.echo(f"no dead letters ({found['broker']})")
+    if found["lostForWantOfSpace"]:
+        click.echo(f"LOST for want of space since the start: {found['lostForWantOfSpace']}", err=True)
+    for warning in found["warnings"]:
+        click.echo(f"WARNING: {warning}", err=True)
+
+
+def _span(seconds: int) -> str:
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def _time(ms: int | None) -> str:
+    return "" if ms is None else datetime.fromtimestamp(ms / 1000).isoformat(" ", "milliseconds")
