@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyromq.kernel.python import scan
-from pyromq.store import changes, checkpoint, commit_log, file_sequence, flush, recovery, tables
+from pyromq.store import changes, checkpoint, commit_log, file_sequence, flush, marks, recovery, tables
 from pyromq.store.consume_queue import ConsumeQueue
 from pyromq.store.disk import Disk, folder_of, make_folder_durably
 from pyromq.store.index_file import IndexCommit, IndexFile
@@ -131,7 +131,7 @@ def stop_is_marked_before_the_last_flush(patch: pytest.MonkeyPatch) -> None:
 
 
 def unclean_stop_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recovery, "was_stopped_cleanly", lambda disk: True)
+    patch.setattr(marks, "was_stopped_cleanly", lambda disk: True)
 
 
 def torn_queue_entries_are_trusted(patch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Any file is flipped, zeroed, cut or gone: opening copes, nothing wrong is shown, only what was hit is lost.
 
+A log file that is gone or cut below what was synced is the owner's to decide about: opening refuses until then.
+
 Rot in queues and index may stay unnoticed by opening, which reads only their ends; then verify finds it, and a rebuild
 brings everything back.
 
@@ -13,7 +15,11 @@ from random import Random
 
 import pytest
 
+from pyromq.store.accept_loss import accept_loss
+from pyromq.store.checkpoint import read_checkpoint
 from pyromq.store.config import FlushMode
+from pyromq.store.errors import StoreDamaged
+from pyromq.store.marks import find_marks, missing_log
 from pyromq.store.message_store import MessageStore
 from pyromq.store.rebuild import rebuild_store
 from pyromq.store.verify import verify_store
@@ -83,6 +89,7 @@ def test_rot_in_any_file_costs_only_what_it_hit(stop: str) -> None:
 
 def check_after(story: Story, hit: tuple[str, int, int]) -> None:
     name, low, high = hit
+    accept_what_is_missing(story, name)
     store = MessageStore(story.disk, story.config, story.clock)
     shown = {record.body for record in everything_but_gaps(store)}
     bodies = {put.body for put in story.history.puts}
@@ -96,6 +103,16 @@ def check_after(story: Story, hit: tuple[str, int, int]) -> None:
     store.close()
     if not name.startswith("commitlog/"):
         check_derived(story)
+
+
+def accept_what_is_missing(story: Story, name: str) -> None:
+    missing = missing_log(story.disk, story.config, find_marks(story.disk, read_checkpoint(story.disk)))
+    if not missing:
+        return
+    assert name.startswith("commitlog/")
+    with pytest.raises(StoreDamaged, match="accept-loss"):
+        MessageStore(story.disk, story.config, story.clock)
+    assert accept_loss(story.disk, story.config) == missing
 
 
 def check_derived(story: Story) -> None:

@@ -10,10 +10,13 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.protocol.record import Record, encode_record
+from pyromq.store.accept_loss import accept_loss
 from pyromq.store.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
 from pyromq.store.derived_files import read_derived
 from pyromq.store.disk import read_whole
+from pyromq.store.errors import StoreDamaged
 from pyromq.store.findings import Level
+from pyromq.store.marks import Missing
 from pyromq.store.message_store import MessageStore
 from pyromq.store.verify import verify_store
 from pyromq.testing.clock import ManualClock
@@ -230,6 +233,9 @@ def test_a_missing_file_in_the_middle_costs_its_records_alone() -> None:
     store, positions = filled(disk)
     store.close()
     disk.remove(log_file(8192))
+    with pytest.raises(StoreDamaged, match=r"lack 8192 to 16384\..*accept-loss"):
+        opened(disk)
+    assert accept_loss(disk, SMALL) == [Missing(8192, 16384)]
     recovered = opened(disk)
     left = [body for body, position in zip(WHOLE, positions, strict=True) if not 8192 <= position < 16384]
     assert 0 < len(left) < 60
@@ -518,17 +524,6 @@ def test_an_empty_store_opens() -> None:
     store = opened(SimulatedDisk())
     assert (store.commit_log.end, store.recovery.records) == (0, 0)
     store.close()
-
-
-def test_a_store_whose_log_was_removed_has_no_queues_left() -> None:
-    disk = SimulatedDisk()
-    filled(disk)[0].close()
-    for name in disk.list("commitlog"):
-        disk.remove(f"commitlog/{name}")
-    store = opened(disk)
-    assert all_bodies(store) == []
-    put(store, "first")
-    assert bodies(store) == [b"first"]
 
 
 # -- stores that only Java wrote ---------------------------------------------------------------------------------------

@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.store.checkpoint import SyncedFile
 from pyromq.store.dump import DumpFilter, dump_records
 from pyromq.store.findings import Level, Report
 from pyromq.store.info import store_info
 from pyromq.store.lock import UnknownStoreKind
+from pyromq.store.message_store import MessageStore
 from pyromq.store.real_disk import RealDisk
 from pyromq.store.sizes import inferred_config
 from pyromq.store.verify import verify_store
+from pyromq.testing.clock import ManualClock
+from tests.store.conftest import GOLDEN_CONFIG
 from tests.store.golden_store import apply_variant, manifest, unpack
 
 FIRST_LOG = "commitlog/00000000000000000000"
@@ -218,8 +222,8 @@ def test_what_opening_repairs_is_told_apart(clean: Path, harm: Callable[[Path], 
 
 
 def test_a_synced_mark_beyond_the_records_is_a_loss(clean: Path) -> None:
-    from pyromq.store.checkpoint import SyncedFile
-
+    MessageStore(RealDisk(clean), GOLDEN_CONFIG, ManualClock(), is_batch_topic=lambda topic: "Batch" in topic).close()
+    assert verify(clean).exit_code == 0
     mark = SyncedFile(RealDisk(clean))
     mark.save(manifest("clean")["store"]["endOffset"] + 1)
     mark.close()

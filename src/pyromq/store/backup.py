@@ -22,15 +22,17 @@ from .file_sequence import FileSequence
 from .layout import BATCH_QUEUES, COMMIT_LOG
 from .lock import LOCK_FILE, refuse_unknown_kinds
 from .log_walk import LogWalk, Tail
+from .marks import find_marks
 from .message_store import MessageStore
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
+from .whole_crc import WHOLE_CRC_FILE, ranges_that_count, save_ranges
 
 Progress = Callable[[int, int], None]  # bytes copied, bytes to copy
 
 _CHUNK = 4 << 20
 _SPARSE = 64 << 10  # blocks of zeroes of this size are left out
-_OF_THE_SOURCE = (SYNCED_FILE, DERIVED_FILE)  # they speak of files that change while they are copied
+_OF_THE_SOURCE = (SYNCED_FILE, DERIVED_FILE, WHOLE_CRC_FILE)  # they speak of what changes while it is copied
 _NOT_COPIED = (LOCK_FILE, ABORT_FILE, ABORT_FILE + ".bak", CHECKPOINT_FILE)
 
 
@@ -75,6 +77,8 @@ class _Copy:
         self._done = Backup()
         self._whole = 0
         self._folders: set[str] = set()
+        ours = find_marks(source, read_checkpoint(source)).ours
+        self._whole_crc = ranges_that_count(source, config, ours)
 
     def run(self, process_id: int) -> Backup:
         mark_running(self._target, process_id)  # until it was opened, the copy is that of a killed broker
@@ -93,6 +97,7 @@ class _Copy:
         synced = SyncedFile(self._target)
         synced.save(end)
         synced.close()
+        save_ranges(self._target, self._whole_crc)
         for folder in sorted(self._folders, reverse=True):
             self._target.sync_folder(folder)
         self._target.sync_folder()
@@ -106,7 +111,7 @@ class _Copy:
         checked = read_checkpoint(self._source).queues_position
         start = max(log.start, log.base_of(checked)) if log.has(log.base_of(checked)) else log.start
         end = self._done.log_start = log.start
-        for step in LogWalk(log, self._config.delay_levels, start):
+        for step in LogWalk(log, self._config.delay_levels, start, whole_crc=self._whole_crc):
             if isinstance(step, Placed):
                 end = step.end
             elif isinstance(step, Tail) and step.position > end and not step.leftovers:

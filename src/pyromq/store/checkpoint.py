@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from threading import Lock
 
 from .disk import Disk, DiskFile, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
 
@@ -20,7 +21,10 @@ _OURS = "pyromq"  # stands behind the process id in our `abort`
 
 _CHECKPOINT = struct.Struct(">qqqqqq")
 _CHECKPOINT_FILE_BYTES = 4096
-_SYNCED = struct.Struct(">qI")  # position, CRC32 of the position's bytes
+_POSITION = struct.Struct(">q")
+_SYNCED = struct.Struct(
+    ">qI"
+)  # position, CRC32 of the position's bytes; twice: up to where it is synced, where it starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +67,23 @@ def read_checkpoint(disk: Disk) -> Checkpoint:
 
 def read_synced(disk: Disk) -> int | None:
     """The position up to which the log was synced for certain, or None in a store that only Java wrote."""
+    return _position_in(disk, 0)
+
+
+def read_log_start(disk: Disk) -> int | None:
+    """Where the log starts, as far as retention has gone; None if it was never written down."""
+    return _position_in(disk, _SYNCED.size)
+
+
+def _position_in(disk: Disk, at: int) -> int | None:
     try:
-        data = read_whole(disk, SYNCED_FILE)
+        data = read_whole(disk, SYNCED_FILE)[at : at + _SYNCED.size]
     except FileMissing:
         return None
     if len(data) < _SYNCED.size:
         return None
-    position, checksum = _SYNCED.unpack_from(data)
-    return position if checksum == zlib.crc32(data[:8]) and position >= 0 else None
+    position, checksum = _SYNCED.unpack(data)
+    return position if checksum == zlib.crc32(data[: _POSITION.size]) and position >= 0 else None
 
 
 class MarkFile:
@@ -106,14 +119,30 @@ class CheckpointFile(MarkFile):
 
 
 class SyncedFile(MarkFile):
-    """Our mark of the synced position, which tells damage (below it) from a torn tail (at or above it)."""
+    """Our mark of the synced position, which tells damage (below it) from a torn tail (at or above it), and of the
+    log's start, which tells files that have expired from files that are gone. Several threads."""
 
     def __init__(self, disk: Disk) -> None:
+        self._one_at_a_time = Lock()
+        self._synced, self._start = read_synced(disk) or 0, read_log_start(disk)
         super().__init__(disk, SYNCED_FILE, 512)
 
     def save(self, position: int) -> None:
-        data = struct.pack(">q", position)
-        self.write(data + struct.pack(">I", zlib.crc32(data)))
+        with self._one_at_a_time:
+            self._synced = position
+            self._save()
+
+    def raise_start(self, start: int) -> None:
+        """Before the files in front of it go: from here on they are not missed."""
+        with self._one_at_a_time:
+            if self._start is None or self._start < start:
+                self._start = start
+                self._save()
+
+    def _save(self) -> None:
+        known = [self._synced] if self._start is None else [self._synced, self._start]
+        packed = [_POSITION.pack(position) for position in known]
+        self.write(b"".join(data + zlib.crc32(data).to_bytes(4, "big") for data in packed))
 
 
 def was_stopped_cleanly(disk: Disk) -> bool:

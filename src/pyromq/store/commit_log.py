@@ -13,13 +13,14 @@ from ..kernel.records import Placed, place_burst
 from ..model.message import SysFlag
 from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, HEAD, LONG, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Record
 from .config import StoreConfig
-from .disk import Disk, DiskError, DiskFile
+from .disk import Bytes, Disk, DiskError, DiskFile
 from .errors import RecordTooLarge
 from .file_sequence import FileSequence, Irregular
 from .layout import COMMIT_LOG
 from .open_files import OpenFiles
 from .reads import Reads
 from .segment import prepare_whole
+from .whole_crc import NO_RANGES
 
 log = logs.get("pyromq.store")
 
@@ -41,6 +42,7 @@ class CommitLog:
         self.last_time = 0  # store time of the newest record
         self.last_position = 0  # and where it starts
         self.untouched = True  # the append that raised had not written anything yet
+        self.whole_crc = NO_RANGES  # where every record has its own CRC
         self._ahead: list[int] = []  # bases of files made before they are needed
 
     @property
@@ -49,6 +51,14 @@ class CommitLog:
 
     def load(self) -> list[Irregular]:
         return self.sequence.load()
+
+    def drop_before(self, start: int) -> bool:
+        """Remove files in front of the log's start: retention had begun to, or a power cut brought them back."""
+        dropped = False
+        while len(self.sequence.bases) > 1 and self.sequence.start + self.file_bytes <= start:
+            self.sequence.drop_first()
+            dropped = True
+        return dropped
 
     def continue_at(self, end: int, last_position: int, last_time: int) -> None:
         """Recovery found the end and cut off what was behind it: appends go on there."""
@@ -76,6 +86,21 @@ class CommitLog:
         self.last_time = store_time
         self.last_position = places[-1].position
         return places
+
+    @property
+    def room(self) -> int:
+        """Bytes of records that still fit into the file that is written."""
+        return self.sequence.limit - self.end - BLANK_BYTES
+
+    def append_encoded(self, records: Bytes, last_position: int, store_time: int) -> None:
+        """Records that a kernel made for `end` on, within `room`, with a store time that does not go back."""
+        self.untouched = True
+        file, inside = self.sequence.file_at(self.end)
+        self.untouched = False
+        file.pwrite(inside, records)
+        self.end += len(records)
+        self.last_time = store_time
+        self.last_position = last_position
 
     def _split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
         """How many records go into this file, the next, and so on. The first number may be 0."""
@@ -152,12 +177,13 @@ class CommitLog:
             self.make_file(base)
             self.adopt(base)
 
-    def drop_oldest(self) -> bool:
-        """Remove the oldest file; the one that is written never goes. False if there is no other."""
-        if len(self.sequence.bases) < 2:
-            return False
+    @property
+    def has_older(self) -> bool:
+        """Whether there is a file that may go: the one that is written never does."""
+        return len(self.sequence.bases) > 1
+
+    def drop_oldest(self) -> None:
         self.sequence.drop_first()
-        return True
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

@@ -15,13 +15,16 @@ from ..model.message import KEY_SEPARATOR, Property
 from ..protocol.compression import compression_of, decompress
 from ..protocol.properties import decode_properties
 from ..protocol.record import Record, decode_record
+from .checkpoint import read_checkpoint
 from .config import StoreConfig
 from .disk import Disk
 from .file_sequence import FileSequence
 from .layout import BATCH_QUEUES, COMMIT_LOG
 from .log_walk import Gap, LogWalk
+from .marks import find_marks
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
+from .whole_crc import ranges_that_count
 
 _SHOWN_BODY = 256  # longer ones are shown by their hash
 _PLAIN_LIMIT = 64 << 20
@@ -54,7 +57,8 @@ def dump_records(disk: Disk, config: StoreConfig, wanted: DumpFilter) -> Iterato
     log = FileSequence(source, files, COMMIT_LOG, config.commit_log_file_bytes)
     log.load()
     batch_topics = set(source.list(BATCH_QUEUES))
-    walk = LogWalk(log, config.delay_levels)
+    ours = find_marks(source, read_checkpoint(source)).ours
+    walk = LogWalk(log, config.delay_levels, whole_crc=ranges_that_count(source, config, ours))
     for step in walk:
         if isinstance(step, Placed):
             if wanted.wants(step):

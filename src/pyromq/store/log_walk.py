@@ -13,6 +13,7 @@ from ..kernel.records import DelayLevels, Fault, Placed, check_at, scan_records
 from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from .disk import DiskError
 from .file_sequence import FileSequence
+from .whole_crc import NO_RANGES, CrcRanges
 
 _WINDOW = 1 << 20
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
@@ -39,6 +40,7 @@ class LogWalk:
     """Iterate once: `Placed` and `Gap` in order of position, then one `Tail`.
 
     `ends_at(fault)` may end the walk at the first bytes that are no record, before anything behind them is searched.
+    `whole_crc`: where a record without its own CRC is no whole record.
     """
 
     def __init__(
@@ -47,7 +49,9 @@ class LogWalk:
         delays: DelayLevels,
         start: int | None = None,
         ends_at: Callable[[Fault], bool] = lambda fault: False,
+        whole_crc: CrcRanges = NO_RANGES,
     ) -> None:
+        self._whole_crc = whole_crc
         self._ends_at = ends_at
         self._log = log
         self._delays = delays
@@ -103,7 +107,12 @@ class LogWalk:
         if not 0 <= at <= len(self._window) - FIXED_BYTES:
             return []
         view = memoryview(self._window)[at:]
-        return scan_records(view, self._position, self._delays, whole_file=False).places
+        places = scan_records(view, self._position, self._delays, whole_file=False).places
+        lacks = self._whole_crc.lacks
+        for number, placed in enumerate(places):
+            if lacks(placed.position, placed.properties):
+                return places[:number]
+        return places
 
     def _check(self, base: int) -> Placed | Fault | None:
         """The record here, or what is wrong; None for a blank record."""
@@ -122,7 +131,10 @@ class LogWalk:
         except DiskError as fault:
             return Fault(self._position, str(fault), False)
         at = self._position - self._window_at
-        return check_at(memoryview(self._window), at, self._position, self._delays)
+        found = check_at(memoryview(self._window), at, self._position, self._delays)
+        if isinstance(found, Placed) and self._whole_crc.lacks(found.position, found.properties):
+            return Fault(self._position, "its whole-record CRC (property __CRC32#) is gone", False)
+        return found
 
     def _fill(self, length: int) -> None:
         """Have `length` bytes from the position on in the window, as far as the file has them."""

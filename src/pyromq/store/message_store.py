@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from .. import logs
 from ..ambient import Clock
+from ..kernel.appends import Burst
 from ..kernel.records import Placed, kernel_name
 from ..protocol.record import Record
 from .catalogue import Catalogue, KnownQueue, write_catalogue
@@ -29,14 +30,16 @@ from .flush_loop import FlushLoop, RunBlocking
 from .index import Index
 from .layout import COMMIT_LOG
 from .lock import claim_store
+from .marks import find_marks, refuse_missing_log, refuse_other_sizes
 from .open_files import OpenFiles
 from .queues import QueueTable
 from .readable import Readable
 from .reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
 from .reads import NotResident, Reads
-from .recovery import Recovery, RecoveryReport, find_marks, refuse_other_sizes
+from .recovery import Recovery, RecoveryReport
 from .retention import FilesInUse, LogFile
 from .watermark import Watermark
+from .whole_crc import ranges_that_count, save_ranges
 from .writer import Writer
 
 log = logs.get("pyromq.store")
@@ -97,6 +100,8 @@ class MessageStore:
         checkpoint = read_checkpoint(self._disk)
         found = find_marks(self._disk, checkpoint)
         refuse_other_sizes(self._disk, self._config, found)  # before anything is changed
+        refuse_missing_log(self._disk, self._config, found)
+        self.commit_log.whole_crc = ranges_that_count(self._disk, self._config, found.ours)
         if found.synced is None:
             forget_synced(self._disk)
             forget_derived(self._disk)
@@ -111,6 +116,8 @@ class MessageStore:
             self._disk.sync_all()
         # What recovery wrote and cut is on the medium before anything new is acked behind it.
         self._planner.plan_full(max(report.start, self.commit_log.start)).sync(self._disk, self._marks)
+        self._marks.synced.raise_start(self.commit_log.start)
+        self._note_whole_crc()
         drop_extensions(self._disk)
         self._marks.derived = DerivedFiles(self._disk, self._derived_names())
         log.info(
@@ -123,6 +130,12 @@ class MessageStore:
             rebuilt=len(report.rebuilt),
         )
         return report
+
+    def _note_whole_crc(self) -> None:
+        """Durable before the first append, which it speaks of."""
+        if self._config.whole_record_crc:
+            self.commit_log.whole_crc = self.commit_log.whole_crc.opened_at(self.commit_log.end, self.commit_log.start)
+        save_ranges(self._disk, self.commit_log.whole_crc)
 
     def _derived_names(self) -> list[str]:
         names = [name for queue in self.queues for name in queue.file_names()]
@@ -141,6 +154,11 @@ class MessageStore:
     def put_batch(self, batch: Record) -> list[Placed]:
         """The messages of a batch body as records of their own."""
         return self._appended(self._writer.put_batch(batch))
+
+    def put_encoded(self, burst: Burst) -> None:
+        """What a kernel made of a received buffer."""
+        self._writer.put_encoded(burst)
+        self._appended([])
 
     def _appended(self, places: list[Placed]) -> list[Placed]:
         end = self.commit_log.end
@@ -298,8 +316,11 @@ class MessageStore:
         """
         if self.flushed.value < self.commit_log.start + self.commit_log.file_bytes:
             await self.flush_log()
-        if not self.commit_log.drop_oldest():
+        if not self.commit_log.has_older:
             return
+        second = self.commit_log.sequence.bases[1]
+        await self._guarded(self._run_blocking(lambda: self._marks.synced.raise_start(second)))
+        self.commit_log.drop_oldest()
         await self._guarded(self._run_blocking(lambda: self._disk.sync_folder(COMMIT_LOG)))
         start = self.commit_log.start
         for number, queue in enumerate(self.queues):
@@ -318,6 +339,7 @@ class MessageStore:
                 if self.index is not None:
                     self.index.tidy()
                 self.flush_now()
+                self._end_whole_crc()
                 write_catalogue(self._disk, self._catalogue())
                 self.commit_log.close()
                 self._marks.close()
@@ -328,6 +350,11 @@ class MessageStore:
                 self.index.close()
             self._files.close()
             self._lock.release()
+
+    def _end_whole_crc(self) -> None:
+        """So that it counts even if someone else writes behind it."""
+        end, last = self.commit_log.end, self.commit_log.last_position
+        save_ranges(self._disk, self.commit_log.whole_crc.closed_at(end, last))
 
     def _catalogue(self) -> Catalogue:
         return Catalogue(

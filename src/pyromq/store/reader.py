@@ -14,7 +14,7 @@ from .. import logs
 from ..kernel.records import Picked, Range, is_intact
 from ..model.message import Property
 from ..protocol.properties import decode_properties
-from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, Record, RecordError, decode_record
+from ..protocol.record import BLANK, BLANK_BYTES, CRC_PROPERTY_BYTES, FIXED_BYTES, Record, RecordError, decode_record
 from .commit_log import CommitLog
 from .disk import DiskError
 from .index import TAG_MARK, Index
@@ -106,17 +106,35 @@ class Reader:
             if part is None:
                 return None
             parts.append(part)
-        return _intact(ranges, parts)
+        return self._intact(ranges, parts)
 
     def read_cold(self, ranges: Sequence[Range]) -> list[bytes]:
         """The same, waiting for the medium. For a helper thread; memory is bounded by what was selected."""
         merged = _merged(ranges)
         parts = self._log.read_apart(merged)
         if all(parts) or len(merged) == len(ranges):
-            return _intact(ranges, parts)
+            return self._intact(ranges, parts)
         # A part cannot be read: one by one, so that it costs the records in it alone.
         apart = self._log.read_apart([(position, size) for position, size, _ in ranges])
-        return [raw for one, part in zip(ranges, apart, strict=True) for raw in _intact([one], [part])]
+        return [raw for one, part in zip(ranges, apart, strict=True) for raw in self._intact([one], [part])]
+
+    def _intact(self, ranges: Sequence[Range], parts: Sequence[bytes]) -> list[bytes]:
+        """Cut what was read together into records, and leave out what is damaged."""
+        lacks_crc = self._log.whole_crc.lacks
+        records: list[bytes] = []
+        pieces = iter(parts)
+        part, at, expected = b"", 0, -1
+        for position, size, offset in ranges:
+            if position != expected:
+                part, at = next(pieces), 0
+            raw = part[at : at + size]
+            at += size
+            expected = position + size
+            if is_intact(memoryview(raw), position) and not lacks_crc(position, raw[-CRC_PROPERTY_BYTES:]):
+                records.append(raw)
+            else:
+                log.error("a damaged record is skipped", position=position, size=size, queue_offset=offset)
+        return records
 
     # -- by place, key and time ---------------------------------------------------------------------------------------
 
@@ -132,6 +150,9 @@ class Reader:
             record = decode_record(self._log.read(position, size))
         except (RecordError, DiskError) as fault:
             log.warning("no record can be read here", position=position, why=str(fault))
+            return None
+        if self._log.whole_crc.lacks(position, record.properties):
+            log.error("a record that lost its CRC is not shown", position=position)
             return None
         return record if record.physical_offset == position else None
 
@@ -189,24 +210,6 @@ def _merged(ranges: Sequence[Range]) -> list[tuple[int, int]]:
         else:
             merged.append((position, size))
     return merged
-
-
-def _intact(ranges: Sequence[Range], parts: Sequence[bytes]) -> list[bytes]:
-    """Cut what was read together into records, and leave out what is damaged."""
-    records: list[bytes] = []
-    pieces = iter(parts)
-    part, at, expected = b"", 0, -1
-    for position, size, offset in ranges:
-        if position != expected:
-            part, at = next(pieces), 0
-        raw = part[at : at + size]
-        at += size
-        expected = position + size
-        if is_intact(memoryview(raw), position):
-            records.append(raw)
-        else:
-            log.error("a damaged record is skipped", position=position, size=size, queue_offset=offset)
-    return records
 
 
 def _has_key(record: Record, topic: str, key: str, tag: bool) -> bool:

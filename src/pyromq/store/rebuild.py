@@ -10,15 +10,17 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ..ambient import Clock
-from .checkpoint import Checkpoint, CheckpointFile, SyncedFile, mark_running, read_checkpoint
+from .checkpoint import Checkpoint, CheckpointFile, SyncedFile, forget_synced, mark_running, read_checkpoint
 from .config import StoreConfig
 from .derived_files import forget_derived
 from .disk import Disk, DiskFile, remove_tree
 from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
 from .lock import claim_store
+from .marks import find_marks, refuse_missing_log, refuse_other_sizes
 from .message_store import MessageStore
-from .recovery import RecoveryReport, find_marks, refuse_other_sizes
+from .recovery import RecoveryReport
 from .verify import Progress, verify_store
+from .whole_crc import ranges_that_count, save_ranges
 
 
 def rebuild_store(
@@ -32,11 +34,16 @@ def rebuild_store(
     written with other file sizes; then nothing has changed."""
     lock = claim_store(disk)
     try:
-        refuse_other_sizes(disk, config, find_marks(disk, read_checkpoint(disk)))  # before anything is removed
+        marks = find_marks(disk, read_checkpoint(disk))
+        refuse_other_sizes(disk, config, marks)  # before anything is removed
+        refuse_missing_log(disk, config, marks)
         # The queues may be all that tells damage from the end of the log (in a store of Java's), so the end is fixed
         # while they are there.
         end = verify_store(disk, config, lambda position, whole: progress(position // 2, whole)).log_end
         batch_topics = set(disk.list(BATCH_QUEUES))
+        save_ranges(disk, ranges_that_count(disk, config, marks.ours))  # from here on it looks like one of ours
+        if marks.synced is None:
+            forget_synced(disk)
         _forget_derived(disk, end, process_id)
     finally:
         lock.release()

@@ -18,83 +18,32 @@ records behind a bad one are kept where a queue entry confirms the first of them
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from .. import logs
-from ..errors import ConfigError
 from ..kernel.records import Fault, Placed
 from ..protocol.record import whole_record_crc
-from .catalogue import Catalogue, read_catalogue
 from .changes import Changes
-from .checkpoint import (
-    Checkpoint,
-    CheckpointFile,
-    read_synced,
-    was_running_ours,
-    was_stopped_cleanly,
-)
+from .checkpoint import Checkpoint, CheckpointFile
 from .commit_log import CommitLog
 from .config import StoreConfig
 from .cut_off import keep_aside
-from .derived_files import read_derived
 from .disk import Disk
 from .dispatch import Dispatcher
 from .extension import has_extensions
 from .index import Index
 from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES, QueueEntry
 from .log_walk import Gap, LogWalk, Tail
+from .marks import MarksFound
 from .queue import MessageQueue
 from .queues import QueueTable
-from .sizes import inferred_config
 
 log = logs.get("pyromq.store")
 
 _AGAIN_BYTES = 1 << 20
 _AT_ONCE = 1024  # records dispatched together
 _JAVA_SLACK_MS = 3_000  # how far behind the checkpoint's times Java itself goes back
-
-
-@dataclass(frozen=True, slots=True)
-class MarksFound:
-    """What the small files beside the data say."""
-
-    checkpoint: Checkpoint
-    synced: int | None  # None: only Java wrote this store
-    clean_stop: bool
-    catalogue: Catalogue | None = None  # of the last clean stop, if nobody else wrote since
-    gone: frozenset[str] = frozenset()  # derived files that were there before an unclean stop of ours
-
-
-def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
-    """If a Java broker wrote after us, our synced mark may speak of records that it replaced: the store is then one of
-    Java's. After a clean stop of ours the catalogue fits the checkpoint, after an unclean one `abort` is our own."""
-    clean_stop = was_stopped_cleanly(disk)
-    catalogue = read_catalogue(disk)
-    fits = clean_stop and catalogue is not None and catalogue.fits(checkpoint)
-    ours = fits if clean_stop else was_running_ours(disk)
-    synced = read_synced(disk) if ours else None
-    gone: frozenset[str] = frozenset()
-    if synced is not None and not clean_stop:
-        gone = frozenset(name for name in read_derived(disk) if not disk.exists(name))
-    return MarksFound(checkpoint, synced, clean_stop, catalogue if fits else None, gone)
-
-
-def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
-    """A store that was written with other file sizes must not be stretched to ours. Changes nothing.
-
-    Our own catalogue knows the sizes; those of Java's stores are read off the files.
-    """
-    catalogue = read_catalogue(disk)
-    if catalogue is not None:
-        written = catalogue.sizes
-    elif marks.synced is None:
-        written = inferred_config(disk, config).file_sizes
-    else:
-        return
-    for key, size in config.file_sizes.items():
-        if written.get(key, size) != size:
-            raise ConfigError(f"{key} = {size}: the store in {disk.root} was written with {written[key]}; set it so")
 
 
 @dataclass(slots=True)
@@ -107,6 +56,7 @@ class RecoveryReport:
     records: int = 0  # scanned
     damage: list[Gap] = field(default_factory=list)  # stepped over; their queue entries stay
     torn: Tail | None = None  # what ended the log, if it was not simply its end
+    damaged_end: bool = False  # the log goes on behind records that were synced and are none any more
     kept_aside: str | None = None  # a copy of what was cut off
     rebuilt: list[tuple[str, int]] = field(default_factory=list)  # queues written anew from the log
 
@@ -133,6 +83,7 @@ class Recovery:
         self._checkpoint = marks.checkpoint
         self._synced = marks.synced
         self._extended = has_extensions(disk)  # tag codes lead to extension files: entries are written anew
+        self._log_start = marks.log_start
         self._catalogue = marks.catalogue
         self._gone = marks.gone
         self._cut_entries: list[tuple[MessageQueue, QueueEntry]] = []  # newest ones of queues that were distrusted
@@ -150,6 +101,8 @@ class Recovery:
             start = self._distrust(start)
         self._report.start = start
         self._scan(start)
+        self._keep_damaged_end()
+        self._keep_damaged_entries()
         self._rebuild(start)
         self._cut()
         return self._report
@@ -157,7 +110,12 @@ class Recovery:
     # -- pass 1: files ------------------------------------------------------------------------------------------------
 
     def _load_log(self) -> None:
-        for irregular in self._log.load():
+        irregulars = self._log.load()
+        if self._log_start is not None and self._log.drop_before(self._log_start):
+            self._changes.folders.add(COMMIT_LOG)
+        for irregular in irregulars:
+            if 0 <= irregular.base < self._log.start:
+                continue
             log.warning("irregular file in the commit log", name=irregular.name, what=irregular.what)
             if irregular.base >= 0 and self._disk.size(irregular.name) < self._config.commit_log_file_bytes:
                 self._log.sequence.restore_length(self._log.sequence.base_of(irregular.base), allocate=True)
@@ -214,8 +172,11 @@ class Recovery:
         placed = self._record_at(entry.position)
         return placed is not None and (placed.size, placed.queue_offset) == (entry.size, entry.queue_offset)
 
+    def _walk(self, start: int, ends_at: Callable[[Fault], bool] = lambda fault: False) -> LogWalk:
+        return LogWalk(self._log.sequence, self._config.delay_levels, start, ends_at, self._log.whole_crc)
+
     def _record_at(self, position: int) -> Placed | None:
-        walk = LogWalk(self._log.sequence, self._config.delay_levels, position, lambda fault: True)
+        walk = self._walk(position, lambda fault: True)
         first = next(iter(walk)) if self._log.sequence.has(position) else None
         return first if isinstance(first, Placed) and first.position == position else None
 
@@ -309,7 +270,7 @@ class Recovery:
         """Records from `start` to the end of the log; sets the report's end, damage and torn tail."""
         gap: Gap | None = None
         self._report.end = start
-        for found in LogWalk(self._log.sequence, self._config.delay_levels, start, self._is_torn):
+        for found in self._walk(start, self._is_torn):
             if isinstance(found, Placed):
                 if gap is not None and not self._may_follow(found):
                     self._end_at(gap.position, gap.reason)
@@ -373,6 +334,28 @@ class Recovery:
                 expected = placed.queue_offset + placed.messages
         self._dispatcher.dispatch(places)
 
+    def _keep_damaged_end(self) -> None:
+        """Records were synced up to the mark, so where they end before it, the last ones are damaged. As elsewhere they
+        stay in place with their offsets, and the log goes on behind them, if their file is there."""
+        end = self._report.end
+        if self._synced is None or end >= self._synced:
+            return
+        self._report.damage.append(Gap(end, self._synced, "the end of the log is gone"))
+        log.error("the log ends before what was synced", end=end, synced=self._synced)
+        if self._log.sequence.has(self._synced - 1):
+            self._report.end = self._synced
+            self._report.torn = None
+            self._report.damaged_end = True
+
+    def _keep_damaged_entries(self) -> None:
+        """A queue's newest entry was forgotten, and its record turned out to be damaged: its offset stays taken."""
+        for queue, last in self._cut_entries:
+            if queue.next_offset > last.queue_offset or last.is_filler:
+                continue
+            if any(gap.position <= last.position < gap.end for gap in self._report.damage):
+                place = (last.position, last.size, queue.topic, queue.queue_id, last.queue_offset)
+                queue.accept([Placed(*place, 0, 0, last.tag_code, b"", last.messages)])
+
     # -- pass 6: rebuild ----------------------------------------------------------------------------------------------
 
     def _rebuild(self, start: int) -> None:
@@ -387,8 +370,7 @@ class Recovery:
             if queue is not None:
                 queue.clear()
         dispatcher = Dispatcher(self._queues, None)
-        walk = LogWalk(self._log.sequence, self._config.delay_levels, self._log.start)
-        for found in walk:
+        for found in self._walk(self._log.start):
             if not isinstance(found, Placed):
                 continue
             if found.position >= self._report.end:
@@ -408,7 +390,6 @@ class Recovery:
     # -- pass 7: cut --------------------------------------------------------------------------------------------------
 
     def _cut(self) -> None:
-        self._keep_damaged_end()
         end = self._report.end
         as_we_left_it = self._report.clean_stop and self._report.torn is None and end == self._synced
         if self._report.torn is not None:
@@ -424,19 +405,10 @@ class Recovery:
         last_position = self._last.position if self._last else min(self._checkpoint.queues_position, end)
         last_time = self._last.store_time if self._last else self._checkpoint.log_time_ms
         self._log.continue_at(end, last_position, last_time)
+        self._log.whole_crc = self._log.whole_crc.closed_at(
+            self._last.end if self._last is not None and self._report.damaged_end else end, last_position
+        )
         self._cut_derived(end)
-
-    def _keep_damaged_end(self) -> None:
-        """Records were synced up to the mark, so where they end before it, the last ones are damaged. As elsewhere they
-        stay in place with their offsets, and the log goes on behind them, if their file is there."""
-        end = self._report.end
-        if self._synced is None or end >= self._synced:
-            return
-        self._report.damage.append(Gap(end, self._synced, "the end of the log is gone"))
-        log.error("the log ends before what was synced", end=end, synced=self._synced)
-        if self._log.sequence.has(self._synced - 1):
-            self._report.end = self._synced
-            self._report.torn = None
 
     def _cut_derived(self, end: int) -> None:
         """No entry points at or beyond the end of the log, none before its start."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..kernel.records import Placed
-from .checkpoint import CHECKPOINT_FILE, read_checkpoint, read_synced, was_stopped_cleanly
+from .checkpoint import CHECKPOINT_FILE, read_checkpoint
 from .config import StoreConfig
 from .disk import Disk
 from .file_sequence import FileSequence
@@ -18,11 +18,13 @@ from .findings import OPEN, Level, Report
 from .layout import COMMIT_LOG
 from .lock import LOCK_FILE, refuse_unknown_kinds
 from .log_walk import Gap, LogWalk, Tail
+from .marks import find_marks, missing_log
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
 from .tables import TableDamaged, read_table, table_names
 from .verify_index import IndexChecks
 from .verify_queues import QueueChecks
+from .whole_crc import ranges_that_count
 
 Progress = Callable[[int, int], None]  # position reached, position of the end
 
@@ -45,10 +47,12 @@ class _Verification:
         self._files = OpenFiles(disk, 16)
         self._log = FileSequence(disk, self._files, COMMIT_LOG, config.commit_log_file_bytes)
         self._checkpoint = read_checkpoint(disk)
-        self._synced = read_synced(disk)
-        self._clean = was_stopped_cleanly(disk)
+        self._marks = find_marks(disk, self._checkpoint)
+        self._synced = self._marks.synced
+        self._clean = self._marks.clean_stop
 
     def run(self) -> Report:
+        self._check_missing()
         self._check_files()
         self._queues = QueueChecks(self._disk, self._config, self._report)
         self._index = IndexChecks(self._disk, self._config, self._report, self._clean)
@@ -56,16 +60,30 @@ class _Verification:
         self._check_marks()
         known_topics = self._check_tables()
         self._queues.finish(self._report.log_start, self._report.log_end, self._gaps, known_topics)
-        self._index.finish(self._report.log_end)
+        self._index.finish(self._report.log_end, self._gaps)
         self._files.close()
         return self._report
 
     # Pass 1
 
+    def _check_missing(self) -> None:
+        """Parts of the log that are gone as a whole. What leads there counts as leading to damage."""
+        self._missing = missing_log(self._disk, self._config, self._marks)
+        for one in self._missing:
+            what = f"{one.end - one.start} bytes from {one.start} to {one.end} were synced and have no file any more"
+            remedy = (
+                "is a disk not mounted? Put the files back from a backup or a slave; the broker does not start without "
+                f"them, unless `pyromq store accept-loss {self._disk.root}` says that they are gone for good"
+            )
+            self._report.add(Level.DAMAGE, *self._place(one.start), what, remedy)
+            self._gaps.append(Gap(one.start, one.end, "the file is missing"))
+
     def _check_files(self) -> None:
         for irregular in self._log.load():
             if irregular.base < 0:
                 self._report.add(Level.NOTE, irregular.name, None, irregular.what, "look at it; it is not used")
+            elif any(one.start <= irregular.base < one.end for one in self._missing) or self._is_cut(irregular.name):
+                continue  # said already
             elif "missing" in irregular.what and self._never_synced_before(irregular.base):
                 what = "files before it are missing; nothing in them was synced"
                 self._report.add(Level.REPAIRABLE, irregular.name, None, what, OPEN)
@@ -77,6 +95,10 @@ class _Verification:
         if not self._clean and not self._disk.is_locked(LOCK_FILE):
             self._report.add(Level.REPAIRABLE, "abort", None, "the broker was not stopped cleanly", OPEN)
 
+    def _is_cut(self, name: str) -> bool:
+        """Whether the file is one that lost its end."""
+        return any(self._log.name(self._log.base_of(one.start)) == name for one in self._missing)
+
     def _never_synced_before(self, base: int) -> bool:
         """Whether the files that are missing in front of this one lie beyond what was synced: a power cut may keep the
         name of a later file and not that of an earlier one."""
@@ -87,17 +109,23 @@ class _Verification:
 
     def _check_marks(self) -> None:
         end = self._report.log_end
+        if self._missing:  # said already: the marks speak of it
+            self._gaps.append(Gap(end, max(one.end for one in self._missing), "the file is missing"))
+            return
         if self._checkpoint.queues_position > end:
             what = f"it speaks of position {self._checkpoint.queues_position}, the log ends at {end}"
             self._report.add(Level.REPAIRABLE, CHECKPOINT_FILE, 40, what, OPEN)
         if self._synced is not None and self._synced > end:
-            what = f"the log was synced up to {self._synced}, but its records end at {end}: records were lost"
-            self._report.add(Level.DAMAGE, COMMIT_LOG, end, what, "put the store back from a backup or a slave")
+            what = f"the log was synced up to {self._synced}, but its records end at {end}: the last ones are damaged"
+            remedy = "pulls skip them, the log goes on behind them; a backup or a slave may still have them"
+            self._report.add(Level.DAMAGE, COMMIT_LOG, end, what, remedy)
+            self._gaps.append(Gap(end, self._synced, "the end of the log is gone"))
 
     # Pass 2
 
     def _walk(self) -> None:
-        walk = LogWalk(self._log, self._config.delay_levels)
+        whole_crc = ranges_that_count(self._disk, self._config, self._marks.ours)
+        walk = LogWalk(self._log, self._config.delay_levels, whole_crc=whole_crc)
         self._report.log_start = self._report.log_end = self._log.start
         gap: Gap | None = None
         last_time, reported = 0, 0
@@ -119,7 +147,7 @@ class _Verification:
             level = self._level_of_missing(step.position)
             if step.in_queue:
                 self._queues.check(step, level, gap is not None or bool(self._gaps))
-            self._index.check(step, level)
+            self._index.check(step, level, self._gaps)
             gap = None
             if step.position - reported >= _PROGRESS_BYTES:
                 reported = step.position
@@ -129,6 +157,8 @@ class _Verification:
         """True: records behind the bad bytes count. False: the log ends there, and opening cuts off the rest."""
         below_synced = self._synced is not None and following.position < self._synced
         if below_synced or (self._synced is None and self._queues.confirms(following)):
+            if any(one.start <= gap.position and gap.end <= one.end for one in self._missing):
+                return True  # said already
             self._gaps.append(gap)
             what = f"{gap.end - gap.position} bytes are no record: {gap.reason}"
             remedy = "they are lost, pulls skip them; a backup or a slave may still have them"
@@ -141,7 +171,7 @@ class _Verification:
     def _end_of_log(self, tail: Tail) -> None:
         # Behind a blank record the end is the start of the next file, whose room is all zeroes.
         self._report.log_end = max(self._report.log_end, tail.position)
-        if tail.leftovers:
+        if tail.leftovers and (self._synced is None or tail.position >= self._synced):
             what = f"the log ends with bytes that are no whole record: {tail.reason}"
             self._report.add(Level.REPAIRABLE, *self._place(tail.position), what, OPEN)
 

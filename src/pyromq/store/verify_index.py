@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..kernel.records import Placed
@@ -18,6 +18,7 @@ from .findings import REBUILD, Level, Report, remedy_of_missing
 from .index import TAG_MARK, Index, index_hash
 from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES, IndexHeader
 from .layout import INDEX
+from .log_walk import Gap
 
 _BATCH = 4096  # entries read at once
 
@@ -44,12 +45,16 @@ class IndexChecks:
         self._exists = self._next is not None
         self._missing: tuple[int, int, int, Level] | None = None  # first and last record, number, level
 
-    def check(self, placed: Placed, level: Level) -> None:
-        """A record with the keys that it must be found by; `level` is what a missing one would mean."""
+    def check(self, placed: Placed, level: Level, gaps: Sequence[Gap] = ()) -> None:
+        """A record with the keys that it must be found by; `level` is what a missing one would mean.
+
+        `gaps`: entries that lead there belong to damaged records, and stay."""
         if not self._exists:
             return
         while self._next is not None and self._next.position < placed.position:
-            self._stray(self._next, placed)
+            position = self._next.position
+            if not any(gap.position <= position < gap.end for gap in gaps):
+                self._stray(self._next, placed)
             self._next = next(self._entries, None)
         found = []
         while self._next is not None and self._next.position == placed.position:
@@ -90,13 +95,19 @@ class IndexChecks:
             self._report.add(level, INDEX, None, what, remedy_of_missing(level))
             self._missing = None
 
-    def finish(self, log_end: int) -> None:
+    def finish(self, log_end: int, gaps: Sequence[Gap]) -> None:
+        """What is left leads behind the last record: into a gap, or beyond the end. One finding a file."""
         self._close_missing()
+        beyond: dict[str, tuple[int, int]] = {}  # by file: where the first is, how many
         while self._next is not None:
-            what = f"an entry points at {self._next.position}, the log ends at {log_end}"
-            remedy = "open the store: recovery takes it back"
-            self._report.add(Level.REPAIRABLE, self._next.name, self._next.offset, what, remedy)
+            name, offset, _, position = self._next
+            if not any(gap.position <= position < gap.end for gap in gaps):
+                first, count = beyond.get(name, (offset, 0))
+                beyond[name] = (first, count + 1)
             self._next = next(self._entries, None)
+        for name, (first, count) in beyond.items():
+            what = f"{count} entries point behind {log_end}, where the log ends"
+            self._report.add(Level.REPAIRABLE, name, first, what, "open the store: recovery takes them back")
 
     def _all_entries(self) -> Iterator[_Entry]:
         for name in self._disk.list(INDEX):

@@ -158,6 +158,7 @@ class QueueCheck:
     def finish(self, log_start: int, log_end: int, gaps: list[Gap]) -> int:
         """Look at the entries that no record has confirmed; the number of entries that stand for something."""
         seen = 0
+        beyond: list[int] = []  # numbers of entries
         for number, position, size in self._entries():
             seen += size != FILLER_SIZE
             if self._first_entry is not None and self._first_entry <= number < self._next_entry:
@@ -167,11 +168,13 @@ class QueueCheck:
             if any(gap.position <= position < gap.end for gap in gaps):
                 continue  # its record is damaged: the entry stays, pulls skip it
             if position >= log_end:
-                what = f"the entry points at {position}, the log ends at {log_end}"
-                self._find(Level.REPAIRABLE, number, what, "open the store: recovery cuts it off")
+                beyond.append(number)
             else:
                 what = f"the entry points at {position}, where no record of this queue has its offset"
                 self._find(Level.DAMAGE, number, what, REBUILD)
+        if beyond:
+            what = f"{len(beyond)} entries point behind {log_end}, where the log ends"
+            self._find(Level.REPAIRABLE, beyond[0], what, "open the store: recovery cuts them off")
         return seen
 
     def _entries(self) -> Iterator[tuple[int, int, int]]:
