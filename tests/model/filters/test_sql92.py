@@ -1,0 +1,91 @@
+"""Where the table of Java's answers says nothing: positions in errors, bounds, and that nothing else is ever raised."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyromq.model.filters.parser import MAX_LENGTH, MAX_NESTING, MAX_TESTS
+from pyromq.model.filters.sql92 import EvaluationFault, FilterFault, Sql92, compile_sql
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "why"),
+    [
+        ("", "line 1, column 1", "empty"),
+        ("a = ", "line 1, column 5", "the end"),
+        ("a = 'x", "line 1, column 5", "does not end"),
+        ("a >> 3", "line 1, column 4", "'>'"),
+        ("a = 1 AND\n b ! 5", "line 2, column 4", "'!'"),
+        ("a BETWEEN 5 AND 1", "line 1, column 3", "5 is above 1"),
+        ("x = 1 OR a > 'b'", "line 1, column 12", "'b' cannot be compared by >"),
+        ("a = NULL", "line 1, column 3", "use IS NULL"),
+        ("b = 1 AND 5", "line 1, column 11", "no condition"),
+        ("a IN (5)", "line 1, column 7", "'text'"),
+        ("a IS 5", "line 1, column 6", "NULL"),
+        ("a NOT 5", "line 1, column 7", "after NOT"),
+        ("(a = 5", "line 1, column 7", "')'"),
+        ("a = 0.0", "line 1, column 5", "use 0"),
+        ('a = "x"', "line 1, column 5", "single quotes"),
+    ],
+)
+def test_an_error_says_where_and_why(text: str, where: str, why: str) -> None:
+    with pytest.raises(FilterFault, match="SQL92 expression") as fault:
+        Sql92(text)
+    assert where in str(fault.value)
+    assert why in str(fault.value)
+
+
+@pytest.mark.parametrize("opening", ["(", "NOT ", "- ", "+ ", "NOT ("])
+def test_nesting_is_bounded(opening: str) -> None:
+    with pytest.raises(FilterFault, match=f"more than {MAX_NESTING} levels"):
+        Sql92(opening * 5_000 + "a")
+
+
+def test_the_deepest_nesting_is_evaluated() -> None:
+    assert Sql92("(" * MAX_NESTING + "a = 5" + ")" * MAX_NESTING).matches({"a": "5"})
+    assert Sql92("NOT " * (MAX_NESTING - 2) + "(a = 5)").matches({"a": "5"})
+
+
+def test_long_chains_need_no_deep_stack() -> None:
+    many = MAX_TESTS - 1
+    assert Sql92(" OR ".join(f"a = {number}" for number in range(many))).matches({"a": str(many - 1)})
+    assert Sql92(" AND ".join(f"a <> {number}" for number in range(1, many))).matches({"a": "0"})
+    with pytest.raises(FilterFault, match="links"):
+        Sql92("a" + " IS NULL" * 500)
+
+
+def test_cost_is_bounded() -> None:
+    with pytest.raises(FilterFault, match=f"more than {MAX_TESTS} tests"):
+        Sql92(" OR ".join(["a = 1"] * (MAX_TESTS + 1)))
+    with pytest.raises(FilterFault, match=f"the limit is {MAX_LENGTH}"):
+        Sql92("a = '" + "x" * MAX_LENGTH + "'")
+
+
+def test_the_same_text_is_compiled_once() -> None:
+    assert compile_sql("a = 5 AND b IS NULL") is compile_sql("a = 5 AND b IS NULL")
+
+
+def test_it_knows_the_properties_that_it_asks_for() -> None:
+    text = "a = 5 AND b IN ('x') OR NOT c AND (d > e OR -f IS NULL) AND g CONTAINS 'x' AND h BETWEEN 1 AND i"
+    assert Sql92(text).names == set("abcdefghi")
+    assert Sql92("5 = a").names == {"a"}
+    assert Sql92("TRUE").names == set()
+
+
+WORDS = st.sampled_from(
+    ["a", "b", "NOT", "AND", "OR", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE", "CONTAINS", "STARTSWITH", "=", "<>"]
+    + ["<", ">", "<=", ">=", "(", ")", ",", "+", "-", "5", "05", "5.5", "'x'", "''", "--", "/*", "*/", "#"]
+)
+
+
+@given(st.one_of(st.text(max_size=40), st.lists(WORDS, max_size=15).map(" ".join)), st.text(max_size=5))
+def test_nothing_but_our_own_faults_is_raised(text: str, value: str) -> None:
+    try:
+        answer = Sql92(text).evaluate({"a": value, "b": "5"})
+    except (FilterFault, EvaluationFault) as fault:
+        reason = str(fault)
+    else:
+        reason = str(answer)
+    assert reason

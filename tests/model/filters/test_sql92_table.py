@@ -1,0 +1,40 @@
+"""Every row of the table that RocketMQ 5.5.0's own filter module has answered (tests/interop/sql92 made it)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from pyromq.model.filters.sql92 import EvaluationFault, FilterFault, Sql92
+
+TABLE = Path(__file__).resolve().parents[2] / "golden" / "sql92.json"
+ROWS: list[tuple[str, dict[str, str], str]] = json.loads(TABLE.read_text("utf-8"))
+
+
+def answer(text: str, properties: dict[str, str]) -> str:
+    try:
+        expression = Sql92(text)
+    except FilterFault:
+        return "invalid"
+    try:
+        found = expression.evaluate(properties)
+    except EvaluationFault:
+        return "error"
+    return "unknown" if found is None else str(found).lower()
+
+
+def test_we_answer_as_java_does() -> None:
+    different = [
+        f"{text[:80]!r} {given}: Java says {wanted}, we {got}"
+        for text, given, wanted in ROWS
+        if (got := answer(text, given)) != wanted
+    ]
+    assert different == []
+
+
+def test_the_table_knows_every_answer_many_times() -> None:
+    counts = Counter(wanted for _, _, wanted in ROWS)
+    assert set(counts) == {"true", "false", "unknown", "error", "invalid"}
+    assert min(counts.values()) > 50
+    assert len(ROWS) > 1_500
