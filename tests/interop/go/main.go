@@ -3,6 +3,11 @@
 //
 //	client send NAMESERVER TOPIC TAG BODY...
 //	client consume NAMESERVER TOPIC GROUP TAGS COUNT
+//	client request NAMESERVER TOPIC MILLISECONDS BODY...
+//	client transact NAMESERVER TOPIC GROUP CHECKS BODY...
+//
+// A transactional message's body is its fate, what the producer says of it: "commit 7", or "unknown rollback 7" for
+// unknown at first and rollback when it is asked. The answer is given after so many CHECKS.
 package main
 
 import (
@@ -11,6 +16,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	rocketmq "github.com/apache/rocketmq-client-go/v2"
@@ -38,6 +45,10 @@ func run(command string, words []string) (any, error) {
 		return send(words[0], words[1], words[2], words[3:])
 	case "consume":
 		return consume(words[0], words[1], words[2], words[3], words[4])
+	case "request":
+		return request(words[0], words[1], words[2], words[3:])
+	case "transact":
+		return transact(words[0], words[1], words[2], words[3], words[4:])
 	}
 	return nil, fmt.Errorf("unknown command %s", command)
 }
@@ -113,4 +124,104 @@ func consume(nameServer, topic, group, tags, count string) (any, error) {
 		}
 	}
 	return received, nil
+}
+
+type fates struct {
+	lock   sync.Mutex
+	asked  map[string]int
+	checks chan string
+}
+
+func (f *fates) ExecuteLocalTransaction(message *primitive.Message) primitive.LocalTransactionState {
+	return state(string(message.Body), 0)
+}
+
+func (f *fates) CheckLocalTransaction(message *primitive.MessageExt) primitive.LocalTransactionState {
+	body := string(message.Body)
+	f.lock.Lock()
+	f.asked[body]++
+	step := f.asked[body]
+	f.lock.Unlock()
+	f.checks <- body
+	return state(body, step)
+}
+
+func state(body string, step int) primitive.LocalTransactionState {
+	words := strings.Split(body, " ")
+	switch words[min(step, len(words)-2)] {
+	case "commit":
+		return primitive.CommitMessageState
+	case "rollback":
+		return primitive.RollbackMessageState
+	}
+	return primitive.UnknowState
+}
+
+func transact(nameServer, topic, group, checks string, bodies []string) (any, error) {
+	wanted, err := strconv.Atoi(checks)
+	if err != nil {
+		return nil, err
+	}
+	listener := &fates{asked: map[string]int{}, checks: make(chan string, 1000)}
+	sender, err := rocketmq.NewTransactionProducer(listener,
+		producer.WithNameServer([]string{nameServer}),
+		producer.WithGroupName(group),
+		producer.WithSendMsgTimeout(10*time.Second),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := sender.Start(); err != nil {
+		return nil, err
+	}
+	defer sender.Shutdown()
+	for _, body := range bodies {
+		message := primitive.NewMessage(topic, []byte(body)).WithKeys([]string{body})
+		if _, err := sender.SendMessageInTransaction(context.Background(), message); err != nil {
+			return nil, err
+		}
+	}
+	checked := []string{}
+	end := time.After(limit)
+	for len(checked) < wanted {
+		select {
+		case body := <-listener.checks:
+			checked = append(checked, body)
+		case <-end:
+			return checked, nil
+		}
+	}
+	time.Sleep(time.Second) // the answer to the last check leaves after its listener returned
+	return checked, nil
+}
+
+// The answer to each body, or "timed out".
+func request(nameServer, topic, milliseconds string, bodies []string) (any, error) {
+	limit, err := strconv.Atoi(milliseconds)
+	if err != nil {
+		return nil, err
+	}
+	sender, err := rocketmq.NewProducer(
+		producer.WithNameServer([]string{nameServer}),
+		producer.WithGroupName("PG_go_request"),
+		producer.WithSendMsgTimeout(10*time.Second),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := sender.Start(); err != nil {
+		return nil, err
+	}
+	defer sender.Shutdown()
+	answers := []string{}
+	for _, body := range bodies {
+		message := primitive.NewMessage(topic, []byte(body))
+		reply, err := sender.Request(context.Background(), time.Duration(limit)*time.Millisecond, message)
+		if err != nil {
+			answers = append(answers, "timed out")
+		} else {
+			answers = append(answers, string(reply.Body))
+		}
+	}
+	return answers, nil
 }

@@ -32,6 +32,8 @@ public class Client {
 
     private static final Map<String, Producing> PRODUCING = new HashMap<>();
     private static final Map<String, Consuming> CONSUMING = new HashMap<>();
+    private static final Map<String, Transacting> TRANSACTING = new HashMap<>();
+    private static final Map<String, Asking> ASKING = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -95,6 +97,24 @@ public class Client {
                 return Consuming.look(wanted);
             case "query":
                 return Consuming.query(wanted);
+            case "transact":
+                TRANSACTING.put(name, Transacting.start(wanted));
+                return name;
+            case "send halves":
+                return TRANSACTING.get(name).send(wanted);
+            case "checks":
+                return TRANSACTING.get(name).checks();
+            case "stop transacting":
+                return TRANSACTING.remove(name).stop();
+            case "ask":
+                return Asking.ask(wanted);
+            case "answer":
+                ASKING.put(name, Asking.answer(wanted));
+                return name;
+            case "outcomes":
+                return ASKING.get(name).outcomes();
+            case "stop answering":
+                return ASKING.remove(name).stop();
             default:
                 throw new IllegalArgumentException("unknown command " + command);
         }

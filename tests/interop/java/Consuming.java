@@ -66,12 +66,12 @@ class Consuming {
         push.subscribe(wanted.getString("topic"), wanted.getString("tags"));
         if (wanted.getString("kind").equals("orderly")) {
             push.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
-                keep(messages);
+                handle(messages, wanted);
                 return ConsumeOrderlyStatus.SUCCESS;
             });
         } else {
             push.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-                keep(messages);
+                handle(messages, wanted);
                 return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
@@ -105,9 +105,23 @@ class Consuming {
         polling.start();
     }
 
+    /** As slowly as wanted, so that a test can come in between. */
+    private void handle(Collection<MessageExt> messages, JSONObject wanted) {
+        keep(messages);
+        try {
+            Thread.sleep(wanted.getLongValue("pause"));
+        } catch (InterruptedException end) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
     private void keep(Collection<MessageExt> messages) {
         synchronized (received) {
-            messages.forEach(message -> received.add(described(message)));
+            for (MessageExt message : messages) {
+                Map<String, Object> one = described(message);
+                one.put("at", System.nanoTime()); // of the machine, so that two JVMs can be compared
+                received.add(one);
+            }
         }
     }
 

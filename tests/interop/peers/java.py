@@ -267,6 +267,19 @@ class Client(Conversation):
         """A producer that sends on and on: prefix0, prefix1 ..."""
         return Sending(self, servers, topic, prefix)
 
+    def transacting(self, servers: str, topic: str, group: str) -> Transacting:
+        """A producer of transactional messages."""
+        return Transacting(self, servers, topic, group)
+
+    def request(self, servers: str, topic: str, bodies: Sequence[str], limit_ms: int = 10_000) -> list[str]:
+        """Ask, and wait for the answer to each; "timed out" where none came."""
+        answers: list[str] = self.do("ask", servers=servers, topic=topic, bodies=list(bodies), limit=limit_ms)
+        return answers
+
+    def answering(self, servers: str, topic: str, group: str, after_ms: int = 0) -> Answering:
+        """A consumer that answers each message with "re: " and its body; "silence" is not answered."""
+        return Answering(self, servers, topic, group, after_ms)
+
     def consuming(self, kind: str, servers: str, topic: str, group: str, **more: str) -> Consuming:
         """A running consumer. kind: push, orderly, broadcast or lite; `start`: first, last or a time in ms; `tags`."""
         return Consuming(self, kind, {"servers": servers, "topic": topic, "group": group, **more})
@@ -291,6 +304,51 @@ class Sending:
     def stop(self) -> list[str]:
         bodies: list[str] = self._client.do("stop sending", name=self._name)
         return bodies
+
+
+class Transacting:
+    """A producer of transactions in a Java client. A body is its fate: `commit 7`, `unknown rollback 8`."""
+
+    def __init__(self, client: Client, servers: str, topic: str, group: str) -> None:
+        self._client = client
+        self._name = f"transacting{next(_names)}"
+        client.do("transact", name=self._name, servers=servers, topic=topic, group=group)
+
+    def send(self, *bodies: str, **properties: str) -> list[dict[str, Any]]:
+        wanted = {"bodies": list(bodies), "properties": properties}
+        sent: list[dict[str, Any]] = self._client.do("send halves", name=self._name, **wanted)
+        return sent
+
+    def checks(self) -> list[dict[str, Any]]:
+        """What the broker has asked about: body, topic, transaction, times."""
+        found: list[dict[str, Any]] = self._client.do("checks", name=self._name)
+        return found
+
+    def stop(self) -> None:
+        self._client.do("stop transacting", name=self._name)
+
+
+class Answering:
+    """A consumer in a Java client that replies to requests. A context manager, which stops it."""
+
+    def __init__(self, client: Client, servers: str, topic: str, group: str, after_ms: int) -> None:
+        self._client = client
+        self._name = f"answering{next(_names)}"
+        wanted = {"servers": servers, "topic": topic, "group": group, "after": after_ms}
+        client.do("answer", name=self._name, **wanted)
+
+    def outcomes(self) -> list[str]:
+        """How the sends of its replies ended."""
+        found: list[str] = self._client.do("outcomes", name=self._name)
+        return found
+
+    def __enter__(self) -> Answering:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._client.do("stop answering", name=self._name)
 
 
 class Consuming:

@@ -28,6 +28,16 @@ class SmallClient:
         """Body and tag of what a push consumer got, as soon as `count` have arrived; fewer after 30 s."""
         return self._run(["consume", name_server, topic, group, tags, str(count)], home)
 
+    def transact(
+        self, name_server: str, topic: str, group: str, checks: int, bodies: Sequence[str], *, home: Path
+    ) -> list[str]:
+        """Send transactional messages, each body its own fate; what the broker asked about until so many checks."""
+        return self._run(["transact", name_server, topic, group, str(checks), *bodies], home)
+
+    def request(self, name_server: str, topic: str, bodies: Sequence[str], limit_ms: int, *, home: Path) -> list[str]:
+        """Ask, and wait for the answer to each; "timed out" where none came."""
+        return self._run(["request", name_server, topic, str(limit_ms), *bodies], home)
+
     def _run(self, words: Sequence[str], home: Path) -> list[Any]:
         home.mkdir(parents=True, exist_ok=True)
         command, env = self._start()

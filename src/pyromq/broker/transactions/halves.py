@@ -49,6 +49,7 @@ class Half:
     topic: str
     unique: str | None
     checks: int
+    is_copy: bool  # of an earlier one: only those say in themselves how often it was checked
 
 
 class _Op(NamedTuple):
@@ -121,9 +122,9 @@ class Halves:
 
     def _take_half(self, record: Record) -> None:
         """A copy takes the place of what it was made from, where the note about that was lost by a kill."""
-        half, is_copy = self._half(record)
+        half = self._half(record)
         old = self.undecided.get(self._by_unique.get(half.unique or "", -1))
-        if is_copy and old is not None and (old.group, old.topic) == (half.group, half.topic):
+        if half.is_copy and old is not None and (old.group, old.topic) == (half.group, half.topic):
             half.checks = max(half.checks, old.checks)
             self.carry(old, half)
             self.owe(old.offset)
@@ -155,12 +156,11 @@ class Halves:
             yield found, offset, selection.next_offset
             offset = selection.next_offset
 
-    def _half(self, record: Record) -> tuple[Half, bool]:
-        """And whether it is a copy of an earlier one: only those say how often it was checked."""
+    def _half(self, record: Record) -> Half:
         pairs = decode_properties(record.properties)
         told = _number(pairs.get(Property.TRANSACTION_CHECK_TIMES))
         immune_s = _number(pairs.get(Property.CHECK_IMMUNITY_TIME_IN_SECONDS))
-        half = Half(
+        return Half(
             offset=record.queue_offset,
             position=record.physical_offset,
             born_ms=record.born_timestamp,
@@ -169,8 +169,8 @@ class Halves:
             topic=sys.intern(pairs.get(Property.REAL_TOPIC, "")),
             unique=pairs.get(Property.UNIQ_KEY),
             checks=max(told or 0, self._counts.get(record.queue_offset, 0)),
+            is_copy=told is not None,
         )
-        return half, told is not None
 
     def _take_op(self, number: int, record: Record) -> None:
         decided = op_offsets(record.body)
@@ -250,7 +250,7 @@ class Halves:
 
     def copy_placed(self, old: Half, offset: int, position: int) -> None:
         """It was put again there."""
-        self.carry(old, replace(old, offset=offset, position=position))
+        self.carry(old, replace(old, offset=offset, position=position, is_copy=True))
 
     def carry(self, old: Half, copy: Half) -> None:
         """A copy stands for it from now on; whoever ends the old one ends the copy."""

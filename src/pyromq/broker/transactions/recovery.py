@@ -7,7 +7,7 @@ was. The same holds for one that was given up.
 from __future__ import annotations
 
 from ... import logs
-from ...model.message import Property
+from ...model.message import Property, SysFlag
 from ...model.names import CHECKS_EXHAUSTED_TOPIC, SCHEDULE_TOPIC
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
@@ -46,9 +46,11 @@ async def _found_ended(store: MessageStore, half: Half, unique: str) -> State | 
 
 
 def _by_a_copy(record: Record, half: Half) -> bool:
-    """Java's broker copies a half before each check, and its progress may be older than what became of the copy."""
-    if record.prepared_transaction_offset <= half.position:
-        return False
+    """Java's broker copies a half before each check: one was committed, the other is left.
+
+    Only copies count: a program may send the same message, with the same id, in two transactions.
+    """
     pairs = decode_properties(record.properties)
-    is_copy = Property.TRANSACTION_CHECK_TIMES in pairs
-    return is_copy and pairs.get(Property.PGROUP) == half.group
+    is_committed = bool(record.sys_flag & SysFlag.TRANSACTION_COMMIT) and pairs.get(Property.PGROUP) == half.group
+    later = record.prepared_transaction_offset > half.position and Property.TRANSACTION_CHECK_TIMES in pairs
+    return is_committed and (half.is_copy or later)
