@@ -44,7 +44,7 @@ def filled(mode: FlushMode, seed: int) -> tuple[Story, MessageStore]:
     return story, store
 
 
-@pytest.mark.parametrize("seed", [19321, 20843, 38374, 40688])
+@pytest.mark.parametrize("seed", [19321, 20843, 38374, 40688, 157198])
 def test_stories_that_the_campaign_once_found_wrong(seed: int) -> None:
     tell(seed)
 

@@ -111,6 +111,11 @@ class Recovery:
 
     def _load_log(self) -> None:
         irregulars = self._log.load()
+        if self._log.sequence.bases:
+            # Whoever died between making a file and syncing its name left a name that a power cut takes back, and
+            # with it all that is acked in the file from now on.
+            self._disk.sync_folder(COMMIT_LOG)
+            self._disk.sync_folder()
         if self._log_start is not None and self._log.drop_before(self._log_start):
             self._changes.folders.add(COMMIT_LOG)
         for irregular in irregulars:
