@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..kernel.records import Placed
 from .index import Index
@@ -13,9 +13,11 @@ from .queues import QueueTable
 class Dispatcher:
     """One writer. Calling it again with the same records changes nothing: queues compare, the index knows its end."""
 
-    def __init__(self, queues: QueueTable, index: Index | None) -> None:
+    def __init__(self, queues: QueueTable, index: Index | None, deleted: Mapping[str, int] | None = None) -> None:
+        """`deleted`: topic to the position below which its records belong to a life that was deleted."""
         self._queues = queues
         self._index = index
+        self._deleted = deleted or {}
 
     def dispatch(self, places: Sequence[Placed]) -> None:
         """Queue entries, then index entries. Records come in order of position."""
@@ -28,7 +30,7 @@ class Dispatcher:
         """Records that have a queue entry, grouped by queue; queues that do not exist yet are made."""
         groups: dict[tuple[str, int], tuple[MessageQueue, list[Placed]]] = {}
         for placed in places:
-            if not placed.in_queue:
+            if not placed.in_queue or (self._deleted and placed.position < self._deleted.get(placed.topic, 0)):
                 continue
             key = (placed.topic, placed.queue_id)
             group = groups.get(key)

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from .. import logs
 from ..ambient import Clock
-from ..kernel.appends import Burst
 from ..kernel.records import Placed, kernel_name
 from ..protocol.record import Record
 from .catalogue import Catalogue, KnownQueue, write_catalogue
@@ -21,6 +20,7 @@ from .changes import Changes
 from .checkpoint import forget_synced, mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
+from .deleted_topics import DeletedTopics
 from .derived_files import DerivedFiles, forget_derived
 from .disk import Disk, DiskError, DiskLock, SyncFailed
 from .errors import StoreNotWritable
@@ -78,7 +78,8 @@ class MessageStore:
         self._reads = Reads()
         self._files = OpenFiles(disk, config.max_open_queue_files, self._reads)
         self.commit_log = CommitLog(disk, config, self._reads)
-        self.queues = QueueTable(disk, self._files, self._changes, config, is_batch_topic)
+        self._deleted = DeletedTopics(disk)
+        self.queues = QueueTable(disk, self._files, self._changes, config, is_batch_topic, self._note_deleted)
         self.index = Index(disk, config, self._changes, clock.now_ms, self._reads) if config.index_enabled else None
         self.files_in_use = FilesInUse(clock)
         self._on_append: list[Callable[[], None]] = []
@@ -107,7 +108,7 @@ class MessageStore:
             forget_derived(self._disk)
         mark_running(self._disk, os.getpid())
         report = Recovery(
-            self._disk, self._config, self.commit_log, self.queues, self.index, self._changes, found
+            self._disk, self._config, self.commit_log, self.queues, self.index, self._changes, found, self._deleted
         ).run()
         self._planner = FlushPlanner(self.commit_log, self.index, self._changes, checkpoint)
         self._marks = Marks(self._disk)
@@ -137,6 +138,10 @@ class MessageStore:
             self.commit_log.whole_crc = self.commit_log.whole_crc.opened_at(self.commit_log.end, self.commit_log.start)
         save_ranges(self._disk, self.commit_log.whole_crc)
 
+    def _note_deleted(self, topic: str) -> None:
+        """Its records up to here never get a queue again."""
+        self._deleted.note(topic, self.commit_log.end)
+
     def _derived_names(self) -> list[str]:
         names = [name for queue in self.queues for name in queue.file_names()]
         return names + [file.name for file in self.index.files] if self.index is not None else names
@@ -154,11 +159,6 @@ class MessageStore:
     def put_batch(self, batch: Record) -> list[Placed]:
         """The messages of a batch body as records of their own."""
         return self._appended(self._writer.put_batch(batch))
-
-    def put_encoded(self, burst: Burst) -> None:
-        """What a kernel made of a received buffer."""
-        self._writer.put_encoded(burst)
-        self._appended([])
 
     def _appended(self, places: list[Placed]) -> list[Placed]:
         end = self.commit_log.end

@@ -30,7 +30,10 @@ class QueueTable:
         changes: Changes,
         config: StoreConfig,
         is_batch_topic: Callable[[str], bool] = lambda topic: False,
+        on_remove: Callable[[str], None] = lambda topic: None,
     ) -> None:
+        """`on_remove` is called before a topic's queues go."""
+        self._on_remove = on_remove
         self._disk = disk
         self._files = files
         self._changes = changes
@@ -97,6 +100,12 @@ class QueueTable:
 
     def remove_topic(self, topic: str) -> None:
         """A deleted topic's queues and folders; its records stay in the log until they expire."""
+        if topic in self._queues:
+            self._on_remove(topic)
+            self.forget_topic(topic)
+
+    def forget_topic(self, topic: str) -> None:
+        """The same for one that was deleted before: a kill came in between."""
         for queue_id, queue in self._queues.pop(topic, {}).items():
             queue.clear()
             root = BATCH_QUEUES if isinstance(queue, BatchQueue) else QUEUES

@@ -29,6 +29,7 @@ from .checkpoint import Checkpoint, CheckpointFile
 from .commit_log import CommitLog
 from .config import StoreConfig
 from .cut_off import keep_aside
+from .deleted_topics import DeletedTopics
 from .disk import Disk
 from .dispatch import Dispatcher
 from .extension import has_extensions
@@ -73,7 +74,9 @@ class Recovery:
         index: Index | None,
         changes: Changes,
         marks: MarksFound,
+        deleted: DeletedTopics,
     ) -> None:
+        self._deleted = deleted
         self._disk = disk
         self._config = config
         self._log = commit_log
@@ -87,7 +90,7 @@ class Recovery:
         self._catalogue = marks.catalogue
         self._gone = marks.gone
         self._cut_entries: list[tuple[MessageQueue, QueueEntry]] = []  # newest ones of queues that were distrusted
-        self._dispatcher = Dispatcher(queues, index)
+        self._dispatcher = Dispatcher(queues, index, deleted.positions)
         self._report = RecoveryReport(marks.clean_stop)
         self._incomplete: set[tuple[str, int]] = set()  # queues that lack older entries
         self._confirmed = 0  # in a store of Java's: end of the newest record that a queue entry knows
@@ -138,6 +141,7 @@ class Recovery:
             elif last is not None:
                 self._confirmed = max(self._confirmed, last.position + last.size)
         self._confirmed = min(self._confirmed, self._log.sequence.limit)  # an entry may be damaged itself
+        self._forget_deleted()
         for known in self._catalogue.queues if self._catalogue is not None else ():
             there = self._queues.get(known.topic, known.queue_id)
             # Too many are as wrong as too few: something else wrote behind the last entry.
@@ -148,6 +152,14 @@ class Recovery:
             self._note_gone(name)
         if self._index is not None:
             self._index.load()
+
+    def _forget_deleted(self) -> None:
+        """Queues of topics that were deleted and not made again: a kill came before their files went."""
+        for topic, position in self._deleted.positions.items():
+            queues = self._queues.of_topic(topic)
+            if queues and all((last := queue.last_entry()) is None or last.position < position for queue in queues):
+                self._queues.forget_topic(topic)
+                self._incomplete -= {(queue.topic, queue.queue_id) for queue in queues}
 
     def _note_gone(self, name: str) -> None:
         """A queue file that should be there is not. Where all records have expired there is nothing to be had again."""
@@ -374,7 +386,7 @@ class Recovery:
             queue = self._queues.get(topic, queue_id)
             if queue is not None:
                 queue.clear()
-        dispatcher = Dispatcher(self._queues, None)
+        dispatcher = Dispatcher(self._queues, None, self._deleted.positions)
         for found in self._walk(self._log.start):
             if not isinstance(found, Placed):
                 continue
@@ -414,6 +426,7 @@ class Recovery:
             self._last.end if self._last is not None and self._report.damaged_end else end, last_position
         )
         self._cut_derived(end)
+        self._deleted.forget_outside(self._log.start, end)
 
     def _cut_derived(self, end: int) -> None:
         """No entry points at or beyond the end of the log, none before its start."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ..kernel.records import Placed
 from .checkpoint import CHECKPOINT_FILE, read_checkpoint
 from .config import StoreConfig
+from .deleted_topics import read_deleted
 from .disk import Disk
 from .file_sequence import FileSequence
 from .findings import OPEN, Level, Report
@@ -50,6 +51,7 @@ class _Verification:
         self._marks = find_marks(disk, self._checkpoint)
         self._synced = self._marks.synced
         self._clean = self._marks.clean_stop
+        self._deleted = read_deleted(disk)
 
     def run(self) -> Report:
         self._check_missing()
@@ -145,7 +147,7 @@ class _Verification:
                 self._note(step.position, what, "nothing: the clock stepped back; searches by time may be off here")
             last_time = step.store_time
             level = self._level_of_missing(step.position)
-            if step.in_queue:
+            if step.in_queue and step.position >= self._deleted.get(step.topic, 0):
                 self._queues.check(step, level, gap is not None or bool(self._gaps))
             self._index.check(step, level, self._gaps)
             gap = None

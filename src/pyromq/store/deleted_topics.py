@@ -1,0 +1,67 @@
+"""Which topics were deleted, and where the log ended then: their older records never get a queue entry again.
+
+A deleted topic's records stay in the log until they expire. Whatever writes queues anew (recovery, a rebuild) asks
+here, so that they do not come back, nor mix with those of a topic that was made again under the same name.
+`pyromq/deleted` is replaced durably before the topic's queues go; what has expired is left out at the next opening.
+
+line  | CRC32 of the rest, 8 hex digits | space | position | space | topic |      one that is torn does not count
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from .disk import Disk, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
+
+DELETED_FILE = "pyromq/deleted"
+
+
+def read_deleted(disk: Disk) -> dict[str, int]:
+    """Topic to the position behind its last record of that life."""
+    try:
+        content = read_whole(disk, DELETED_FILE)
+    except FileMissing:
+        return {}
+    deleted: dict[str, int] = {}
+    for line in content.split(b"\n"):
+        checksum, _, entry = line.partition(b" ")
+        position, _, topic = entry.partition(b" ")
+        if checksum == _checksum(entry) and position.isdigit():
+            deleted[topic.decode("utf-8", "surrogateescape")] = int(position)
+    return deleted
+
+
+class DeletedTopics:
+    """The list, open for adding to it. One writer."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.positions = read_deleted(disk)
+
+    def forget_outside(self, start: int, end: int) -> None:
+        """What lies before the log's start has expired; nothing was deleted behind its end."""
+        kept = {topic: min(position, end) for topic, position in self.positions.items() if position > start}
+        if kept != self.positions:
+            self.positions.clear()  # the same dict stays in use
+            self.positions.update(kept)
+            replace_durably(self._disk, DELETED_FILE, self._content())
+
+    def note(self, topic: str, position: int) -> None:
+        """Durable when this returns. Blocking, and short: an administrator deletes few topics."""
+        if not position:
+            return  # there are no records
+        self.positions[topic] = position
+        make_folder_durably(self._disk, folder_of(DELETED_FILE))
+        replace_durably(self._disk, DELETED_FILE, self._content())
+
+    def _content(self) -> bytes:
+        return b"".join(_line(topic, position) for topic, position in self.positions.items())
+
+
+def _line(topic: str, position: int) -> bytes:
+    entry = b"%d %s" % (position, topic.encode("utf-8", "surrogateescape"))
+    return _checksum(entry) + b" " + entry + b"\n"
+
+
+def _checksum(entry: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(entry)
