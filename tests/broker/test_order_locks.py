@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+from pyromq.broker.order_lock_table import OrderLockTable
 from pyromq.broker.order_locks import LOCK_S, OrderLocks
+from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.keyed import MessageQueue
+from pyromq.store.message_store import run_at_once
+from pyromq.store.tables import Table, TableSaver
+from pyromq.testing.clock import ManualClock
+from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.virtual import START_MS, Virtual, virtual_broker
 
 
 def queue(number: int) -> MessageQueue:
@@ -59,3 +69,64 @@ def test_asking_for_nothing_leaves_nothing() -> None:
     assert locks.lock("G", "c1", [], now=0) == []
     locks.unlock("G", "c1", [queue(0)])
     assert locks._groups == {}
+
+
+# --- over restarts ----------------------------------------------------------------------------------------------------
+
+
+def kept(table: Table, locks: OrderLocks, now: float = 0) -> OrderLockTable:
+    return OrderLockTable(table, locks, now, TableSaver(table, run_at_once).saved)
+
+
+async def test_owners_outlive_a_kill_and_then_expire_as_if_renewed_at_the_start() -> None:
+    disk = SimulatedDisk()
+    locks = OrderLocks()
+    table = kept(Table(disk, "pyromq/orderLocks.json"), locks)
+    locks.lock("G", "c1", [queue(0), queue(1)], now=0)
+    locks.lock("G", "c2", [queue(2)], now=0)
+    locks.unlock("G", "c1", [queue(1)])
+    await table.keep()
+
+    again = OrderLocks()
+    kept(Table(disk.kill(), "pyromq/orderLocks.json"), again, now=1000)
+    assert again.lock("G", "new", [queue(0), queue(1), queue(2)], now=1000) == [queue(1)]
+    assert again.lock("G", "c1", [queue(0)], now=1030) == [queue(0)]
+    assert again.lock("G", "new", [queue(0), queue(2)], now=1000 + LOCK_S) == [queue(2)]
+
+
+async def test_a_renewal_writes_nothing_and_a_group_without_locks_leaves_the_table() -> None:
+    disk = SimulatedDisk()
+    locks = OrderLocks()
+    table = Table(disk, "pyromq/orderLocks.json")
+    keeper = kept(table, locks)
+    locks.lock("G", "c1", [queue(0)], now=0)
+    await keeper.keep()
+    written = table.changes
+    locks.lock("G", "c1", [queue(0)], now=20)
+    await keeper.keep()
+    assert table.changes == written
+    locks.sweep(now=20 + LOCK_S)
+    await keeper.keep()
+    assert Table(disk, "pyromq/orderLocks.json").load() == {"locks": {}}
+
+
+async def test_a_restarted_broker_gives_no_queue_to_another_while_its_owner_may_be_at_work(tmp_path: Path) -> None:
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock, killed=True) as life:
+        assert await locked(life, "c1") == [0, 1]
+    async with virtual_broker(tmp_path, disk.kill(), clock) as life:
+        assert await locked(life, "c2") == []
+        await life.advance(30)
+        assert await locked(life, "c1") == [0, 1]
+        await life.advance(59)
+        assert await locked(life, "c2") == []
+        await life.advance(1)
+        assert await locked(life, "c2") == [0, 1], "its owner is dead"
+
+
+async def locked(life: Virtual, client: str) -> list[int]:
+    queues = [{"brokerName": "broker-a", "queueId": number, "topic": "T"} for number in (0, 1)]
+    body = {"consumerGroup": "G", "clientId": client, "mqSet": queues, "onlyThisBroker": False}
+    answer = await life.call(RequestCode.LOCK_BATCH_MQ, json.dumps(body).encode())
+    return sorted(one["queueId"] for one in json.loads(bytes(answer.body))["lockOKMQSet"])

@@ -67,6 +67,7 @@ from .metadata.saving import SaveSoon
 from .metadata.system_topics import system_topics
 from .metadata.topics import Topics
 from .offset_handlers import OffsetHandlers
+from .order_lock_table import OrderLockTable
 from .order_locks import OrderLocks
 from .parking import refuse_what_nobody_delivers
 from .pull import PullHandler
@@ -143,7 +144,10 @@ class Broker:
         self.retention = Retention(self.store, self._disk_gate, self.store.files_in_use, retention, clock)
         self.cold_reads, self._backlog = ColdReads(), Backlog()
         self.counters = Counters(config.broker_cluster_name, clock.now_ms())
-        self.consumers, self.producers, self.locks = Consumers(), Producers(), OrderLocks()
+        self.consumers, self.producers = Consumers(), Producers()
+        self.locks = OrderLocks(config.rebalance_lock_max_live_time / 1000)
+        self._lock_save = SaveSoon(Table(disk, "pyromq/orderLocks.json"), run_blocking, clock)
+        kept_locks = OrderLockTable(self._lock_save.table, self.locks, clock.monotonic(), self._lock_save.saved)
         self._lag = LoopLag(clock)
         self._levels = LevelPark(config.delay_levels)
         note_levels(Table(disk, "pyromq/delayLevels.json"), config.message_delay_level)
@@ -162,7 +166,7 @@ class Broker:
         self.intake = Intake(self.store, clock, config.flush_mode, parks)
         self.duplicates = self._duplicate_window()
         self.clients = ClientHandlers(
-            self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks
+            self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks, kept_locks.keep
         )
         self.pulls = PullHandler(
             self.live,
@@ -381,7 +385,7 @@ class Broker:
         if self.delays is not None:
             await self.delays.close()
         self.delay_progress.store_changed(self.store.flushed.value)
-        for save in (*self._saves, *self._transaction_saves, self._expired_saves):
+        for save in (*self._saves, *self._transaction_saves, self._expired_saves, self._lock_save):
             await save.close()
 
     # --- what happens ---------------------------------------------------------------------------------------------

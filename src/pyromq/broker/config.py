@@ -229,6 +229,9 @@ class BrokerConfig(StoreConfig):
     )
 
     # Clients and groups
+    rebalance_lock_max_live_time: int = setting(
+        60_000, low=1_000, flag=False, help="ms that an orderly consumer keeps a queue which it does not renew"
+    )
     auto_create_subscription_group: bool = setting(True, flag=False, live=True, help="a heartbeat creates its group")
     enable_create_sys_group: bool = setting(True, flag=False, live=True, help="system groups are created regardless")
     notify_consumer_ids_changed_enable: bool = setting(

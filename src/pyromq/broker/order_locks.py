@@ -1,11 +1,12 @@
 """Queue locks of orderly consumption (requests 41, 42): one client of a group at a time, for a while.
 
-Pure: the time is an argument. The handlers are in `clients/handlers.py`; sending to a retry topic asks it too.
+Pure: the time is an argument. The handlers are in `clients/handlers.py`; sending to a retry topic asks it too. Owners
+are kept over restarts by `order_lock_table.py`: a client that still works on a queue must not meet another there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..protocol.bodies.keyed import MessageQueue
@@ -25,6 +26,7 @@ class OrderLocks:
     def __init__(self, lock_s: float = LOCK_S) -> None:
         self._lock_s = lock_s
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._changed: set[str] = set()
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now: float) -> list[MessageQueue]:
         """The queues that the client has now, renewed or newly taken."""
@@ -33,6 +35,8 @@ class OrderLocks:
         for queue in queues:
             lock = held.get(queue)
             if lock is None or lock.client_id == client_id or lock.until <= now:
+                if lock is None or lock.client_id != client_id:
+                    self._changed.add(group)
                 held[queue] = _Lock(client_id, now + self._lock_s)
                 granted.append(queue)
         if not held:
@@ -46,6 +50,7 @@ class OrderLocks:
             lock = held.get(queue)
             if lock is not None and lock.client_id == client_id:
                 del held[queue]
+                self._changed.add(group)
         if not held:
             self._groups.pop(group, None)
 
@@ -66,7 +71,23 @@ class OrderLocks:
         """Forget expired locks, so that groups which are gone leave nothing behind."""
         for group in list(self._groups):
             held = {queue: lock for queue, lock in self._groups[group].items() if lock.until > now}
+            if len(held) < len(self._groups[group]):
+                self._changed.add(group)
             if held:
                 self._groups[group] = held
             else:
                 del self._groups[group]
+
+    # --- over restarts --------------------------------------------------------------------------------------------
+
+    def take_changed(self) -> list[str]:
+        """The groups in which a queue has another owner, or none, since the last call. A renewal changes nothing."""
+        changed, self._changed = sorted(self._changed), set()
+        return changed
+
+    def owners(self, group: str) -> dict[MessageQueue, str]:
+        return {queue: lock.client_id for queue, lock in self._groups.get(group, {}).items()}
+
+    def restore(self, group: str, owners: Mapping[MessageQueue, str], now: float) -> None:
+        """When they were renewed is not known: they count as if it were just now."""
+        self._groups[group] = {queue: _Lock(client_id, now + self._lock_s) for queue, client_id in owners.items()}

@@ -24,6 +24,9 @@ from tests.broker.peers import FakePeer
 from tests.broker.settings import live, request
 
 
+async def nothing_to_keep() -> None: ...
+
+
 class Room:
     def __init__(self, disk: SimulatedDisk, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -38,6 +41,7 @@ class Room:
             self.consumers,
             self.producers,
             OrderLocks(),
+            nothing_to_keep,
         )
 
     def beat(self, peer: FakePeer, client: str, group: str = "G", tags: str = "*", **extra: Any) -> dict[str, str]:
@@ -171,20 +175,20 @@ async def test_a_client_without_heartbeats_is_cut_off_after_two_minutes(room: Ro
 
 
 async def test_a_queue_lock_is_given_to_one_and_after_its_death_to_another(room: Room) -> None:
-    def ask(client: str) -> list[int]:
+    async def ask(client: str) -> list[int]:
         body = {
             "clientId": client,
             "consumerGroup": "G",
             "mqSet": [{"brokerName": "broker-a", "queueId": queue, "topic": "T"} for queue in (0, 1)],
         }
-        reply = room.handlers.lock(request(RequestCode.LOCK_BATCH_MQ, body=json.dumps(body).encode()))
+        reply = await room.handlers.lock(request(RequestCode.LOCK_BATCH_MQ, body=json.dumps(body).encode()))
         return [queue["queueId"] for queue in json.loads(bytes(reply.body))["lockOKMQSet"]]
 
-    assert ask("c1") == [0, 1]
-    assert ask("c2") == []
+    assert await ask("c1") == [0, 1]
+    assert await ask("c2") == []
     await room.clock.advance(60)
     room.handlers.housekeep()
-    assert ask("c2") == [0, 1]
+    assert await ask("c2") == [0, 1]
 
 
 def test_only_tag_subscriptions_are_accepted_beforehand(room: Room) -> None:

@@ -5,7 +5,7 @@ A few lines each over `consumers`, `producers` and `order_locks`; this is where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
@@ -58,7 +58,9 @@ class ClientHandlers:
         consumers: Consumers,
         producers: Producers,
         locks: OrderLocks,
+        keep_locks: Callable[[], Awaitable[None]],
     ) -> None:
+        """`keep_locks` returns once new owners of queues are on disk."""
         self._live = live
         self._clock = clock
         self._topics = topics
@@ -66,6 +68,7 @@ class ClientHandlers:
         self._consumers = consumers
         self._producers = producers
         self._locks = locks
+        self._keep_locks = keep_locks
 
     # --- 34 -------------------------------------------------------------------------------------------------------
 
@@ -146,14 +149,16 @@ class ClientHandlers:
 
     # --- 41, 42 ---------------------------------------------------------------------------------------------------
 
-    def lock(self, request: Request) -> Reply:
+    async def lock(self, request: Request) -> Reply:
         wanted = decode_body(LockBatchRequestBody, request.body)
         granted = self._locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set, self._clock.monotonic())
+        await self._keep_locks()
         return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=granted)))
 
-    def unlock(self, request: Request) -> Reply:
+    async def unlock(self, request: Request) -> Reply:
         wanted = decode_body(LockBatchRequestBody, request.body)
         self._locks.unlock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
+        await self._keep_locks()
         return Reply()
 
     # --- connections ----------------------------------------------------------------------------------------------
