@@ -60,7 +60,7 @@ def test_settings_that_contradict_each_other_are_told_too(tmp_path: Path) -> Non
     file.write_text("bindAddress=0.0.0.0\n")
     result = check(file, "--daemon", "namesrv")
     assert result.exit_code == 1
-    assert f"{file}: bindAddress = 0.0.0.0 can be reached from other machines" in result.output
+    assert f"{file} line 1: bindAddress = 0.0.0.0: other machines might reach it" in result.output
 
 
 def test_text_in_brackets_is_printed_as_it_is(tmp_path: Path) -> None:

@@ -45,16 +45,16 @@ def test_help_lists_every_command_and_each_can_be_asked_for_help() -> None:
         assert "--log-format" in asked.output
 
 
-def test_an_error_of_ours_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+def test_an_error_of_ours_is_one_line_and_exit_code_78(tmp_path: Path) -> None:
     done = run("config", "check", "--daemon", "broker", str(tmp_path / "nowhere.conf"))
-    assert done.returncode == 2
+    assert done.returncode == 78
     assert done.stdout == ""
     assert done.stderr == f"pyromq: cannot read {tmp_path}/nowhere.conf: No such file or directory\n"
 
 
 def test_an_unknown_command_is_refused() -> None:
     done = run("nosuch")
-    assert done.returncode == 2
+    assert done.returncode == 64
     assert "No such command 'nosuch'" in done.stderr
 
 
@@ -107,3 +107,19 @@ def test_a_setting_without_flag_has_none() -> None:
     spelled = {spelling for parameter in bakery.params for spelling in parameter.opts}
     assert "--data-dir" in spelled
     assert "--black-list" not in spelled
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--data", ""], "--data: it is empty"),
+        (["--broker-port", "99999"], "--broker-port = 99999: must be from 0 to 65535"),
+        (["--namesrv-port", "-1"], "--namesrv-port = -1: must be from 0 to 65535"),
+        (["--data", "/proc/nowhere"], "cannot make the folder /proc/nowhere/store"),
+    ],
+)
+def test_up_names_its_own_flags(tmp_path: Path, words: list[str], said: str) -> None:
+    ports = [] if "port" in words[0] else ["--namesrv-port", "0", "--broker-port", "0"]
+    done = run("up", "--data", str(tmp_path), *ports, *words)
+    assert done.returncode in (64, 78)
+    assert said in done.stderr

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
+from pyromq.store import backup
+from pyromq.store.disk import DiskFull
 from pyromq.store.real_disk import RealDisk
 from tests.store.golden_store import apply_variant, manifest, unpack
 
@@ -70,8 +74,15 @@ def test_sizes_may_come_from_the_broker_s_configuration(clean: Path, tmp_path: P
     conf = tmp_path / "broker.conf"
     conf.write_text("\n".join(manifest("clean")["brokerConf"]))
     assert run("verify", clean, "-c", conf).exit_code == 0
+    conf.write_text("brokerName=what-is-not-said-is-read-off-the-files\n")
+    assert run("verify", clean, "-c", conf).exit_code == 0
     conf.write_text("mappedFileSizeCommitLog=2097152\n")
     assert run("verify", clean, "-c", conf).exit_code != 0
+    conf.write_text("mappedFileSizeComitLog=1048576\n")
+    result = run("verify", clean, "-c", conf)
+    assert "line 1: unknown key 'mappedFileSizeComitLog': did you mean 'mappedFileSizeCommitLog'?" in str(
+        result.exception
+    )
     conf.write_text("mappedFileSizeCommitLog=many\n")
     result = run("verify", clean, "-c", conf)
     assert "mappedFileSizeCommitLog" in str(result.exception)
@@ -162,3 +173,51 @@ def test_a_rebuild_with_other_file_sizes_is_refused_before_anything_is_removed(c
     result = run("rebuild", clean, "-c", conf)
     assert "was written with" in str(result.exception)
     assert files(clean, "consumequeue", "batchconsumequeue", "index", "commitlog") == before
+
+
+def test_a_backup_that_fails_leaves_nothing_behind(
+    clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+
+    def full(*_: object) -> None:
+        raise DiskFull("no room")
+
+    monkeypatch.setattr(backup, "mark_running", lambda disk, pid: disk.make_folder("config"))
+    monkeypatch.setattr(backup, "save_ranges", full)  # after most was copied
+    assert "no room" in str(run("backup", clean, tmp_path / "copy").exception)
+    assert not (tmp_path / "copy").exists()
+    assert "no room" in str(run("backup", clean, tmp_path / "empty").exception)
+    assert list((tmp_path / "empty").iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thing").touch()
+    assert "not empty" in str(run("backup", clean, tmp_path / "mine").exception)
+    assert (tmp_path / "mine" / "thing").exists()
+
+
+def test_a_loss_is_accepted_by_word_of_the_owner(clean: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("\n".join(manifest("clean")["brokerConf"]))
+    assert run("accept-loss", clean, "-c", conf).output == "nothing is missing, nothing was changed\n"
+    assert run("rebuild", clean).exit_code == 0  # from here on it is one of ours
+    (clean / "commitlog" / f"{1 << 20:020d}").unlink()
+    verified = run("verify", clean)
+    assert verified.exit_code == 2
+    assert f"accept-loss {clean}" in verified.output
+    assert len(verified.output.splitlines()) < 6
+    assert f"lack {1 << 20} to {2 << 20}" in str(run("rebuild", clean).exception)
+    result = run("accept-loss", clean)
+    assert f"accepted: {1 << 20} bytes of the log are lost, from {1 << 20} to {2 << 20}" in result.output
+    assert run("rebuild", clean).exit_code == 0
+    assert json.loads(run("accept-loss", clean, "--json").output) == {"accepted": []}
+
+
+def test_exit_codes_of_errors_are_none_of_verify_s(clean: Path, tmp_path: Path) -> None:
+    def code(*words: object) -> int:
+        return subprocess.run([sys.executable, "-m", "pyromq", *map(str, words)], capture_output=True).returncode
+
+    assert code("store", "verify", clean) == 0
+    assert code("store", "verify", tmp_path / "nothing") == 78
+    assert code("store", "verify") == 64
+    assert code("store", "verify", clean, "--nonsense") == 64
+    assert code("store", "dump", clean, "--limit", "-1") == 64

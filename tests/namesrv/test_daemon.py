@@ -79,10 +79,10 @@ async def running(folder: Path, *arguments: str) -> AsyncIterator[Daemon]:
 
 
 async def refused(folder: Path, *arguments: str, listen: str = "127.0.0.1:0") -> str:
-    """What it says on stderr when it does not start; exit code 2 and no ready line."""
+    """What it says on stderr when it does not start; exit code 78 and no ready line."""
     process = await start(folder, *arguments, listen=listen)
     output, errors = await process.communicate()
-    assert (process.returncode, output) == (2, b"")
+    assert (process.returncode, output) == (78, b"")
     return errors.decode()
 
 

@@ -60,7 +60,8 @@ def check(file: Path, daemon: str, as_json: bool) -> None:
     try:
         load(config_class, keys, daemon=daemon, file=file)  # what concerns several settings at once
     except ConfigError as fault:
-        click.echo(f"{file}: {fault}", err=True)
+        text = str(fault)
+        click.echo(text if text.startswith(str(file)) else f"{file}: {text}", err=True)
         sys.exit(1)
 
 

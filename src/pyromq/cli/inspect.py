@@ -20,7 +20,13 @@ from ..transport.client import Client
 @click.option(
     "-b", "--broker", "address", default="127.0.0.1:10911", show_default=True, help="HOST:PORT of the broker."
 )
-@click.option("--timeout", default=3.0, show_default=True, help="Seconds to wait for the answer.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3.0,
+    show_default=True,
+    help="Seconds to wait for the answer.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing: for supervisors, who read the exit code.")
 def inspect(address: str, timeout: float, as_json: bool, quiet: bool) -> None:

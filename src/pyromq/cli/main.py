@@ -1,6 +1,7 @@
 """`pyromq`: the one command. Each subcommand's module is imported when it is called, so that the start stays quick.
 
-Logging is set up here, once, for all of them; an error that we raise on purpose becomes one line and exit code 2.
+Logging is set up here, once, for all of them; an error that we raise on purpose becomes one line and an exit code of
+its own (`exits.py`), which no command uses for an answer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import click
 
 from .. import __version__
 from ..errors import PyroError
+from .exits import REFUSED, USAGE
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
@@ -25,6 +27,9 @@ COMMANDS = {
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
 }
+
+
+click.UsageError.exit_code = USAGE  # click's own is 2, which commands use for an answer
 
 
 class LazyGroup(click.Group):
@@ -88,7 +93,7 @@ def main() -> None:
         cli(standalone_mode=True)
     except (PyroError, OSError) as error:  # an OSError names its path or address itself
         click.echo(f"pyromq: {error}", err=True)
-        sys.exit(2)
+        sys.exit(REFUSED)
 
 
 if __name__ == "__main__":  # `python -m pyromq.cli.main`, for where the package is not installed as a script

@@ -1,13 +1,14 @@
-"""`pyromq store CMD PATH`: look at, copy and repair a store's files. Everything but `rebuild` leaves PATH as it is.
+"""`pyromq store CMD PATH`: look at, copy and repair a store's files. `rebuild` and `accept-loss` alone change PATH.
 
 File sizes are read off the files, or taken from the broker's configuration (`-c`). Exit codes of `verify`: 0 clean,
-1 what opening the store repairs, 2 damage.
+1 what opening the store repairs, 2 damage; those of errors are in exits.py.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group()
 def store() -> None:
-    """Verify, show, dump, rebuild and back up a store."""
+    """Verify, show, dump, rebuild and back up a store, or accept that a part of it is lost."""
 
 
 def _arguments(command: F) -> F:
@@ -51,7 +52,10 @@ def _arguments(command: F) -> F:
 @store.command()
 @_arguments
 def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
-    """Check log, queues, index and tables of PATH against each other."""
+    """Check log, queues, index and tables of PATH against each other.
+
+    Exit code 0: clean, 1: opening the store repairs it, 2: damage.
+    """
     from ..store.verify import verify_store
 
     disk, config = _open(path, config_file)
@@ -84,7 +88,7 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
 @click.option("--key", help="Only records with this key or unique key.")
 @click.option("--since", "since_ms", type=int, help="Stored at or after this time (ms since 1970).")
 @click.option("--until", "until_ms", type=int, help="Stored before this time (ms since 1970).")
-@click.option("--limit", type=int, help="At most so many.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many.")
 def dump(path: Path, config_file: Path | None, as_json: bool, limit: int | None, **wanted: Any) -> None:
     """Print the records of PATH, one a line. Without --json the most telling fields only."""
     from ..store.dump import DumpFilter, dump_records
@@ -106,8 +110,9 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
     disk, config = _open(path, config_file)
     if target.resolve().is_relative_to(path.resolve()):
         raise ConfigError(f"{target} lies inside the store {path}: name a folder outside of it for the backup")
+    is_new = not target.exists()
     copy = RealDisk(target, create=True)
-    with _progress("copying", as_json) as progress:
+    with _progress("copying", as_json) as progress, _removed_unless_done(target, is_new):
         done = backup_store(disk, copy, config, SystemClock(), os.getpid(), progress)
     result = {"target": copy.root, "logStart": done.log_start, "logEnd": done.log_end}
     result |= {"files": done.files, "bytes": done.bytes}
@@ -137,24 +142,63 @@ def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
             click.echo(f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}")
 
 
+@store.command("accept-loss")
+@_arguments
+def accept(path: Path, config_file: Path | None, as_json: bool) -> None:
+    """Let a broker start on PATH although a part of its log is gone for good. No broker may run on it.
+
+    Records that are missing count as damaged from then on: nobody is shown them, their offsets stay taken.
+    """
+    from ..store.accept_loss import accept_loss
+
+    missing = accept_loss(*_open(path, config_file))
+    if as_json:
+        click.echo(json.dumps({"accepted": [{"from": one.start, "to": one.end} for one in missing]}))
+        return
+    for one in missing:
+        click.echo(f"accepted: {one.end - one.start} bytes of the log are lost, from {one.start} to {one.end}")
+    if not missing:
+        click.echo("nothing is missing, nothing was changed")
+
+
+@contextmanager
+def _removed_unless_done(target: Path, is_new: bool) -> Iterator[None]:
+    """Half a backup is none, and its folder would be in the way of the next try."""
+    was_empty = is_new or not any(target.iterdir())
+    try:
+        yield
+    except BaseException:
+        if was_empty:
+            for inside in target.iterdir():
+                shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
+            if is_new:
+                target.rmdir()
+        raise
+
+
 def _open(path: Path, config_file: Path | None) -> tuple[RealDisk, StoreConfig]:
     if not (path / "commitlog").is_dir():
         raise ConfigError(f"{path} is not a store: it has no folder commitlog. Name the broker's storePathRootDir")
     disk = RealDisk(path)
-    return disk, inferred_config(disk) if config_file is None else _configured(config_file)
+    given = {} if config_file is None else _settings_of(config_file)
+    # What the file does not say is read off the files; what it says counts.
+    return disk, replace(inferred_config(disk, replace(StoreConfig(), **given)), **given)
 
 
-def _configured(config_file: Path) -> StoreConfig:
-    """The store's settings out of a broker's file; keys that do not concern the store are none of our business."""
+def _settings_of(config_file: Path) -> dict[str, Any]:
+    """The store's settings out of a broker's file. An unknown key is an error, as it is for the broker; what else the
+    broker would refuse is none of our business."""
+    from ..broker.config import BrokerConfig
     from ..broker.java_keys import BROKER_KEYS
     from ..config import examine_file, settings_of
 
-    ours = {name for one in settings_of(StoreConfig).values() for name in (one.name, one.java)}
-    found = [one for one in examine_file(config_file, StoreConfig, BROKER_KEYS) if one.key in ours]
+    ours = settings_of(StoreConfig)
+    names = {name for one in ours.values() for name in (one.name, one.java)}
+    found = examine_file(config_file, BrokerConfig, BROKER_KEYS)
     for one in found:
-        if one.error:
+        if one.error and (one.effect == "unknown" or one.key in names):
             raise ConfigError(str(one))
-    return replace(StoreConfig(), **{one.setting.name: one.parsed for one in found if one.setting is not None})
+    return {one.setting.name: one.parsed for one in found if one.setting is not None and one.setting.name in ours}
 
 
 @contextmanager

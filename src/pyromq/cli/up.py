@@ -38,16 +38,17 @@ Topics are made by the first send to them."""
 
 
 @click.command()
-@click.option(
-    "--data", type=click.Path(path_type=Path, file_okay=False), default=Path("pyromq-data"), show_default=True
-)
+@click.option("--data", metavar="FOLDER", default="pyromq-data", show_default=True, help="Where data goes.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--advertise", metavar="HOST", help="Address that clients are told, if it is not the one listened on.")
 @click.option("--namesrv-port", type=int, default=9876, show_default=True, help="0 takes a free one.")
 @click.option("--broker-port", type=int, default=10911, show_default=True, help="0 takes a free one.")
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
-def up(data: Path, host: str, advertise: str | None, namesrv_port: int, broker_port: int, insecure: bool) -> None:
+def up(data: str, host: str, advertise: str | None, namesrv_port: int, broker_port: int, insecure: bool) -> None:
     """Run a name server and a broker, ready to use."""
+    if not data.strip():
+        raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
+    folder = Path(data)
     names = load(
         NamesrvConfig,
         NAMESRV_KEYS,
@@ -55,10 +56,11 @@ def up(data: Path, host: str, advertise: str | None, namesrv_port: int, broker_p
         flags={
             "bind_address": host,
             "listen_port": namesrv_port,
-            "kv_config_path": str(data / "namesrv" / "kvConfig.json"),
+            "kv_config_path": str(folder / "namesrv" / "kvConfig.json"),
             "allow_unauthenticated": insecure,
         },
         overlay=lambda config: config.overlay_path,
+        spelled={"bind_address": "--host", "listen_port": "--namesrv-port", "kv_config_path": "--data"},
     )
     store = load(
         BrokerConfig,
@@ -70,12 +72,18 @@ def up(data: Path, host: str, advertise: str | None, namesrv_port: int, broker_p
             "listen_port": broker_port,
             "broker_name": "broker-a",
             "broker_ip1": advertise,
-            "store_path_root_dir": str(data / "store"),
+            "store_path_root_dir": str(folder / "store"),
             "allow_unauthenticated": insecure,
         },
         overlay=lambda config: config.overlay_path,
+        spelled={
+            "bind_address": "--host",
+            "listen_port": "--broker-port",
+            "broker_ip1": "--advertise",
+            "store_path_root_dir": "--data",
+        },
     )
-    loop.run(serve(names, store, data))
+    loop.run(serve(names, store, folder))
 
 
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:

@@ -72,13 +72,17 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
     overlay: Callable[[C], Path | None] | None = None,
+    spelled: Mapping[str, str] | None = None,
 ) -> Loaded[C]:
-    """`flags` are by field name, None for one not given. `overlay` says where changes made over the wire are kept."""
+    """`flags` are by field name, None for one not given. `overlay` says where changes made over the wire are kept.
+
+    `spelled`: what a command calls a setting's flag, where it is not the setting's name.
+    """
     findings: list[Finding] = []
     if file is not None:
         findings += examine_file(file, config_class, keys)
     findings += _examine_environment(environment or {}, daemon, config_class)
-    findings += _examine_flags(flags or {}, config_class)
+    findings += _examine_flags(flags or {}, config_class, spelled or {})
     config = _build(config_class, findings)
     overlay_path = overlay(config) if overlay is not None else None
     if overlay_path is not None and overlay_path.exists():
@@ -116,7 +120,19 @@ def _build(config_class: type[C], findings: list[Finding]) -> C:
     error = first_error(findings)
     if error is not None:
         raise ConfigError(error)
-    return config_class(**{one.setting.name: one.parsed for one in findings if one.setting is not None})
+    try:
+        return config_class(**{one.setting.name: one.parsed for one in findings if one.setting is not None})
+    except ConfigError as fault:  # what concerns several settings, or a value as a whole
+        raise ConfigError(_placed(str(fault), findings)) from None
+
+
+def _placed(text: str, findings: list[Finding]) -> str:
+    """The error with the place of the setting that it begins with, if it came from somewhere."""
+    begins = re.match(r"\w+", text)
+    for one in reversed(findings):
+        if begins is not None and one.setting is not None and begins[0] in (one.setting.java, one.setting.name):
+            return f"{one.where}: {text}"
+    return text
 
 
 def _judge(where: str, key: str, raw: object, setting: Setting) -> Finding:
@@ -175,10 +191,10 @@ def _examine_environment(environment: Mapping[str, str], daemon: str, config_cla
     return findings
 
 
-def _examine_flags(flags: Mapping[str, object], config_class: type) -> list[Finding]:
+def _examine_flags(flags: Mapping[str, object], config_class: type, spelled: Mapping[str, str]) -> list[Finding]:
     settings = settings_of(config_class)
     return [
-        _judge("command line", "--" + name.replace("_", "-"), value, settings[name])
+        _judge("command line", spelled.get(name, "--" + name.replace("_", "-")), value, settings[name])
         for name, value in flags.items()
         if value is not None
     ]

@@ -67,9 +67,9 @@ class NamesrvConfig(TransportSettings):
         check_ranges(self)
         if not self.allow_unauthenticated and not is_loopback(self.bind_address):
             raise ConfigError(
-                f"bindAddress = {self.bind_address} can be reached from other machines, and there are no users and "
-                "permissions yet: listen on 127.0.0.1 (--listen 127.0.0.1:PORT), or, in a trusted network, "
-                "say --insecure (allowUnauthenticated=true)"
+                f"bindAddress = {self.bind_address}: other machines might reach it, and there are no users and "
+                "permissions yet; listen on 127.0.0.1, or, in a trusted network, say --insecure "
+                "(allowUnauthenticated=true)"
             )
 
     @property

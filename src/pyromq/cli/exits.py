@@ -1,0 +1,6 @@
+"""Exit codes that no command uses for an answer (those are 0, 1 and 2), so that a script can tell them apart."""
+
+from __future__ import annotations
+
+USAGE = 64  # a wrong option or argument
+REFUSED = 78  # a wrong setting, a store that cannot be opened ...: one line says why, trying again does not help
