@@ -3,6 +3,7 @@
 //
 //	client send NAMESERVER TOPIC TAG BODY...
 //	client consume NAMESERVER TOPIC GROUP TAGS COUNT
+//	client retry NAMESERVER TOPIC GROUP MAX COUNT
 //	client request NAMESERVER TOPIC MILLISECONDS BODY...
 //	client transact NAMESERVER TOPIC GROUP CHECKS BODY...
 //
@@ -45,6 +46,8 @@ func run(command string, words []string) (any, error) {
 		return send(words[0], words[1], words[2], words[3:])
 	case "consume":
 		return consume(words[0], words[1], words[2], words[3], words[4])
+	case "retry":
+		return retry(words[0], words[1], words[2], words[3], words[4])
 	case "request":
 		return request(words[0], words[1], words[2], words[3:])
 	case "transact":
@@ -123,6 +126,54 @@ func consume(nameServer, topic, group, tags, count string) (any, error) {
 			return received, nil
 		}
 	}
+	return received, nil
+}
+
+// retry fails every delivery, until so many have come.
+func retry(nameServer, topic, group, most, count string) (any, error) {
+	retries, err := strconv.Atoi(most)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := strconv.Atoi(count)
+	if err != nil {
+		return nil, err
+	}
+	receiver, err := rocketmq.NewPushConsumer(
+		consumer.WithNameServer([]string{nameServer}),
+		consumer.WithGroupName(group),
+		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithMaxReconsumeTimes(int32(retries)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	arrived := make(chan *primitive.MessageExt, 1000)
+	take := func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		for _, message := range messages {
+			arrived <- message
+		}
+		return consumer.ConsumeRetryLater, nil
+	}
+	if err := receiver.Subscribe(topic, consumer.MessageSelector{}, take); err != nil {
+		return nil, err
+	}
+	if err := receiver.Start(); err != nil {
+		return nil, err
+	}
+	received := []map[string]string{}
+	end := time.After(2 * limit)
+	for len(received) < wanted {
+		select {
+		case message := <-arrived:
+			one := map[string]string{"topic": message.Topic, "times": strconv.Itoa(int(message.ReconsumeTimes))}
+			received = append(received, one)
+		case <-end:
+			return received, nil
+		}
+	}
+	time.Sleep(time.Second) // the last one is given back behind our back
+	receiver.Shutdown()
 	return received, nil
 }
 

@@ -32,6 +32,7 @@ public class Client {
 
     private static final Map<String, Producing> PRODUCING = new HashMap<>();
     private static final Map<String, Consuming> CONSUMING = new HashMap<>();
+    private static final Map<String, Retrying> RETRYING = new HashMap<>();
     private static final Map<String, Transacting> TRANSACTING = new HashMap<>();
     private static final Map<String, Asking> ASKING = new HashMap<>();
 
@@ -115,6 +116,13 @@ public class Client {
                 return ASKING.get(name).outcomes();
             case "stop answering":
                 return ASKING.remove(name).stop();
+            case "retry":
+                RETRYING.put(name, Retrying.start(wanted));
+                return name;
+            case "retried":
+                return RETRYING.get(name).deliveries();
+            case "stop retrying":
+                return RETRYING.remove(name).stop();
             default:
                 throw new IllegalArgumentException("unknown command " + command);
         }

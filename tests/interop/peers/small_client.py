@@ -28,6 +28,12 @@ class SmallClient:
         """Body and tag of what a push consumer got, as soon as `count` have arrived; fewer after 30 s."""
         return self._run(["consume", name_server, topic, group, tags, str(count)], home)
 
+    def retry(
+        self, name_server: str, topic: str, group: str, most: int, count: int, *, home: Path
+    ) -> list[dict[str, str]]:
+        """Fail every delivery: topic and number of retries of each, as soon as `count` have come."""
+        return self._run(["retry", name_server, topic, group, str(most), str(count)], home)
+
     def transact(
         self, name_server: str, topic: str, group: str, checks: int, bodies: Sequence[str], *, home: Path
     ) -> list[str]:
