@@ -61,6 +61,11 @@ class SystemClock:
         return asyncio.timeout(seconds)
 
 
+def pause(seconds: float) -> None:
+    """Stops this thread: for Spark's workers, which have no event loop."""
+    time.sleep(seconds)
+
+
 def system_random() -> random.Random:
     """A generator seeded by the operating system, for the composition roots."""
     return random.Random()

@@ -1,0 +1,67 @@
+"""`spark.read.format("rocketmq")` from brokers: the plan, made once on the driver's side, and its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from .. import logs
+from .cluster import Cluster
+from .offsets import EARLIEST, Queue
+from .options import ReadOptions
+from .planner import Loss, Range, ranges, split
+from .pulling import DataLoss, read_range
+from .spark_schema import arrow_of
+from .starting import ending, starting, with_retries
+
+log = logs.get("pyromq.spark")
+
+
+@dataclass
+class QueuePart(InputPartition):
+    """One task. Everything that it needs is in it or in the options: readers are copied into other processes."""
+
+    part: Range
+    address: str
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        arrow_of(schema)  # an unknown column is an error now, not in a task
+
+    def partitions(self) -> list[QueuePart]:  # Spark takes nothing but a list
+        options = self._options
+        with Cluster(options) as cluster:
+            queues, bounds = with_retries(cluster, options)
+            missing = [queue for queue in queues if queue not in bounds]
+            report([Loss(queue, 0, 0, "cannot be read: its broker is away") for queue in missing], options)
+            start = starting(cluster, options, bounds, EARLIEST)
+            end = ending(cluster, options, bounds)
+            end = {queue: max(start[queue], until) for queue, until in end.items()}
+        found, lost = ranges(start, end, bounds)
+        report(lost, options)
+        return parts_of(found, queues, options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, QueuePart)
+        return read_range(partition.part, partition.address, self._options, arrow_of(self._schema))
+
+
+def parts_of(found: list[Range], queues: dict[Queue, str], options: ReadOptions) -> list[QueuePart]:
+    pieces = split(found, options.min_partitions, options.max_records_per_partition)
+    return [QueuePart(part, queues.get(part.queue, "")) for part in pieces]
+
+
+def report(lost: list[Loss], options: ReadOptions) -> None:
+    if not lost:
+        return
+    told = "; ".join(str(loss) for loss in lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")
+    if options.fail_on_data_loss:
+        raise DataLoss(f"{told}. Set failOnDataLoss=false to go on without them")
+    log.warning("data loss", what=told)

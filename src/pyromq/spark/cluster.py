@@ -1,0 +1,138 @@
+"""What the driver asks a cluster: which queues there are, what they hold, where a group stands. Blocking, over the SDK.
+
+Tasks do not come here (`pulling.py`, `sending.py`): they talk to one broker each, over a connection of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypeVar
+
+from ..ambient import Clock, SystemClock, system_random
+from ..client.config import ClientConfig
+from ..client.core.routing import Route
+from ..client.errors import NoBroker, Unreachable
+from ..client.offsets import BrokerOffsets, at_time, highest, lowest
+from ..client.session import Session
+from ..client.sync import Portal
+from ..protocol.bodies.keyed import MessageQueue
+from .connection import tls_settings
+from .offsets import Offsets, Queue
+from .options import NetOptions
+from .planner import Bounds
+
+T = TypeVar("T")
+
+
+class Cluster:
+    """Any thread, one at a time. Connections are kept until `close`."""
+
+    def __init__(self, options: NetOptions, *, clock: Clock | None = None) -> None:
+        config = ClientConfig(
+            name_servers=options.name_server,
+            tls=tls_settings(options),
+            call_timeout_s=options.call_timeout_ms / 1000,
+            name_server_timeout_s=options.connect_timeout_ms / 1000,
+        )
+        self.clock = clock or SystemClock()
+        self._portal = Portal()
+        self._portal.start()
+        self._session = self._portal.call(_opened(config, self.clock))
+
+    def close(self) -> None:
+        self._portal.call(self._session.stop())
+        self._portal.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def topics(self, pattern: str) -> list[str]:
+        """Names that the whole pattern fits; RocketMQ's own topics only where the pattern begins with their marks."""
+        fits = re.compile(pattern).fullmatch
+        return [topic for topic in self._portal.call(self._session.name_servers.topics()) if fits(topic)]
+
+    def route(self, topic: str) -> Route:
+        """As the name servers know it now. TopicNotFound."""
+        return self._portal.call(self._session.name_servers.route(topic))
+
+    def route_to_write(self, topic: str) -> Route:
+        """Of a topic that brokers make by the first send too."""
+        return self._portal.call(self._session.route_to_write(topic))
+
+    def queues(self, topics: Iterable[str]) -> dict[Queue, str]:
+        """The readable queues with the address of a broker that has them. TopicNotFound."""
+        found: dict[Queue, str] = {}
+        for topic in topics:
+            route = self.route(topic)
+            for each in route.readable:
+                address = route.reader(each.broker_name)
+                if address is not None:
+                    found[Queue(topic, each.broker_name, each.queue_id)] = address
+        return found
+
+    def bounds(self, queues: Iterable[Queue]) -> dict[Queue, Bounds]:
+        """Brokers that are away are left out."""
+        wanted = list(queues)
+        low = self._each(wanted, lambda queue: lowest(self._session, queue))
+        high = self._each(wanted, lambda queue: highest(self._session, queue))
+        return {
+            queue: Bounds(low[queue], max(low[queue], high[queue]))
+            for queue in wanted
+            if queue in low and queue in high
+        }
+
+    def at_times(self, times_ms: Mapping[Queue, int]) -> Offsets:
+        """The first message stored at that time or later; the queue's end where there is none."""
+        return self._each(
+            times_ms,
+            lambda queue: at_time(
+                self._session, queue, times_ms[Queue(queue.topic, queue.broker_name, queue.queue_id)]
+            ),
+        )
+
+    def committed(self, group: str, queues: Iterable[Queue]) -> Offsets:
+        """Only queues where the group has been."""
+        offsets = BrokerOffsets(self._session, group)
+        found = self._each(queues, offsets.read)
+        return {queue: offset for queue, offset in found.items() if offset is not None}
+
+    def commit(self, group: str, offsets: Mapping[Queue, int]) -> Offsets:
+        """What was kept; a broker that is away takes the next one."""
+        given = {_of(queue): offset for queue, offset in offsets.items()}
+        saved = self._portal.call(BrokerOffsets(self._session, group).save(given))
+        return {Queue(each.topic, each.broker_name, each.queue_id): offset for each, offset in saved.items()}
+
+    def _each(self, queues: Iterable[Queue], ask: Callable[[MessageQueue], Awaitable[T]]) -> dict[Queue, T]:
+        """All at once. A broker that cannot be reached is left out, anything else is an error."""
+        wanted = list(queues)
+
+        async def asked() -> list[T | BaseException]:
+            return await asyncio.gather(*(ask(_of(queue)) for queue in wanted), return_exceptions=True)
+
+        found: dict[Queue, T] = {}
+        for queue, answer in zip(wanted, self._portal.call(asked()), strict=True):
+            if isinstance(answer, (Unreachable, NoBroker)):
+                continue
+            if isinstance(answer, BaseException):
+                raise answer
+            found[queue] = answer
+        return found
+
+
+async def _opened(config: ClientConfig, clock: Clock) -> Session:
+    """On the loop where it will live."""
+    session = Session(config, clock=clock, rng=system_random())
+    session.start()
+    return session
+
+
+def _of(queue: Queue) -> MessageQueue:
+    return MessageQueue(broker_name=queue.broker, queue_id=queue.queue_id, topic=queue.topic)

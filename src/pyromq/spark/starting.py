@@ -1,0 +1,91 @@
+"""From options to offsets: which queues a read is about, where it begins and ends. Asks the cluster; no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..ambient import pause
+from ..client.errors import Error
+from ..errors import ConfigError
+from .cluster import Cluster
+from .offsets import EARLIEST, GROUP, LATEST, Offsets, Queue, Where, exact
+from .options import ReadOptions
+from .planner import Bounds
+
+
+def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
+    """The queues of the read with their brokers' addresses. TopicNotFound, or ConfigError for what is not there."""
+    if options.assign:
+        known = cluster.queues(sorted({queue.topic for queue in options.assign}))
+        for queue in sorted(options.assign):
+            if queue not in known:
+                there = ", ".join(str(each) for each in sorted(known))
+                raise ConfigError(f"assign: there is no queue {queue}; there are {there}")
+        return {queue: known[queue] for queue in options.assign}
+    if not options.topic_pattern:
+        return cluster.queues(options.topic)
+    topics = cluster.topics(options.topic_pattern)
+    return cluster.queues(topics)
+
+
+def with_retries(cluster: Cluster, options: ReadOptions) -> tuple[dict[Queue, str], dict[Queue, Bounds]]:
+    """Queues and what they hold; asked again a few times if nobody answers."""
+    for left in range(options.fetch_retries, -1, -1):
+        try:
+            queues = find_queues(cluster, options)
+            return queues, cluster.bounds(queues)
+        except Error:
+            if not left:
+                raise
+            pause(options.fetch_pause_ms / 1000)
+    raise AssertionError("the last try returns or raises")
+
+
+def starting(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Bounds], word: str) -> Offsets:
+    """Where to begin in each queue; `word` where the options say nothing."""
+    where = options.starting_offsets or options.starting_times
+    if where is None:
+        where = Where(word, options.starting_timestamp)
+    found = _resolved(cluster, where, bounds, options.consumer_group, "startingOffsets")
+    if options.starting_strategy == "error":
+        _check_found(where, found, bounds)
+    return found
+
+
+def ending(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Bounds]) -> Offsets:
+    where = options.ending_offsets or options.ending_times or Where(LATEST, options.ending_timestamp)
+    if where.offsets or where.times_ms or where.topic_times_ms:
+        where = Where(LATEST, where.time_ms, where.offsets, where.topic_times_ms, where.times_ms)
+    return _resolved(cluster, where, bounds, "", "endingOffsets")
+
+
+def _resolved(cluster: Cluster, where: Where, bounds: Mapping[Queue, Bounds], group: str, option: str) -> Offsets:
+    _check_named(where.named(), bounds, option)
+    times = {queue: time for queue in bounds if (time := where.time_of(queue)) is not None}
+    found = cluster.at_times(times) if times else {}
+    committed = cluster.committed(group, bounds) if where.word == GROUP else {}
+    for queue, (low, high) in bounds.items():
+        if queue in where.offsets:
+            found[queue] = exact(where.offsets[queue], low, high)
+        elif queue in times:
+            found[queue] = min(found.get(queue, high), high)
+        else:
+            found[queue] = committed.get(queue, low) if where.word in (EARLIEST, GROUP) else high
+    return found
+
+
+def _check_named(named: Iterable[Queue], bounds: Mapping[Queue, Bounds], option: str) -> None:
+    for queue in named:
+        if queue not in bounds:
+            there = ", ".join(str(each) for each in sorted(bounds)) or "none"
+            raise ConfigError(f"{option}: it names the queue {queue}, which this read does not have; it has {there}")
+
+
+def _check_found(where: Where, found: Offsets, bounds: Mapping[Queue, Bounds]) -> None:
+    for queue, (low, high) in sorted(bounds.items()):
+        time = where.time_of(queue)
+        if time is not None and queue not in where.offsets and found[queue] >= high:
+            raise ConfigError(
+                f"startingTimestamp: {queue} holds {'nothing' if low == high else f'offsets {low} to {high}'}, none "
+                f"stored at {time} or later; startingOffsetsByTimestampStrategy=latest begins at its end instead"
+            )

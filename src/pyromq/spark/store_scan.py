@@ -1,0 +1,248 @@
+"""Reads commit-log files without a broker, in ranges that may begin anywhere: ours, Java's, damaged ones. No Spark.
+
+A record says its own position, so a scan finds its way from any byte: the first record of a range is the first one that
+says that it lies where it lies. Windows are read, not mapped: a failing medium is then an error, not a signal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernel.records import Placed, check_at
+from ..protocol.record import (
+    BLANK,
+    BLANK_BYTES,
+    CRC_BITS,
+    CRC_NAME,
+    CRC_PROPERTY_BYTES,
+    FIXED_BYTES,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RecordError,
+)
+from ..store.config import StoreConfig
+from ..store.disk import DiskError
+from ..store.file_sequence import FileSequence
+from ..store.layout import COMMIT_LOG
+from ..store.open_files import OpenFiles
+from ..store.read_only import ReadOnlyDisk
+from ..store.real_disk import RealDisk
+from ..store.sizes import inferred_config
+from .records import PHYSICAL_OFFSET, Records
+from .vectors import Positions, gather, gather_bytes
+
+WINDOW = 8 << 20
+_MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
+_CRC_HEAD = np.frombuffer(CRC_NAME + b"\x01", np.uint8)
+_POWERS = 10 ** np.arange(10, dtype=np.int64)  # the digits stand with the least first
+
+
+class LogRange(NamedTuple):
+    """Records that begin from `begin` to `end` of one log file."""
+
+    store: str
+    begin: int
+    end: int
+    file_bytes: int
+    is_last: bool  # of the log: bytes that were never written are its end
+
+
+class Damage(NamedTuple):
+    """Bytes that are no whole record."""
+
+    store: str
+    position: int
+    end: int
+    reason: str
+
+
+def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
+    """The log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is none."""
+    with _Log(store) as log:
+        total = len(log.files.bases) * log.files.file_bytes
+        piece = max(1 << 20, min(piece, -(-total // max(1, least))))
+        last = log.files.bases[-1] if log.files.bases else 0
+        return [
+            LogRange(store, begin, min(begin + piece, base + log.files.file_bytes), log.files.file_bytes, base == last)
+            for base in log.files.bases
+            for begin in range(base, base + log.files.file_bytes, piece)
+        ]
+
+
+class _Log:
+    """A log opened for reading."""
+
+    def __init__(self, store: str, file_bytes: int = 0) -> None:
+        disk = ReadOnlyDisk(RealDisk(store))
+        if not disk.is_folder(COMMIT_LOG):
+            raise DiskError(
+                f"{store} is not a store: it has no folder {COMMIT_LOG}. Name the broker's storePathRootDir"
+            )
+        # The index says nothing about the log's files, and a damaged one need not stop us.
+        file_bytes = file_bytes or inferred_config(disk, StoreConfig(index_enabled=False)).commit_log_file_bytes
+        self._open = OpenFiles(disk, 4)
+        self.files = FileSequence(disk, self._open, COMMIT_LOG, file_bytes)
+        self.files.load()
+
+    def __enter__(self) -> _Log:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._open.close()
+
+
+class RangeScan:
+    """Iterate once: chunks of intact records, and damage, in order of position."""
+
+    def __init__(self, part: LogRange, *, verify: bool = True, window: int = WINDOW) -> None:
+        self._part = part
+        self._verify = verify
+        self._window = window
+        base = part.begin - part.begin % part.file_bytes
+        self._file_end = base + part.file_bytes
+
+    def __iter__(self) -> Iterator[Records | Damage]:
+        with _Log(self._part.store, self._part.file_bytes) as log:
+            position: int | None = self._part.begin
+            if self._part.begin % self._part.file_bytes:
+                position = self._next_record(log, self._part.begin, self._part.end)
+            while position is not None and position < self._part.end:
+                raw = self._read(log, position, self._window)
+                starts, at, fault = _chain(raw, self._part.end - position)
+                if len(starts):
+                    good, fault_at, why = self._intact(raw, starts, position)
+                    if len(good.at):
+                        yield good
+                    if fault_at is not None:
+                        at, fault = fault_at, why
+                if not fault:
+                    if not at:  # a blank record, or the range ends here
+                        return
+                    position += at
+                    continue
+                position = yield from self._step_over(log, position + at, fault)
+
+    def _step_over(self, log: _Log, position: int, why: str) -> Generator[Damage, None, int | None]:
+        """What no record is, up to the next one; None where there is none in this file."""
+        found = self._next_record(log, position + 1, self._file_end)
+        end = self._file_end if found is None else found
+        if found is None and self._part.is_last and not self._anything(log, position, end):
+            return None  # never written: the end of the log
+        yield Damage(self._part.store, position, end, why)
+        return found
+
+    def _read(self, log: _Log, position: int, length: int) -> bytes:
+        """Up to the end of the file, and at least the record that begins there."""
+        raw = log.files.read(position, min(length, self._file_end - position))
+        if len(raw) >= BLANK_BYTES:
+            size = BLANK.unpack_from(raw)[0]
+            if len(raw) < size <= self._file_end - position:
+                raw = log.files.read(position, size)
+        return raw
+
+    def _intact(self, raw: bytes, starts: Positions, position: int) -> tuple[Records, int | None, str]:
+        """The records up to the first that is not whole; where that is, and why."""
+        records = Records(raw, starts)
+        bad = gather(raw, starts + PHYSICAL_OFFSET, ">i8") != starts + position
+        try:
+            records.check_layout()
+            if self._verify:
+                bad |= ~_crcs_fit(records)
+        except RecordError:
+            return self._one_by_one(raw, starts, position)
+        if not bad.any():
+            return records, None, ""
+        first = int(np.argmax(bad))
+        return records.slice(0, first), int(starts[first]), self._reason(raw, int(starts[first]), position)
+
+    def _one_by_one(self, raw: bytes, starts: Positions, position: int) -> tuple[Records, int | None, str]:
+        view = memoryview(raw)
+        for number, at in enumerate(starts.tolist()):
+            found = check_at(view, at, position + at, {})
+            if not isinstance(found, Placed):
+                return Records(raw, starts[:number]), at, found.reason
+        return Records(raw, starts), None, ""
+
+    def _reason(self, raw: bytes, at: int, position: int) -> str:
+        found = check_at(memoryview(raw), at, position + at, {})
+        return "it is damaged" if isinstance(found, Placed) else found.reason
+
+    def _next_record(self, log: _Log, begin: int, end: int) -> int | None:
+        """The first position from `begin` where a whole record lies that says so itself."""
+        at = begin + 4  # where its magic may stand
+        while at < end + 4:
+            chunk = log.files.read(at, min(1 << 20, self._file_end - at))
+            if len(chunk) < 4:
+                return None
+            hits = [hit for hit in (chunk.find(magic) for magic in _MAGICS) if hit >= 0]
+            if not hits:
+                at += len(chunk) - 3
+                continue
+            candidate = at + min(hits) - 4
+            if candidate >= end:
+                return None
+            raw = self._read(log, candidate, FIXED_BYTES)
+            if isinstance(check_at(memoryview(raw), 0, candidate, {}), Placed):
+                return candidate
+            at = candidate + 5
+        return None
+
+    def _anything(self, log: _Log, position: int, end: int) -> bool:
+        while position < end:
+            chunk = log.files.read(position, min(1 << 20, end - position))
+            if not chunk:
+                return False
+            if chunk.strip(b"\0"):
+                return True
+            position += len(chunk)
+        return False
+
+
+def _chain(raw: bytes, most: int) -> tuple[Positions, int, str]:
+    """Records that follow each other from the first byte, as far as they lie whole in it and begin before `most`.
+
+    Then where the next one should begin, and what is wrong there: "" if nothing is. 0 and "" say that nothing follows.
+    """
+    starts: list[int] = []
+    at, end, unpack = 0, len(raw), BLANK.unpack_from
+    while at < most:
+        if end - at < BLANK_BYTES:
+            return np.array(starts, np.int64), at, "" if at else "the file ends here"
+        size, magic = unpack(raw, at)
+        if magic == MAGIC_BLANK:
+            return np.array(starts, np.int64), 0, ""
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_BYTES:
+            why = (
+                "nothing was written here" if not size and not magic else f"magic {magic:#010x} is not that of a record"
+            )
+            return np.array(starts, np.int64), at, why
+        if at + size > end:
+            # It goes on behind the window; or behind its file, which no record does.
+            return np.array(starts, np.int64), at, "" if at else f"the record claims {size} bytes, {end} are left"
+        starts.append(at)
+        at += size
+    return np.array(starts, np.int64), at, ""
+
+
+def _crcs_fit(records: Records) -> npt.NDArray[np.bool_]:
+    """By the whole-record CRC where a record has one, else by that of its body."""
+    tails = records.end - CRC_PROPERTY_BYTES
+    own = (gather_bytes(records.buffer, tails, len(_CRC_HEAD)) == _CRC_HEAD).all(axis=1)
+    own &= tails >= records.properties_at
+    digits = gather_bytes(records.buffer, tails + len(_CRC_HEAD), 10).astype(np.int64) - 48
+    own &= ((digits >= 0) & (digits <= 9)).all(axis=1)
+    expected = np.where(own, (digits * _POWERS).sum(axis=1), gather(records.buffer, records.at + 8, ">u4"))
+    begins = np.where(own, records.at, records.body_at).tolist()
+    ends = np.where(own, tails, records.body_end).tolist()
+    view = memoryview(records.buffer)
+    found = np.fromiter(
+        (crc32(view[begin:end]) for begin, end in zip(begins, ends, strict=True)), np.int64, len(records)
+    )
+    fits: npt.NDArray[np.bool_] = (found & CRC_BITS) == expected
+    return fits

@@ -1,0 +1,37 @@
+"""`df.writeStream.format("rocketmq")`: as a batch write, under the names of query and micro-batch.
+
+A micro-batch that is repeated, after a task's end or a restart from the checkpoint, sends under the same names again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from .batch_write import Written, tell, write_rows
+from .options import WriteOptions
+from .writing import check_columns
+
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        check_columns(schema.names, options)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        context = TaskContext.get()
+        assert context is not None
+        origin = f"{context.getLocalProperty(_QUERY)}/{context.getLocalProperty(_BATCH)}"
+        return write_rows(self._options, origin, context.partitionId(), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        tell("batch written", messages, batch=batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        tell("batch failed; what was sent before stays", messages, batch=batchId)

@@ -1,0 +1,210 @@
+"""One task of a write: rows into requests, each to a queue of its own, all of them answered before the task ends.
+
+Everything follows from the rows, their order and the origin (query, batch, partition): a task that is run again makes
+the same requests with the same ids, which brokers with a duplicate window store once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..client.core.routing import Route, queue_for_key
+from ..client.outgoing import Outgoing
+from ..errors import ConfigError
+from ..model import names
+from ..model.codes import RequestCode
+from .encode import BadRows, batch_entries, bodies, column, deliver_ms, property_strings
+from .options import WriteOptions
+from .sending import BatchSender, Request, Sent, identity_of
+from .vectors import Positions, hex_text
+
+COLUMNS = {
+    "body": "binary or string",
+    "topic": "string",
+    "keys": "string or array<string>",
+    "tags": "string",
+    "properties": "map<string,string>",
+    "flag": "int",
+    "queueId": "int",
+    "brokerName": "string",
+    "shardingKey": "string",
+    "delayTimeLevel": "int",
+    "deliverTimestamp": "timestamp, or bigint in milliseconds",
+}
+_FREE = -1
+
+
+def check_columns(given: Iterable[str], options: WriteOptions) -> None:
+    """ConfigError before anything is sent."""
+    given = list(given)
+    for name in given:
+        if name not in COLUMNS:
+            nearest = get_close_matches(name, COLUMNS, 1, 0.6)
+            hint = f"did you mean {nearest[0]}?" if nearest else "leave it out by select(...)."
+            raise ConfigError(f"column {name!r} cannot be written; {hint} Columns are {', '.join(COLUMNS)}")
+    if "body" not in given:
+        raise ConfigError("column body: it is needed, and holds what is sent (binary or string)")
+    if not options.topic and "topic" not in given:
+        raise ConfigError("topic: it is needed, as an option for all rows or as a column for each")
+    if options.topic and (fault := names.topic_fault(options.topic)) is not None:
+        raise ConfigError(f"topic = {options.topic!r}: {fault}")
+
+
+class _Group(NamedTuple):
+    """Rows of one chunk that go to one topic; `queue` is a place in its route, or free."""
+
+    topic: str
+    queue: int
+    rows: Positions
+
+
+class RowWriter:
+    """`origin` names the task in a way that its repeat shares; `partition` spreads tasks over queues."""
+
+    def __init__(self, options: WriteOptions, origin: str, partition: int, sender: BatchSender) -> None:
+        self._options = options
+        self._origin = origin
+        self._sender = sender
+        self._turn = partition  # of free rows: the next queue
+        self._rows = 0
+        self._requests = 0
+        self._prefix = blake2b(origin.encode(), digest_size=12).digest()
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Sent:
+        try:
+            for batch in batches:
+                for request in self._requests_of(batch):
+                    self._sender.put(request)
+            return self._sender.finish()
+        finally:
+            self._sender.close()
+
+    def _requests_of(self, batch: pa.RecordBatch) -> Iterator[Request]:
+        if not batch.num_rows:
+            return
+        ids = self._ids(batch.num_rows)
+        body, properties = bodies(batch), property_strings(batch, ids)
+        flag_column = column(batch, "flag", pa.int32())
+        flags = None if flag_column is None else flag_column.fill_null(0).to_numpy(zero_copy_only=False)
+        timed = _timed(batch)
+        for group in self._groups(batch, self._topics(batch)):
+            many = group.rows[~timed[group.rows]]
+            if len(many):
+                chosen = pa.array(many)
+                entries = batch_entries(
+                    body.take(chosen), properties.take(chosen), None if flags is None else flags[many]
+                )
+                yield from self._batches(group, entries)
+            for row in group.rows[timed[group.rows]].tolist():
+                yield self._single(group, body[row].as_py(), properties[row].as_py().decode())
+
+    def _ids(self, count: int) -> pa.Array:
+        """12 bytes of the origin, 4 of the row's number: as long as the ids of other clients."""
+        numbers = np.arange(self._rows, self._rows + count, dtype=">u4").view(np.uint8).reshape(count, 4)
+        self._rows += count
+        prefix = np.broadcast_to(np.frombuffer(self._prefix, np.uint8), (count, len(self._prefix)))
+        return hex_text(np.hstack([prefix, numbers]))
+
+    def _topics(self, batch: pa.RecordBatch) -> pa.Array:
+        found = column(batch, "topic", pa.string())
+        if found is None:
+            found = pa.nulls(batch.num_rows, pa.string())
+        if found.null_count and not self._options.topic:
+            row = int(np.argmax(found.is_null().to_numpy(zero_copy_only=False)))
+            raise BadRows(f"row {row}: its topic is null, and there is no option topic to stand in for it")
+        return found.fill_null(self._options.topic)
+
+    def _groups(self, batch: pa.RecordBatch, topics: pa.Array) -> Iterator[_Group]:
+        known = topics.dictionary_encode()
+        codes = known.indices.to_numpy(zero_copy_only=False)
+        for code, topic in enumerate(known.dictionary.to_pylist()):
+            rows = np.flatnonzero(codes == code)
+            route = self._sender.route(topic)
+            queues = _queues(batch.take(pa.array(rows)), route)
+            for queue in np.unique(queues).tolist():
+                yield _Group(topic, queue, rows[queues == queue])
+
+    def _batches(self, group: _Group, entries: pa.Array) -> Iterator[Request]:
+        """As many as fit into a request together; a message that is larger goes alone."""
+        _, offset_buffer, data = entries.buffers()
+        offsets = np.frombuffer(offset_buffer, np.int32)[entries.offset : entries.offset + len(entries) + 1]
+        begin, view = 0, memoryview(data)
+        while begin < len(entries):
+            fits = int(np.searchsorted(offsets, offsets[begin] + self._options.max_batch_bytes, side="right")) - 1
+            end = max(begin + 1, fits)
+            yield self._request(
+                group,
+                RequestCode.SEND_BATCH_MESSAGE,
+                "WAIT\x01true\x02",
+                view[offsets[begin] : offsets[end]],
+                end - begin,
+            )
+            begin = end
+
+    def _single(self, group: _Group, body: bytes, properties: str) -> Request:
+        """Delayed messages cannot be in a batch."""
+        return self._request(group, RequestCode.SEND_MESSAGE_V2, properties, memoryview(body), 1)
+
+    def _request(self, group: _Group, code: RequestCode, properties: str, body: memoryview, rows: int) -> Request:
+        queues = self._sender.route(group.topic).writable
+        place = group.queue
+        if place == _FREE:
+            place, self._turn = self._turn % len(queues), self._turn + 1
+        self._requests += 1
+        outgoing = Outgoing(topic=group.topic, ids=[], body=b"", properties=properties, code=code)
+        seen = body if code == RequestCode.SEND_BATCH_MESSAGE else memoryview(properties.encode() + bytes(body))
+        return Request(queues[place], outgoing, body, rows, identity_of(self._origin, self._requests, seen))
+
+
+def _timed(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    level, deliver = column(batch, "delayTimeLevel", pa.int64()), deliver_ms(batch)
+    timed = np.zeros(batch.num_rows, np.bool_)
+    if level is not None:
+        timed |= level.fill_null(0).to_numpy(zero_copy_only=False) > 0
+    if deliver is not None:
+        timed |= deliver.is_valid().to_numpy(zero_copy_only=False)
+    return timed
+
+
+def _queues(batch: pa.RecordBatch, route: Route) -> npt.NDArray[np.int64]:
+    """For each row of one topic its place in `route.writable`; -1 where any will do."""
+    places = np.full(batch.num_rows, _FREE, np.int64)
+    sharding = column(batch, "shardingKey", pa.string())
+    if sharding is not None:
+        _fill(places, sharding, lambda key: route.writable.index(queue_for_key(route.writable, key)))
+    number, broker = column(batch, "queueId", pa.int64()), column(batch, "brokerName", pa.string())
+    if number is not None:
+        brokers = pa.nulls(batch.num_rows, pa.string()) if broker is None else broker
+        for row in np.flatnonzero(number.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            places[row] = _place(route, number[row].as_py(), brokers[row].as_py())
+    return places
+
+
+def _fill(places: npt.NDArray[np.int64], values: pa.Array, place: Callable[[str], int]) -> None:
+    known = values.dictionary_encode()
+    found = np.array([place(each) for each in known.dictionary.to_pylist()], np.int64)
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    places[valid] = found[known.indices.fill_null(0).to_numpy(zero_copy_only=False)[valid]]
+
+
+def _place(route: Route, queue_id: int, broker: str | None) -> int:
+    """Where several brokers have such a queue and none is named, its number decides: the same one each time."""
+    fitting = [
+        place
+        for place, queue in enumerate(route.writable)
+        if queue.queue_id == queue_id and broker in (None, queue.broker_name)
+    ]
+    if not fitting:
+        there = ", ".join(f"{each.broker_name}/{each.queue_id}" for each in route.writable)
+        raise BadRows(
+            f"topic {route.topic}: there is no queue {queue_id} to write{f' on {broker}' if broker else ''}; "
+            f"there are {there}"
+        )
+    return fitting[queue_id % len(fitting)]

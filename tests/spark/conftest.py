@@ -1,0 +1,50 @@
+"""One Spark session and one cluster for all tests of this folder; each test has a topic of its own."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyromq.spark.session import new_session
+from tests.spark.servers import Servers
+from tests.support import require
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    require(shutil.which("java") is not None, "Spark needs Java: apt-get install openjdk-17-jre-headless")
+    session = new_session("tests", master="local[2]", memory="1g")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    running = Servers(tmp_path_factory.mktemp("servers"))
+    try:
+        running.start()
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Servers]:
+    """A name server for this test alone; brokers are started by it."""
+    running = Servers(tmp_path)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{next(_numbers)}"

@@ -1,0 +1,83 @@
+"""A name server and brokers as processes on loopback: Spark's workers are processes too, and reach them by sockets."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyromq
+
+SMALL = {
+    "mappedFileSizeCommitLog": 16 << 20,
+    "mappedFileSizeConsumeQueue": 20 * 30_000,
+    "maxHashSlotNum": 10_000,
+    "maxIndexNum": 40_000,
+    "duplicateWindowEnable": "true",
+    "largePullGroups": "pyromq-spark",
+}
+
+
+class Daemon:
+    """One process; `address` is read from its ready line."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pyromq", *arguments, "--log-level", "error"], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"(127\.0\.0\.1:\d+)", line)
+        if found is None:
+            self.process.kill()
+            raise AssertionError(f"{arguments[0]} did not come up: {line!r}")
+        self.address = found[1]
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Servers:
+    """Stopped in any case by `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names = Daemon("namesrv", "--listen", "127.0.0.1:0")
+        self.namesrv = self._names.address
+        self.brokers: dict[str, Daemon] = {}
+        self._ports: dict[str, str] = {}
+
+    def start(self, name: str = "broker-a", **settings: object) -> None:
+        """A broker, or the one of that name again at its old address."""
+        config = self._folder / f"{name}.conf"
+        if not config.exists():
+            told = SMALL | {"brokerName": name, "storePathRootDir": self.store(name)} | settings
+            config.write_text("".join(f"{key}={value}\n" for key, value in told.items()), "utf-8")
+        listen = self._ports.get(name, "127.0.0.1:0")
+        self.brokers[name] = Daemon("broker", "--listen", listen, "--namesrv", self.namesrv, "--config", str(config))
+        self._ports[name] = self.brokers[name].address
+
+    def kill(self, name: str = "broker-a") -> None:
+        self.brokers.pop(name).stop(signal.SIGKILL)
+
+    def store(self, name: str = "broker-a") -> Path:
+        return self._folder / name / "store"
+
+    def close(self) -> None:
+        for broker in self.brokers.values():
+            broker.stop()
+        self._names.stop()
+
+    def send(self, topic: str, count: int, *, first: int = 0, tag: str = "", size: int = 0) -> None:
+        """Numbered messages: body `m7...`, key `k7`."""
+        with pyromq.sync.connect(self.namesrv) as client, client.producer() as producer:
+            for begin in range(first, first + count, 500):
+                numbers = range(begin, min(begin + 500, first + count))
+                values = [f"m{number}".ljust(size, ".").encode() for number in numbers]
+                producer.send_many(topic, values, tag=tag or None)
