@@ -14,7 +14,8 @@ import pytest
 from pyromq.store import table_text
 from pyromq.store.disk import DiskFull, SyncFailed, read_whole
 from pyromq.store.real_disk import RealDisk
-from pyromq.store.tables import Table, TableDamaged, TableSaver, table_names
+from pyromq.store.table_saver import TableSaver
+from pyromq.store.tables import Table, TableDamaged, table_names
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -26,13 +26,19 @@ from .marks import find_marks
 from .message_store import MessageStore
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
+from .table_journal import JOURNAL_FOLDER
 from .whole_crc import WHOLE_CRC_FILE, ranges_that_count, save_ranges
 
 Progress = Callable[[int, int], None]  # bytes copied, bytes to copy
 
 _CHUNK = 4 << 20
 _SPARSE = 64 << 10  # blocks of zeroes of this size are left out
-_OF_THE_SOURCE = (SYNCED_FILE, DERIVED_FILE, WHOLE_CRC_FILE)  # they speak of what changes while it is copied
+_OF_THE_SOURCE = (
+    SYNCED_FILE,
+    DERIVED_FILE,
+    WHOLE_CRC_FILE,
+    JOURNAL_FOLDER,
+)  # they speak of what changes while it is copied
 _NOT_COPIED = (LOCK_FILE, ABORT_FILE, ABORT_FILE + ".bak", CHECKPOINT_FILE)
 
 
@@ -82,12 +88,15 @@ class _Copy:
 
     def run(self, process_id: int) -> Backup:
         mark_running(self._target, process_id)  # until it was opened, the copy is that of a killed broker
+        # The journals first: a table that is written meanwhile holds what they say.
+        if self._source.is_folder(JOURNAL_FOLDER):
+            self._copy_tree(JOURNAL_FOLDER)
         self._copy_tree("config")
         # Read before the queues are copied: their copies then hold at least what it says.
         checkpoint = self._content(CHECKPOINT_FILE)
         end = self._end_of_log()
         others = [name for name in self._source.list() if name not in ("config", COMMIT_LOG, *_NOT_COPIED)]
-        names = [name for other in others for name in self._tree(other) if name not in _OF_THE_SOURCE]
+        names = [name for other in others for name in self._tree(other) if not name.startswith(_OF_THE_SOURCE)]
         self._whole = sum(self._size(name) for name in names) + end
         for name in names:
             self._copy(name)

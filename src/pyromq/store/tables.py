@@ -1,22 +1,26 @@
 """RocketMQ's JSON tables (topics, groups, offsets ...): one file each, replaced whole, never torn and never empty.
 
 The broker's owners of metadata keep their own values and tell a `Table` what changed; the table keeps each entry's
-text, so that a write encodes only what changed since the last one. `TableSaver` lets changes that arrive during a write
-share the next one. The previous content stays beside it as `.bak`, as the Java broker does.
+text, so that a write encodes only what changed since the last one. A large table is not written for every change:
+`add_changes` puts them into its journal. The previous content stays beside it as `.bak`, as the Java broker does.
+`table_saver.py` says when to write.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from .. import logs
 from ..errors import ProtocolError, PyroError
 from .disk import Disk, DiskError, folder_of, make_folder_durably, read_whole, write_aside
-from .table_text import enclose, parse_table, render, render_key
+from .table_journal import DROPPED, Base, Change, Journal, applied, read_changes
+from .table_text import enclose, give_integer_keys, parse_table, render, render_key
 
 log = logs.get("pyromq.store")
+
+_JOURNAL_FROM = 64 << 10  # bytes of a table that is written whole for every change
+_MOST_CHANGES = 1000  # in one go; more are written with the table
 
 # Written on one line by Java.
 _ONE_LINE = ("timermetrics", "transactionMetrics")
@@ -54,6 +58,10 @@ class Table:
         self._one_line = name.rpartition("/")[2] in _ONE_LINE
         self._sections: dict[str, _Entry | dict[str | int, _Entry]] = {}
         self._current_is_good = False
+        self._base: Base | None = None  # the content on disk, if that is known
+        self._journal: Journal | None = None
+        self._not_written: list[Change] = []  # since the last snapshot
+        self._too_much = False  # changed for a journal
         self.changes = 0  # grows with every change: what a write covers
 
     @property
@@ -64,28 +72,41 @@ class Table:
         """The content on disk, empty if there never was any. Raises TableDamaged.
 
         Falls back to `.bak` with a loud line. The caller must not change what it gets: it may still be written.
+        Changes that a crash left in the journal are written into the table before anything else.
         """
-        content, self._current_is_good = read_table(self._disk, self._name)
+        found = _read(self._disk, self._name)
+        content, self._current_is_good, self._base = found.content, found.is_current, found.base
         for section, value in content.items():
             self._sections[section] = (
                 {key: _Entry(entry) for key, entry in value.items()} if isinstance(value, dict) else _Entry(value)
             )
+        if found.changes:
+            log.warning("changes of a table that a crash left in its journal", table=self._name, count=found.changes)
+            self.save()
         return content
 
     def put(self, section: str, key: str | int, value: Any) -> None:
         self._entries(section)[key] = _Entry(value)
-        self.changes += 1
+        self._changed(Change(section, key, value))
 
     def drop(self, section: str, key: str | int) -> None:
         if self._entries(section).pop(key, None) is not None:
-            self.changes += 1
+            self._changed(Change(section, key, DROPPED))
 
     def replace(self, section: str, value: Any) -> None:
         """Set a whole section: an object entry by entry, anything else as one value."""
         self._sections[section] = (
             {key: _Entry(entry) for key, entry in value.items()} if isinstance(value, dict) else _Entry(value)
         )
+        self._changed(Change(section, None, value))
+
+    def _changed(self, change: Change) -> None:
         self.changes += 1
+        large = change.key is None and isinstance(change.value, dict) and len(change.value) > _MOST_CHANGES
+        if large or len(self._not_written) >= _MOST_CHANGES:
+            self._too_much = True
+        else:
+            self._not_written.append(change)
 
     def _entries(self, section: str) -> dict[str | int, _Entry]:
         entries = self._sections.setdefault(section, {})
@@ -95,10 +116,32 @@ class Table:
 
     def snapshot(self) -> Callable[[], None]:
         """What is to be written, as of now; calling it writes (blocks, and may run in a helper thread)."""
+        self._not_written, self._too_much = [], False
         sections = [
             (name, part if isinstance(part, _Entry) else list(part.items())) for name, part in self._sections.items()
         ]
         return lambda: self._write(sections)
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether the table on disk lacks what its journal has."""
+        return self._journal is not None
+
+    def add_changes(self) -> Callable[[], None]:
+        """Like `snapshot`, but for a large table only what changed, into its journal. Someone must `snapshot` soon."""
+        base, changes = self._base, self._not_written
+        grown = base is not None and self._journal is not None and self._journal.bytes > base.length
+        if base is None or base.length < _JOURNAL_FROM or grown or self._too_much or not changes:
+            return self.snapshot()
+        self._not_written = []
+        return lambda: self._add(changes, base)
+
+    def _add(self, changes: list[Change], base: Base) -> None:
+        self._base = None  # until it has succeeded; after an error the next write is that of the whole table
+        if self._journal is None:
+            self._journal = Journal(self._disk, self._name, base)
+        self._journal.add(changes)
+        self._base = base
 
     def save(self) -> None:
         """Write now and wait for the disk. For tools and start-up; daemons go through `TableSaver`."""
@@ -107,6 +150,7 @@ class Table:
     def _write(self, sections: list[tuple[str, _Entry | list[tuple[str | int, _Entry]]]]) -> None:
         parts = [f"{render_key(name)}:{self._section_text(part)}" for name, part in sections]
         content = enclose("{", parts, "}", 0, self._one_line).encode()
+        self._base = None
         folder = folder_of(self._name)
         if folder:
             make_folder_durably(self._disk, folder)
@@ -116,6 +160,10 @@ class Table:
         self._disk.rename(aside, self._name)
         self._disk.sync_folder(folder)
         self._current_is_good = True
+        self._base = Base.of(content)
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None  # it fits the old content: nobody reads it any more
 
     def _section_text(self, part: _Entry | list[tuple[str | int, _Entry]]) -> str:
         if isinstance(part, _Entry):
@@ -132,27 +180,43 @@ class Table:
         self._disk.rename(second, self._name + ".bak")
 
 
+class _Found(NamedTuple):
+    content: dict[str, Any]
+    is_current: bool  # it came from the table itself rather than from its `.bak`
+    base: Base | None = None
+    changes: int = 0  # that were in the journal alone
+
+
 def read_table(disk: Disk, name: str, quiet: bool = False) -> tuple[dict[str, Any], bool]:
     """The content, and whether it came from the table itself rather than from its `.bak`. Raises TableDamaged."""
+    found = _read(disk, name, quiet)
+    return found.content, found.is_current
+
+
+def _read(disk: Disk, name: str, quiet: bool = False) -> _Found:
     faults = []
     for candidate in (name, name + ".bak"):
         if not disk.exists(candidate):
             continue
         try:
-            content = parse_table(_content(disk, candidate), name.rpartition("/")[2])
+            data = _content(disk, candidate)
+            content = parse_table(data)
         except (ProtocolError, DiskError, ValueError) as fault:
             faults.append(f"{candidate}: {fault}")
             continue
         if candidate != name and not quiet:
             reason = faults[0] if faults else f"{name} is missing"
             log.error("TABLE DAMAGED, ITS .bak IS USED: the last changes may be missing", table=name, reason=reason)
-        return content, candidate == name
+        changes = read_changes(disk, name, data) if candidate == name else []
+        applied(content, changes)
+        give_integer_keys(content, name.rpartition("/")[2])
+        return _Found(content, candidate == name, Base.of(data) if candidate == name else None, len(changes))
     if faults:
         raise TableDamaged(
             f"{disk.root}: {'; '.join(faults)}. Put a good copy back (a backup, a slave's file), "
             "or move the files away to start with an empty table"
         )
-    return {}, False
+    return _Found({}, False)
 
 
 def _content(disk: Disk, name: str) -> bytes:
@@ -160,64 +224,6 @@ def _content(disk: Disk, name: str) -> bytes:
     if not data.strip():
         raise ValueError("the file is empty")
     return data
-
-
-class TableSaver:
-    """Lets many changes share one write. Event loop only.
-
-    `run_blocking` runs a function in a helper thread and resumes the caller with its result.
-    """
-
-    def __init__(self, table: Table, run_blocking: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
-        self._table = table
-        self._run_blocking = run_blocking
-        self._on_disk = table.changes
-        self._round: _Round | None = None
-        self.writes = 0
-
-    async def saved(self) -> None:
-        """Returns once every change made before this call is on disk. Raises what the write raised.
-
-        After an error the changes are still there and the next call tries again: into a new file, so that a failed
-        sync of the old one proves nothing about it.
-        """
-        wanted = self._table.changes
-        while self._on_disk < wanted:
-            if self._round is None:
-                self._round = _Round(self._write)
-            shared = self._round
-            try:
-                # A caller that gives up must not take the write of all others with it.
-                await asyncio.shield(shared.task)
-            except PyroError:
-                if shared.covers >= wanted:
-                    raise
-
-    async def _write(self, shared: _Round) -> None:
-        # Begins a turn of the loop after it was asked for: all who were woken by the last write share this one.
-        shared.covers = self._table.changes
-        write = self._table.snapshot()
-        try:
-            await self._run_blocking(write)
-            self._on_disk = shared.covers
-            self.writes += 1
-        finally:
-            self._round = None
-
-
-class _Round:
-    """One write and the number of changes that it covers."""
-
-    def __init__(self, write: Callable[[_Round], Coroutine[Any, Any, None]]) -> None:
-        self.covers = -1
-        self.task = asyncio.create_task(write(self))
-        self.task.add_done_callback(_seen)
-
-
-def _seen(task: asyncio.Task[None]) -> None:
-    """Every waiter may have given up; a failed write is worth a line even then."""
-    if not task.cancelled() and (fault := task.exception()) is not None:
-        log.error("a table could not be written", reason=fault)
 
 
 def table_names(disk: Disk) -> Iterable[str]:

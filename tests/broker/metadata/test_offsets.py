@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyromq.broker.metadata.offsets import Offsets
 from pyromq.store.disk import read_whole
-from pyromq.store.table_text import parse_table
+from pyromq.store.table_text import give_integer_keys, parse_table
 from pyromq.store.tables import Table
 from pyromq.testing.simulated_disk import SimulatedDisk
 
@@ -25,7 +25,8 @@ def golden_disk() -> SimulatedDisk:
     with tarfile.open(GOLDEN) as archive:
         member = archive.extractfile(f"store/{NAME}")
         assert member is not None
-        content = parse_table(member.read(), "consumerOffset.json")
+        content = parse_table(member.read())
+    give_integer_keys(content, "consumerOffset.json")
     table = Table(disk, NAME)
     for section, value in content.items():
         table.replace(section, value)

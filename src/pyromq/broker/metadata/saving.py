@@ -8,7 +8,8 @@ from ... import logs
 from ...ambient import Clock
 from ...errors import PyroError
 from ...store.flush_loop import RunBlocking
-from ...store.tables import Table, TableSaver
+from ...store.table_saver import TableSaver
+from ...store.tables import Table
 
 log = logs.get("pyromq.broker")
 
@@ -20,7 +21,7 @@ class SaveSoon:
 
     def __init__(self, table: Table, run_blocking: RunBlocking, clock: Clock) -> None:
         self.table = table
-        self._saver = TableSaver(table, run_blocking)
+        self._saver = TableSaver(table, run_blocking, clock)
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._written = 0
@@ -51,6 +52,6 @@ class SaveSoon:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         try:
-            await self._saver.saved()
+            await self._saver.close()
         except PyroError as fault:
             log.error("a table could not be written at the end", table=self.table.name, why=str(fault))
