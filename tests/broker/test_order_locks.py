@@ -10,7 +10,8 @@ from pyromq.broker.order_locks import LOCK_S, OrderLocks
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.store.message_store import run_at_once
-from pyromq.store.tables import Table, TableSaver
+from pyromq.store.table_saver import TableSaver
+from pyromq.store.tables import Table
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, virtual_broker

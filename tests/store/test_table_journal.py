@@ -11,7 +11,7 @@ import pytest
 
 from pyromq.store import tables
 from pyromq.store.backup import backup_store
-from pyromq.store.disk import DiskFull, SyncFailed, read_whole
+from pyromq.store.disk import DiskFull, SyncFailed, read_whole, write_aside
 from pyromq.store.real_disk import RealDisk
 from pyromq.store.table_journal import journal_name
 from pyromq.store.table_saver import FOLD_S, TableSaver
@@ -203,9 +203,8 @@ async def test_fifty_thousand_topics_one_after_another_write_the_table_a_few_tim
     def counting(disk: Any, name: str, content: bytes) -> str:
         nonlocal written
         written += len(content)
-        return aside(disk, name, content)
+        return write_aside(disk, name, content)
 
-    aside = tables.write_aside
     monkeypatch.setattr(tables, "write_aside", counting)
     monkeypatch.setattr(tables, "_JOURNAL_FROM", 64 << 10)
     disk, clock = RealDisk(tmp_path), ManualClock()
