@@ -16,6 +16,7 @@ from pyromq.client.received import Received
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import decode_body, encode_body
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.heartbeat import LockBatchResponseBody
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import decode_properties
@@ -354,6 +355,37 @@ async def test_an_ordered_message_that_failed_too_often_is_a_dead_letter(cluster
     assert handler.calls == [(b"0", 1), (b"0", 2), (b"0", 3), (b"1", 1)]
     (sent,) = broker.requests(RequestCode.SEND_MESSAGE_V2)
     assert (sent.fields["b"], sent.fields["j"], sent.fields["l"]) == ("%RETRY%g", "3", "0")
+
+
+async def test_the_bound_of_an_ordered_message_may_be_the_groups_own(cluster: Cluster) -> None:
+    broker = broker_with(cluster, b"0", b"1")
+    fields = {"msgId": "A", "queueId": "0", "queueOffset": "0"}
+    broker.script[RequestCode.SEND_MESSAGE_V2] = lambda request: Reply(fields=fields)
+    broker.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda request: Reply(
+        body=encode_body(SubscriptionGroupConfig(group_name="g", retry_max_times=1))
+    )
+    handler = Handler(ValueError(), ValueError())
+    await consume(cluster, handler, orderly=True, retry=Retry(of_group=True))
+    await cluster.clock.advance(3)
+    assert handler.calls == [(b"0", 1), (b"0", 2), (b"1", 1)]
+    assert len(broker.requests(RequestCode.SEND_MESSAGE_V2)) == 1
+
+
+async def test_without_an_answer_about_the_groups_bound_an_ordered_message_is_kept(cluster: Cluster) -> None:
+    broker = broker_with(cluster, b"0", b"1")
+    broker.script[RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG] = lambda request: Reply(ResponseCode.SYSTEM_ERROR)
+    handler = Handler(*(ValueError() for _ in range(30)))
+    await consume(cluster, handler, orderly=True, retry=Retry(of_group=True))
+    await cluster.clock.advance(20)
+    assert {body for body, _ in handler.calls} == {b"0"}
+
+
+async def test_the_broker_is_not_told_a_bound_where_the_groups_own_counts(cluster: Cluster) -> None:
+    broker = broker_with(cluster, b"0")
+    broker.script[BACK] = lambda request: Reply()
+    await consume(cluster, Handler(ValueError()), retry=Retry(of_group=True))
+    (back,) = broker.requests(BACK)
+    assert "maxReconsumeTimes" not in back.fields
 
 
 async def test_locks_are_renewed_every_20_s_and_without_one_nothing_is_handled(cluster: Cluster) -> None:

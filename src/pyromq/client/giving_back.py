@@ -7,11 +7,15 @@ keeps the message and tries again itself.
 from __future__ import annotations
 
 from .. import logs
+from ..errors import ProtocolError
 from ..model import names
 from ..model.codes import RequestCode
 from ..model.message import Property
+from ..protocol.bodies.body import decode_body
+from ..protocol.bodies.groups import SubscriptionGroupConfig
+from ..protocol.headers.groups import GetSubscriptionGroupConfig
 from ..protocol.headers.send import ConsumerSendMsgBack
-from .core.retry import BROKER_CHOOSES, DEAD_LETTER, Retry, level_after
+from .core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after
 from .errors import Error
 from .outgoing import Outgoing, Packing, pack
 from .received import Received
@@ -56,18 +60,38 @@ class GivingBack:
             return False
         return True
 
-    async def _send_back(self, received: Received, level: int) -> None:
+    async def most(self, received: Received) -> int:
+        """How often this message may come again: our own number, or that of the group at the broker of its queue."""
+        if not self._retry.of_group:
+            return self._retry.most
+        try:
+            answer = await self._session.call(
+                await self._address(received),
+                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+                GetSubscriptionGroupConfig(group=self._group),
+            )
+            bound = decode_body(SubscriptionGroupConfig, answer.body).retry_max_times
+        except (Error, ProtocolError) as fault:
+            log.warning("the group's bound is not known, the message is kept", group=self._group, fault=str(fault))
+            return NO_END
+        return NO_END if bound < 0 else bound
+
+    async def _address(self, received: Received) -> str:
         route = await self._session.route(received.queue.topic)
         address = route.master(received.queue.broker_name)
         if address is None:
             raise Error(f"broker {received.queue.broker_name!r} has no master now")
+        return address
+
+    async def _send_back(self, received: Received, level: int) -> None:
+        address = await self._address(received)
         header = ConsumerSendMsgBack(
             offset=received.message.physical_offset,
             group=self._group,
             delay_level=level,
             origin_msg_id=received.id,
             origin_topic=received.topic,
-            max_reconsume_times=self._retry.most,
+            max_reconsume_times=self._retry.told,
             bname=received.queue.broker_name,
         )
         await self._session.call(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
@@ -87,5 +111,5 @@ class GivingBack:
         outgoing = pack(names.retry_topic(self._group), message.body, properties, Packing())
         outgoing.reconsume_times = message.reconsume_times + 1
         # More attempts than allowed: that is how a broker is told to keep it among the dead letters.
-        outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.most
+        outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.told
         return outgoing

@@ -37,11 +37,13 @@ class Runner:
         self._clock = clock
         # A thread cannot be cancelled: giving up on it would let the message be handled twice at once.
         self._timeout_s = None if handling.is_blocking else timeout_s
+        self.running = 0
         self.done = 0
         self.failed = 0
 
     async def __call__(self, received: Received) -> Exception | None:
         """What the handler raised, None if it returned."""
+        self.running += 1
         try:
             async with self._clock.timeout(self._timeout_s):
                 await self._handling.run(received)
@@ -52,6 +54,8 @@ class Runner:
                     "handler failed", topic=received.topic, id=received.id, attempt=received.attempt, fault=repr(fault)
                 )
             return fault
+        finally:
+            self.running -= 1
         self.done += 1
         return None
 
@@ -152,14 +156,15 @@ class Orderly:
         self,
         runner: Runner,
         bury: Callable[[Received], Awaitable[bool]],
-        retry: Retry,
+        most: Callable[[Received], Awaitable[int]],
         clock: Clock,
         tasks: Tasks,
         concurrency: int,
     ) -> None:
+        """`most`: how often a message may come again before it is buried."""
         self._runner = runner
         self._bury = bury
-        self._retry = retry
+        self._most = most
         self._clock = clock
         self._tasks = tasks
         self._slots = asyncio.Semaphore(concurrency)
@@ -205,15 +210,15 @@ class Orderly:
             assigned.handled_ms = self._clock.now_ms()
             if assigned.process.is_dropped:
                 return
-            if fault is None or (self._is_dead(fault, message) and await self._bury(received)):
+            if fault is None or (await self._is_dead(fault, received) and await self._bury(received)):
                 assigned.process.done([message])
                 return
             message.reconsume_times += 1
             await self._clock.sleep(_suspend_s(fault))
         assigned.process.give_back([message])
 
-    def _is_dead(self, fault: Exception, message: StoredMessage) -> bool:
-        return isinstance(fault, Reject) or message.reconsume_times >= self._retry.most
+    async def _is_dead(self, fault: Exception, received: Received) -> bool:
+        return isinstance(fault, Reject) or received.message.reconsume_times >= await self._most(received)
 
 
 def _suspend_s(fault: Exception) -> float:

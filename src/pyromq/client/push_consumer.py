@@ -122,7 +122,9 @@ class PushConsumer:
         retry = options.retry or Retry(attempts=None if options.orderly else 16)
         giving_back = GivingBack(self._session, self.group, retry)
         if options.orderly:
-            return Orderly(self.runner, giving_back.dead, retry, self._clock, self._tasks, options.concurrency)
+            return Orderly(
+                self.runner, giving_back.dead, giving_back.most, self._clock, self._tasks, options.concurrency
+            )
         give_back = None if options.broadcast else giving_back
         return Concurrent(self.runner, give_back, retry, self._clock, self._tasks, options.concurrency)
 

@@ -24,6 +24,11 @@ def test_a_failed_message_comes_again_until_its_attempts_are_used_up() -> None:
     assert send_back_level(ValueError(), 0, Retry(attempts=0)) == DEAD_LETTER
 
 
+def test_the_broker_may_count_by_the_groups_own_number() -> None:
+    assert send_back_level(ValueError(), 10**6, Retry(of_group=True)) == BROKER_CHOOSES
+    assert [Retry(of_group=True).told, Retry(attempts=3).told, Retry(attempts=None).told] == [None, 3, 0x7FFFFFFF]
+
+
 def test_a_handler_may_say_when_or_never() -> None:
     assert send_back_level(Reject(), 0, Retry()) == DEAD_LETTER
     assert send_back_level(RetryLater(30), 0, Retry()) == 4

@@ -29,6 +29,7 @@ LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 
 
 BROKER_CHOOSES = 0  # delay level of a send-back: 3 + the number of attempts so far
 DEAD_LETTER = -1
+NO_END = 0x7FFFFFFF  # attempts, as Java writes that there is no bound
 _FIRST_RETRY_LEVEL = 3
 _BUSY_FIRST_S = 0.02
 _BUSY_MOST_S = 1.0
@@ -48,9 +49,13 @@ class RetryLater(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often a failed message comes again before it goes to the dead letters. None: as long as it fails."""
+    """How often a failed message comes again before it goes to the dead letters. None: as long as it fails.
+
+    `of_group`: the number is that of the group at its broker (retryMaxTimes), set by operators, and not `attempts`.
+    """
 
     attempts: int | None = 16
+    of_group: bool = False
 
     def __post_init__(self) -> None:
         if self.attempts is not None and self.attempts < 0:
@@ -58,8 +63,13 @@ class Retry:
 
     @property
     def most(self) -> int:
-        """As the wire has it."""
-        return 0x7FFFFFFF if self.attempts is None else self.attempts
+        """What the client itself holds to."""
+        return NO_END if self.attempts is None or self.of_group else self.attempts
+
+    @property
+    def told(self) -> int | None:
+        """What a broker is told with a failed message; None: it takes the group's own number."""
+        return None if self.of_group else self.most
 
 
 def send_back_level(fault: BaseException, reconsume_times: int, retry: Retry) -> int:
