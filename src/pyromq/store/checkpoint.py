@@ -12,11 +12,12 @@ import zlib
 from dataclasses import dataclass
 from threading import Lock
 
-from .disk import Disk, DiskFile, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
+from .disk import Disk, DiskFile, DiskFull, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
 
 CHECKPOINT_FILE = "checkpoint"
 ABORT_FILE = "abort"
 SYNCED_FILE = "pyromq/synced"
+_KEPT_ABORT = "pyromq/abort"  # what `abort` is called while no broker runs: taking it back needs no room on disk
 _OURS = "pyromq"  # stands behind the process id in our `abort`
 
 _CHECKPOINT = struct.Struct(">qqqqqq")
@@ -151,8 +152,17 @@ def was_stopped_cleanly(disk: Disk) -> bool:
 
 def mark_running(disk: Disk, process_id: int) -> None:
     """From here on a missing `mark_stopped` means an unclean stop. Durable before the first append, and never torn: an
-    empty one would not say whose it is."""
-    replace_durably(disk, ABORT_FILE, f"{process_id} {_OURS}".encode())
+    empty one would not say whose it is. A full disk keeps nobody from starting where a broker of ours ran before."""
+    try:
+        replace_durably(disk, ABORT_FILE, f"{process_id} {_OURS}".encode())
+    except DiskFull:
+        if not was_running_ours(disk):
+            if not disk.exists(_KEPT_ABORT):
+                raise
+            disk.rename(_KEPT_ABORT, ABORT_FILE)
+            disk.sync_folder()
+        if disk.exists(ABORT_FILE + ".tmp"):
+            disk.remove(ABORT_FILE + ".tmp")
 
 
 def was_running_ours(disk: Disk) -> bool:
@@ -173,5 +183,7 @@ def forget_synced(disk: Disk) -> None:
 def mark_stopped(disk: Disk) -> None:
     """The last step of a clean stop, after everything is synced."""
     if disk.exists(ABORT_FILE):
-        disk.remove(ABORT_FILE)
+        make_folder_durably(disk, folder_of(_KEPT_ABORT))
+        disk.rename(ABORT_FILE, _KEPT_ABORT)
+        disk.sync_folder(folder_of(_KEPT_ABORT))
     disk.sync_folder()

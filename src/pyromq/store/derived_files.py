@@ -50,12 +50,19 @@ class DerivedFiles:
     """The list, open for adding to it. Used by the thread that flushes, one at a time."""
 
     def __init__(self, disk: Disk, names: Iterable[str]) -> None:
-        content = b"".join(_line("+", name) for name in names)
-        make_folder_durably(disk, folder_of(DERIVED_FILE))
-        replace_durably(disk, DERIVED_FILE, content)
-        self._file: DiskFile = disk.open(DERIVED_FILE)
-        self._end = len(content)
+        """On a full disk the list that is there goes on, and what it lacks waits for room."""
+        there, listed = set(names), read_derived(disk)
         self._waiting: dict[str, bool] = {}
+        content = b"".join(_line("+", name) for name in sorted(there))
+        make_folder_durably(disk, folder_of(DERIVED_FILE))
+        try:
+            replace_durably(disk, DERIVED_FILE, content)
+        except DiskFull:
+            if not disk.exists(DERIVED_FILE):
+                raise
+            self._waiting = dict.fromkeys(there - listed, True) | dict.fromkeys(listed - there, False)
+        self._file: DiskFile = disk.open(DERIVED_FILE)
+        self._end = self._file.size()
 
     def note(self, changes: dict[str, bool]) -> None:
         """Add files that were made (True) or went (False), and sync. What finds no room waits for the next time: a full

@@ -22,7 +22,7 @@ from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
 from .deleted_topics import DeletedTopics
 from .derived_files import DerivedFiles, forget_derived
-from .disk import Disk, DiskError, DiskLock, SyncFailed
+from .disk import Disk, DiskError, DiskFull, DiskLock, SyncFailed
 from .errors import StoreNotWritable
 from .extension import drop_extensions
 from .flush import FlushPlanner, FullFlush, LogFlush, Marks
@@ -38,8 +38,9 @@ from .reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
 from .reads import NotResident, Reads
 from .recovery import Recovery, RecoveryReport
 from .retention import FilesInUse, LogFile
+from .room import Room
 from .watermark import Watermark
-from .whole_crc import ranges_that_count, save_ranges
+from .whole_crc import ranges_that_count, read_ranges, save_ranges
 from .writer import Writer
 
 log = logs.get("pyromq.store")
@@ -82,6 +83,7 @@ class MessageStore:
         self.queues = QueueTable(disk, self._files, self._changes, config, is_batch_topic, self._note_deleted)
         self.index = Index(disk, config, self._changes, clock.now_ms, self._reads) if config.index_enabled else None
         self.files_in_use = FilesInUse(clock)
+        self._room = Room(disk)
         self._on_append: list[Callable[[], None]] = []
         try:
             self.recovery = self._recover()
@@ -136,7 +138,12 @@ class MessageStore:
         """Durable before the first append, which it speaks of."""
         if self._config.whole_record_crc:
             self.commit_log.whole_crc = self.commit_log.whole_crc.opened_at(self.commit_log.end, self.commit_log.start)
-        save_ranges(self._disk, self.commit_log.whole_crc)
+        try:
+            save_ranges(self._disk, self.commit_log.whole_crc)
+        except DiskFull:
+            if not self._config.whole_record_crc and read_ranges(self._disk).open_from is not None:
+                raise  # what is written without CRC would count as damaged
+            log.warning("no room to write down where records have their own CRC")
 
     def _note_deleted(self, topic: str) -> None:
         """Its records up to here never get a queue again."""
@@ -154,11 +161,17 @@ class MessageStore:
 
     def put(self, records: Sequence[Record]) -> list[Placed]:
         """Append a burst in one write. Whoever must know it safe awaits `readable` or `flushed` at the last end."""
-        return self._appended(self._writer.put(records))
+        with self._room.watched():
+            return self._appended(self._writer.put(records))
 
     def put_batch(self, batch: Record) -> list[Placed]:
         """The messages of a batch body as records of their own."""
-        return self._appended(self._writer.put_batch(batch))
+        with self._room.watched():
+            return self._appended(self._writer.put_batch(batch))
+
+    def why_no_room(self) -> str | None:
+        """Why the last message was refused, while the disk is as full as it was then."""
+        return self._room.refusal()
 
     def _appended(self, places: list[Placed]) -> list[Placed]:
         end = self.commit_log.end

@@ -6,7 +6,7 @@ files have their full length at once but room in steps.
 
 from __future__ import annotations
 
-from .disk import Disk, DiskFile, folder_of, make_folder_durably
+from .disk import Disk, DiskFile, DiskFull, folder_of, make_folder_durably
 
 NAME_DIGITS = 20
 
@@ -22,12 +22,17 @@ def parse_segment_name(name: str) -> int | None:
 
 
 def prepare_whole(disk: Disk, name: str, length: int) -> None:
-    """Make a file with all its room; durable with its name when this returns, so acks in it need one sync alone."""
+    """Make a file with all its room; durable with its name when this returns, so acks in it need one sync alone.
+
+    Without room for it, nothing is left of it."""
     make_folder_durably(disk, folder_of(name))
     file = disk.open(name, create=True)
     try:
         file.allocate(0, length)
         file.sync()
+    except DiskFull:
+        disk.remove(name)
+        raise
     finally:
         file.close()
     disk.sync_folder(folder_of(name))

@@ -104,7 +104,7 @@ class Inspection:
             found.append("no name server knows it")
         if not self._store.is_writable:
             found.append("the store takes no more messages")
-        no_disk = self._no_disk()
+        no_disk = self._no_disk() or self._store.why_no_room()
         if no_disk is not None:
             found.append(no_disk)
         if config.broker_permission & Perm.READ_WRITE != Perm.READ_WRITE:

@@ -1,0 +1,70 @@
+"""A full disk: a store opens, is read, says that it has no room, and goes on when there is some."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyromq.store.disk import DiskFull
+from pyromq.store.message_store import MessageStore
+from pyromq.store.verify import verify_store
+from pyromq.testing.simulated_disk import PAGE, SimulatedDisk
+from tests.store.small import SMALL, bodies, opened, put
+
+
+def put_until_full(store: MessageStore) -> None:
+    for _ in range(100):
+        put(store, "x" * 500)
+
+
+def full(disk: SimulatedDisk) -> None:
+    disk.capacity = disk.usage().used
+
+
+@pytest.mark.parametrize("stop", ["clean", "killed"])
+def test_a_store_of_ours_opens_on_a_full_disk_and_is_read(stop: str) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, *(str(number) * 100 for number in range(60)))
+    store.flush_now()
+    expected = bodies(store)
+    if stop == "clean":
+        store.close()
+    else:
+        disk = disk.kill()
+    for _ in range(3):
+        full(disk)
+        store = opened(disk)
+        assert bodies(store) == expected
+        with pytest.raises(DiskFull):
+            put_until_full(store)
+        expected = bodies(store)
+        assert store.why_no_room() is not None
+        disk = disk.kill()
+    disk.capacity = 1 << 30
+    store = opened(disk)
+    put(store, "again")
+    assert bodies(store) == [*expected, b"again"]
+    store.close()
+    assert verify_store(disk, SMALL).exit_code == 0
+
+
+def test_a_store_says_that_it_has_no_room_until_it_has_some() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, "a")
+    assert store.why_no_room() is None
+    full(disk)
+    with pytest.raises(DiskFull):
+        put_until_full(store)
+    assert "No space left" in (store.why_no_room() or "")
+    disk.capacity = disk.usage().used + 100 * PAGE
+    assert store.why_no_room() is not None  # nobody has tried since
+    put(store, "b" * 500)
+    assert store.why_no_room() is None
+
+
+def test_a_new_store_needs_some_room() -> None:
+    disk = SimulatedDisk()
+    disk.capacity = 0
+    with pytest.raises(DiskFull):
+        opened(disk)
