@@ -3,8 +3,10 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
@@ -24,11 +26,22 @@ public class Admin {
             PrintStream capture = new PrintStream(printed, true, "UTF-8");
             System.setOut(capture);
             System.setErr(capture);
+            forgetCommands();
             MQAdminStartup.main(line.split("\t", -1));
             capture.flush();
             answer(console, "printed", printed.toString("UTF-8"));
         }
         System.exit(0);
+    }
+
+    /** Some commands keep a client that they have shut down: each run gets new ones, as each has in a JVM of its own. */
+    private static void forgetCommands() throws Exception {
+        for (Field field : MQAdminStartup.class.getDeclaredFields()) {
+            if (field.getType() == List.class) {
+                field.setAccessible(true);
+                ((List<?>) field.get(null)).clear();
+            }
+        }
     }
 
     private static void answer(PrintStream console, String kind, Object value) {

@@ -118,15 +118,14 @@ class OffsetAdmin:
 
     async def _tell_clients(self, header: ResetOffset, queues: list[int]) -> Reply:
         """As 4.9 does it: every online client is told by request 220 and moves by itself."""
-        group = self._online(header.group)
         targets = {}
         for queue_id in queues:
             found = await self._by_time(header.topic, queue_id, header.timestamp)
             now = self._offsets.find(header.topic, header.group, queue_id)
             if now is None:
-                raise RequestRefused(f"THe consumer group <{header.group}> not exist on queue {queue_id}")
+                raise RequestRefused(f"THe consumer group <{header.group}> not exist")  # Java's words and mqadmin's
             targets[queue_id] = found if header.is_force or found < now else now
-        for member in group.members.values():
+        for member in self._online(header.group).members.values():
             self._send_reset(member, header, targets)
         return Reply(body=encode_body(self._body(header.topic, targets), Dialect.JAVA))
 
