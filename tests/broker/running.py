@@ -28,6 +28,7 @@ SMALL: dict[str, Any] = {
     "batch_queue_file_bytes": 46 * 1000,
     "index_slots": 1000,
     "index_entries": 4000,
+    "timer_wheel_slots": 20_000,
 }
 
 

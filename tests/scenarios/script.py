@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pyromq.model.codes import RequestCode
+from pyromq.model.names import TIMER_TOPIC
+from pyromq.model.recall_handle import RecallHandle
 from pyromq.protocol.record import Record
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 
-ACTIONS = ("send", "half", "commit", "rollback", "fail", "advance", "show")
+ACTIONS = ("send", "recall", "half", "commit", "rollback", "fail", "advance", "leap", "show")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
@@ -53,6 +55,8 @@ def parse(text: str) -> Script:
 
 
 def _value(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
     return int(text) if text.isdigit() else text.replace(",", " ")
 
 
@@ -90,13 +94,25 @@ class Player:
             self._check(step, outcome)
 
     async def _send(self, step: Step) -> None:
-        """send TOPIC KEY [level=N]"""
+        """send TOPIC KEY [level=N] [in=DURATION]"""
         topic, key = step.words[1:3]
         pairs = {"KEYS": key, "UNIQ_KEY": f"id-{key}"}
         if "level" in step.options:
             pairs["DELAY"] = step.options["level"]
+        if "in" in step.options:
+            pairs["TIMER_DELAY_MS"] = str(round(seconds(step.options["in"]) * 1000))
         answer = await self._life.send(topic, key.encode(), properties=pairs)
         assert answer.code == 0, f"line {step.line}: {answer.remark}"
+
+    async def _recall(self, step: Step) -> None:
+        """recall KEY [expect=CODE]: call a timed message back, with the handle that its sender got"""
+        key = step.words[1]
+        (waits,) = [one for one in self._records(TIMER_TOPIC) if one.body == key.encode()][:1]
+        pairs = properties(waits)
+        handle = RecallHandle(pairs["REAL_TOPIC"], "broker-a", int(pairs["TIMER_OUT_MS"]) + 1, f"id-{key}")
+        fields = {"producerGroup": "P", "topic": handle.topic, "recallHandle": handle.encode()}
+        answer = await self._life.call(RequestCode.RECALL_MESSAGE, **fields)
+        assert answer.code == int(step.options.get("expect", 0)), f"line {step.line}: {answer.remark}"
 
     async def _half(self, step: Step) -> None:
         """half TOPIC KEY [level=N] [immune=S]: send the first half of a transaction"""
@@ -147,6 +163,15 @@ class Player:
     async def _advance(self, step: Step) -> None:
         """advance DURATION"""
         await self._life.advance(seconds(step.words[1]))
+
+    async def _leap(self, step: Step) -> None:
+        """leap DURATION: the same, but nobody looks before an hour has passed: for days"""
+        left = seconds(step.words[1])
+        while left > 3600:
+            self._life.clock.step_wall(3600 - 1)
+            await self._life.advance(1)
+            left -= 3600
+        await self._life.advance(left)
 
     async def _show(self, step: Step) -> None:
         """show: only its outcomes count"""

@@ -30,6 +30,7 @@ from ..store.retention import DiskGate, Retention, RetentionConfig
 from ..store.tables import Table
 from ..transport.address import format_address, parse_address
 from ..transport.client import Client, Connect
+from ..store.timer_store import open_timer_store
 from ..transport.dispatch import Answer, Dispatcher, Handler, Request
 from ..transport.peer import Peer
 from ..transport.request_class import RequestClass
@@ -77,7 +78,7 @@ from .registration import Identity, Picture, Registration
 from .replies import Replies
 from .retries.dead_letters import DeadLetters
 from .retries.send_back import SendBack
-from .send import SendHandler
+from .send import SendHandler, born_host
 from .send_checks import SendChecks
 from .send_once import SendOnce
 from .slow_readers import Backlog, ColdReads
@@ -86,13 +87,16 @@ from .stamp import Stamp
 from .stats.counters import Counters
 from .surface import on_fast_port, surface
 from .timing.deliver import Delivery
-from .timing.handlers import DelayHandlers
+from .timing.handlers import DelayHandlers, TimerHandlers
 from .timing.park import LevelPark
 from .timing.progress import DelayProgress
 from .timing.table import note_levels
 from .transactions.carry import HalfCarrier
 from .transactions.check import TransactionChecks
+from .timing.recall import Recall
 from .transactions.end import TransactionEnds
+from .timing.timer_records import TimerPark
+from .timing.timers import Timers
 from .transactions.halves import Halves
 from .transactions.listing import HalfListing
 from .transactions.park import park_half
@@ -158,11 +162,16 @@ class Broker:
             SaveSoon(Table(disk, name), run_blocking, clock)
             for name in ("pyromq/transactionChecks.json", "config/transactionMetrics")
         ]
+        self.timer_store = open_timer_store(disk, config.timer, clock.now_ms(), self.store.reader.record_at)
+        self.timer_park = TimerPark(lambda: self.live.config, clock.now_ms)
+        self._timer_counts = SaveSoon(Table(disk, "config/timermetrics"), run_blocking, clock)
+        self.timers: Timers | None = None
+        self._run_blocking = run_blocking
         self._expired_saves = SaveSoon(Table(disk, "pyromq/expired.json"), run_blocking, clock)
         self._expired = Expired(
             self._expired_saves.table, self.store.commit_log, clock.now_ms, self._expired_saves.changed
         )
-        parks = (park_half, refuse_what_nobody_delivers, self._levels)
+        parks = (park_half, refuse_what_nobody_delivers, self.timer_park, self._levels)
         self.intake = Intake(self.store, clock, config.flush_mode, parks)
         self.duplicates = self._duplicate_window()
         self.clients = ClientHandlers(
@@ -278,6 +287,8 @@ class Broker:
     def _registration(self, identity: Identity) -> Registration:
         config = self._config
         return Registration(
+        self.timers = self._make_timers(store_host)
+        self.retention.add_carrier(self.timers.carry)
             self._client,
             self._clock,
             identity,
@@ -297,6 +308,31 @@ class Broker:
         loops = [
             self.store.run(),
             *self.message_loops(),
+    def _make_timers(self, store_host: bytes) -> Timers:
+        return Timers(
+            self._config,
+            self.store,
+            self.intake,
+            self.timer_store,
+            self._timer_counts,
+            self._run_blocking,
+            self._clock,
+            store_host,
+            self.counters.put,
+        )
+
+    def _recall(self, store_host: bytes) -> Recall:
+        return Recall(
+            self.live,
+            self.topics,
+            self.intake,
+            self.timer_park,
+            store_host,
+            self._clock.now_ms,
+            born_host,
+            self.counters.put,
+        )
+
             self.retention.run(),
             self._lag.run(),
             self._every(HOUSEKEEPING_S, self.clients.housekeep),
@@ -353,9 +389,11 @@ class Broker:
             self._saves[2].changed()
 
     def _store_delays(self) -> None:
+        assert self.timers is not None
         if self.delay_progress.store_changed(self.store.flushed.value):
             self._saves[3].changed()
 
+            self.timers.run(),
     async def stop(self) -> None:
         """Name servers first, so that clients look elsewhere; then what is in flight; the tables and the store last.
 
@@ -407,6 +445,8 @@ class Broker:
 
     def _handlers(self, store_host: bytes, halves: Halves, dead_letters: DeadLetters) -> dict[int, Handler]:
         topics, groups = self._saves[:2]
+        if self.timers is not None:
+            await self.timers.close()
         send, half_messages = self._send_handler(store_host), self.half_messages
         assert half_messages is not None
         tables = (self.topics, self.groups, self.offsets, self.consumers)
@@ -431,13 +471,17 @@ class Broker:
             clients=self.clients,
             offsets=OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes),
             queues=QueueHandlers(self.store),
+        timers = self.timers
             queries=MessageQueries(self.live, self.store),
+        assert timers is not None
             topic=TopicAdmin(
                 self.live, self.topics, self.offsets, self.store.queues, topics.saved, self.counters.forget_topic
             ),
             group=GroupAdmin(self.groups, self.offsets, groups.saved, self.counters.forget_group),
             offset=OffsetAdmin(self.live, *tables, self.store, self._offsets_saved),
             progress=Progress(name, self._own_address, self._clock.now_ms, *tables, self.store, self.counters),
+            timers=TimerHandlers(self.timer_store, timers),
+            recall=self._recall(store_host),
             connection=ConnectionAdmin(name, self._own_address, *tables, self.producers, self.store),
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._own_address, self._settings_changed),
             runtime=self.runtime,

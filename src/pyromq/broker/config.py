@@ -19,6 +19,8 @@ from ..errors import ConfigError
 from ..model import names
 from ..store.config import StoreConfig
 from ..store.retention import RetentionConfig
+from ..store.timer_store import TimerSettings
+from ..store.timer_wheel import SLOTS
 from ..transport.address import parse_address
 from ..transport.settings import TransportSettings
 
@@ -227,6 +229,32 @@ class BrokerConfig(StoreConfig):
     transaction_check_max: int = setting(
         15, low=0, flag=False, live=True, help="times that it is asked about, then it is given up"
     )
+    # Timers
+    timer_wheel_enable: bool = setting(True, flag=False, live=True, help="false: refuse timed messages")
+    timer_max_delay_sec: int = setting(
+        259_200, low=1, high=1 << 33, flag=False, live=True, help="s that a timed message may be ahead, up to centuries"
+    )
+    timer_precision_ms: int = setting(
+        1_000, low=100, high=1_000, flag=False, help="ms that a timed message may be late"
+    )
+    timer_roll_window_slot: int = setting(
+        172_800, low=2, flag=False, help="precisions after which a message that waits longer is put again"
+    )
+    timer_flush_interval_ms: int = setting(1_000, low=1, flag=False, help="ms between syncs of the timer's files")
+    timer_log_file_bytes: int = setting(
+        100 << 20, java="mappedFileSizeTimerLog", low=4096, flag=False, help="bytes of a timer log file"
+    )
+    timer_wheel_slots: int = setting(
+        SLOTS, low=240, high=SLOTS, flag=False, help="slots of the timer wheel; Java reads no other number than this"
+    )
+    append_topic_for_timer_delete_key: bool = setting(
+        False, flag=False, help="a recall names topic and id, not the id alone"
+    )
+    recall_message_enable: bool = setting(False, flag=False, live=True, help="serve request 370")
+    allow_recall_when_broker_not_writeable: bool = setting(
+        True, flag=False, live=True, help="serve it too while brokerPermission lacks writing"
+    )
+
 
     # Clients and groups
     rebalance_lock_max_live_time: int = setting(
@@ -290,6 +318,12 @@ class BrokerConfig(StoreConfig):
                 "this machine's"
             )
         return "127.0.0.1" if self.bind_address == "localhost" else self.bind_address
+
+    @property
+    def timer(self) -> TimerSettings:
+        return TimerSettings(
+            self.timer_precision_ms, self.timer_roll_window_slot, self.timer_log_file_bytes, self.timer_wheel_slots
+        )
 
     @property
     def overlay_path(self) -> Path:

@@ -44,8 +44,7 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "sending",
         """
-        maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout recallMessageEnable
-        allowRecallWhenBrokerNotWriteable
+        maxTopicLength autoMessageVersionOnTopicLen putMessageTimeout
         """,
     ),
     Carried(
@@ -74,7 +73,7 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "the store's files",
         """
-        storePathCommitLog mappedFileSizeConsumeQueueExt mappedFileSizeTimerLog forceVerifyPropCRC messageIndexSafe
+        storePathCommitLog mappedFileSizeConsumeQueueExt forceVerifyPropCRC messageIndexSafe
         indexFileWriteEnable indexFileReadEnable
         """,
     ),
@@ -98,11 +97,9 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "delays and timers",
         """
-        timerWheelEnable timerMaxDelaySec timerPrecisionMs timerRollWindowSlot timerInterceptDelayLevel
-        timerCongestNumEachSlot timerStopEnqueue timerStopDequeue timerSkipUnknownError timerEnableRetryUntilSuccess
-        timerEnableCheckMetrics timerCheckMetricsWhen timerFlushIntervalMs timerWheelSnapshotFlush
-        timerWheelSnapshotIntervalMs appendTopicForTimerDeleteKey timerRecallToTimeWheelEnable
-        delayOffsetUpdateVersionStep
+        timerInterceptDelayLevel timerCongestNumEachSlot timerStopEnqueue timerStopDequeue timerSkipUnknownError
+        timerEnableRetryUntilSuccess timerEnableCheckMetrics timerCheckMetricsWhen timerWheelSnapshotFlush
+        timerWheelSnapshotIntervalMs timerRecallToTimeWheelEnable delayOffsetUpdateVersionStep
         """,
     ),
     Carried(

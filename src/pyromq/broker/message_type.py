@@ -48,4 +48,4 @@ def type_fault(topic: str, attributes: Mapping[str, str], properties: Mapping[st
 def delay_level(properties: Mapping[str, str]) -> int:
     """The delay level; a dead letter has -1, and what is no number counts as none."""
     text = properties.get(Property.DELAY, "0")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0

@@ -13,11 +13,12 @@ from ..kernel.records import Placed
 from ..model.codes import RequestCode, ResponseCode
 from ..model.ids import offset_message_id, pack_host
 from ..model.message import WRAPPED_BATCH, Property, SysFlag
-from ..model.names import MAX_TOPIC, is_retry
+from ..model.names import MAX_TOPIC, TIMER_TOPIC, is_retry
+from ..model.recall_handle import RecallHandle
 from ..protocol.batch import BatchEntry, decode_batch
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.headers.send import SendMessage, SendMessageV2
-from ..protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
+from ..protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, find_property
 from ..protocol.record import CRC_PROPERTY_BYTES, Record
 from ..store.disk import DiskError
 from ..transport.address import parse_address
@@ -268,6 +269,8 @@ class SendHandler:
                 fields["transactionId"] = send.unique
             if send.batch_id is not None:
                 fields["batchUniqId"] = send.batch_id
+            if send.record.topic == TIMER_TOPIC and send.unique is not None:
+                fields["recallHandle"] = _recall_handle(send, send.record, send.unique)
             reply = Reply(fields=fields) if not outcome.late else _late(send.config, fields)
         if not send.request.command.is_oneway:
             send.request.peer.send(reply.to_command(send.request.command))
@@ -293,6 +296,11 @@ class SendHandler:
 
 def _region(config: BrokerConfig) -> dict[str, str]:
     return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+
+
+def _recall_handle(send: _Send, record: Record, unique: str) -> str:
+    slot_ms = int(find_property(record.properties, Property.TIMER_OUT_MS.encode()) or 0)
+    return RecallHandle(send.to.topic.topic_name, send.config.broker_name, slot_ms + 1, unique).encode()
 
 
 def _late(config: BrokerConfig, fields: dict[str, str]) -> Reply:

@@ -32,7 +32,8 @@ from .queue_handlers import QueueHandlers
 from .replies import Replies
 from .retries.send_back import SendBack
 from .send import SendHandler
-from .timing.handlers import DelayHandlers
+from .timing.handlers import DelayHandlers, TimerHandlers
+from .timing.recall import Recall
 from .transactions.end import TransactionEnds
 from .transactions.listing import HALF_MESSAGES, HalfListing
 
@@ -194,6 +195,8 @@ def surface(
     send: SendHandler,
     replies: Replies,
     delays: DelayHandlers,
+    timers: TimerHandlers,
+    recall: Recall,
     send_back: SendBack,
     ends: TransactionEnds,
     pulls: PullHandler,
@@ -224,6 +227,10 @@ def surface(
         Code.SEND_REPLY_MESSAGE: replies,
         Code.SEND_REPLY_MESSAGE_V2: replies,
         Code.GET_ALL_DELAY_OFFSET: delays.offsets,
+        Code.GET_TIMER_CHECK_POINT: timers.check_point,
+        Code.GET_TIMER_METRICS: timers.metrics,
+        Code.SWITCH_TIMER_ENGINE: timers.switch,
+        Code.RECALL_MESSAGE: recall,
         Code.CONSUMER_SEND_MSG_BACK: send_back,
         Code.END_TRANSACTION: ends,
         Code.RESUME_CHECK_HALF_MESSAGE: ends.resume,

@@ -21,7 +21,7 @@ from ...protocol.properties import decode_properties
 from ...protocol.record import Record, decode_record
 from ...store.message_store import MessageStore
 from ...store.queue import MessageQueue
-from ...store.reader import GetStatus, Selection
+from ...store.reader import GetStatus, KeyQuery, Selection
 from ..intake import Intake, Outcome
 from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress
@@ -123,7 +123,7 @@ class Delivery:
             if selection is None:
                 level.due_ms = None
                 return LOOK_S
-            due, level.due_ms = self._split(level, selection.ranges, now)
+            due, level.due_ms = await self._split(level, selection.ranges, now)
             if due and not await self._deliver(level, replace(selection, ranges=due), now):
                 level.due_ms = None
                 return AGAIN_S
@@ -146,10 +146,11 @@ class Delivery:
                 )
             self._move(level, selection.next_offset, 0)
 
-    def _split(self, level: _Level, ranges: Sequence[Range], now_ms: int) -> tuple[Sequence[Range], int | None]:
+    async def _split(self, level: _Level, ranges: Sequence[Range], now_ms: int) -> tuple[Sequence[Range], int | None]:
         """What is due, and when the first behind it will be."""
-        for count, one in enumerate(ranges):
-            if (due_ms := self._due(level, one)) > now_ms:
+        times = await self._store.ask(lambda: [self._due(level, one) for one in ranges])
+        for count, due_ms in enumerate(times):
+            if due_ms > now_ms:
                 return ranges[:count], due_ms
         return ranges, None
 
@@ -166,7 +167,7 @@ class Delivery:
         refusals: list[RequestRefused] = []
         for one in selection.ranges:
             record = records.get(one.queue_offset)
-            target = None if record is None else self._target(record, self._due(level, one), now_ms)
+            target = None if record is None else await self._target(record, self._due(level, one), now_ms)
             if target is None or one.queue_offset in level.ahead:
                 left[one.queue_offset] = 0
             else:
@@ -193,7 +194,7 @@ class Delivery:
 
         return done
 
-    def _target(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
+    async def _target(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
         """What to put for a waiting message; None if nothing is to be put for it."""
         pairs = decode_properties(record.properties)
         due_ms = due_of(pairs, due_ms)
@@ -209,11 +210,11 @@ class Delivery:
                 real_topic=pairs.get(Property.REAL_TOPIC),
             )
             return None
-        if due_ms <= self._doubtful_until and self._has_left(target, pairs, due_ms):
+        if due_ms <= self._doubtful_until and await self._has_left(target, pairs, due_ms):
             return None
         return target
 
-    def _has_left(self, target: Record, pairs: dict[str, str], due_ms: int) -> bool:
+    async def _has_left(self, target: Record, pairs: dict[str, str], due_ms: int) -> bool:
         """Whether it was delivered before the broker was killed: the index knows, by its unique id."""
         unique = pairs.get(Property.UNIQ_KEY)
         if unique is None:
@@ -224,7 +225,7 @@ class Delivery:
             and found.reconsume_times == target.reconsume_times
             and found.born_timestamp == target.born_timestamp
             and found.body == target.body
-            for found in self._store.reader.by_key(target.topic, unique, begin=due_ms)
+            for found in await self._store.by_key(KeyQuery(target.topic, unique, begin=due_ms))
         )
 
     def _advance(self, level: _Level, ranges: Iterable[Range], left: dict[int, int]) -> None:

@@ -17,9 +17,10 @@ from ...kernel.records import DelayLevels
 from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...model.names import SCHEDULE_TOPIC
-from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties
-from ...protocol.record import CRC_PROPERTY_BYTES, Record
+from ...protocol.properties import decode_properties
+from ...protocol.record import Record
 from ..message_type import delay_level
+from .properties import encoded
 
 DUE = "PYRO_DUE_MS"  # when it is really due, where its queue entry says an earlier time
 WANTED_LEVEL = "PYRO_DELAY"  # the level that it was given, while DELAY is that of the hop
@@ -35,7 +36,10 @@ class LevelPark:
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
         """For `Intake`: the message as it waits; None if it has no level."""
         level = delay_level(properties)
-        return self.at_level(record, level) if level > 0 else None
+        if level <= 0:
+            _refuse_what_is_no_level(properties.get(Property.DELAY))
+            return None
+        return self.at_level(record, level)
 
     def at_level(self, record: Record, level: int) -> Record:
         """Above the highest level means the highest, in the stored property too. Timers give way to a level."""
@@ -69,24 +73,14 @@ class LevelPark:
         if record.topic != SCHEDULE_TOPIC:  # else it waits already, and knows its way
             pairs |= {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
         return msgspec.structs.replace(
-            record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=_encoded(pairs), physical_offset=0
+            record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=encoded(pairs), physical_offset=0
         )
 
 
-def _encoded(pairs: Mapping[str, str]) -> bytes:
-    pairs = {name: value for name, value in pairs.items() if name != Property.CRC32}
-    room = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
-    try:
-        raw = encode_properties(pairs)
-    except ValueError as fault:
-        raise RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
-    if len(raw) > room:
-        raise RequestRefused(
-            f"the message is illegal: with those of its delay, its properties take {len(raw)} bytes, "
-            f"the limit is {room}",
-            ResponseCode.MESSAGE_ILLEGAL,
-        )
-    return raw
+def _refuse_what_is_no_level(text: str | None) -> None:
+    """As Java does, with its code: it would be stored without delay, which nobody wants who sets one."""
+    if text is not None and not (text.isascii() and text.lstrip("+-").isdigit()):
+        raise RequestRefused(f"the message is illegal: {Property.DELAY} = {text!r} is no delay level")
 
 
 def due_of(pairs: Mapping[str, str], entry_due_ms: int) -> int:
@@ -112,7 +106,7 @@ def unpark(record: Record, pairs: dict[str, str], store_host: bytes) -> Record |
     if DUE in pairs:
         level = wanted_level(pairs)
         kept = {name: value for name, value in pairs.items() if name not in (DUE, WANTED_LEVEL)}
-        properties = _encoded(kept | {Property.DELAY: str(level)})
+        properties = encoded(kept | {Property.DELAY: str(level)})
     return Record(
         topic=topic,
         queue_id=int(queue_id),

@@ -1,0 +1,138 @@
+"""Request 370: a message that waits for its time is called back.
+
+A marker is put to the timer, in the slot of the message; when the slot comes, neither of the two is delivered.
+Codes and remarks are those of Java; what is too late or too early is said in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ...config import Live
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...model.message import Property
+from ...model.names import TIMER_TOPIC
+from ...model.recall_handle import BadHandle, RecallHandle, decode_handle
+from ...model.topic import Perm
+from ...protocol.headers.send import RecallMessage
+from ...protocol.properties import encode_properties
+from ...protocol.record import Record
+from ...transport.dispatch import Reply, Request
+from ..config import BrokerConfig
+from ..intake import Intake, Outcome
+from ..metadata.topics import Topics
+from .timer_records import TimerPark
+
+TAG = "_RECALL_TAG_"
+
+
+class Recall:
+    """Event loop only. `born_host` packs a peer's address as a record holds it."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        topics: Topics,
+        intake: Intake,
+        park: TimerPark,
+        store_host: bytes,
+        now_ms: Callable[[], int],
+        born_host: Callable[[str], bytes],
+        count: Callable[[str, int, int, int], None] = lambda topic, queue_id, messages, size: None,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._intake = intake
+        self._park = park
+        self._store_host = store_host
+        self._now_ms = now_ms
+        self._born_host = born_host
+        self._count = count
+
+    async def __call__(self, request: Request) -> Reply:
+        header = request.header(RecallMessage)
+        config = self._live.config
+        region = {"MSG_REGION": config.region_id}
+        try:
+            handle = self._checked(header, config)
+            marker = self._park.until(self._marker(header, handle, request.peer.address), handle.time_ms)
+        except RequestRefused as refused:
+            refused.fields = region
+            raise
+        outcome = await self._put(marker, config.sync_flush_timeout / 1000)
+        if outcome.refusal is not None:
+            outcome.refusal.fields = region
+            raise outcome.refusal
+        self._count(TIMER_TOPIC, 0, 1, outcome.places[-1].size)
+        return Reply(fields={"msgId": handle.unique} | region)
+
+    async def _put(self, marker: Record, wait_s: float) -> Outcome:
+        ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def end(outcome: Outcome) -> None:
+            if not ended.done():
+                ended.set_result(outcome)
+
+        self._intake.put(marker, end, wait_s)
+        return await ended
+
+    def _checked(self, header: RecallMessage, config: BrokerConfig) -> RecallHandle:
+        """In Java's order."""
+        if not config.recall_message_enable:
+            raise RequestRefused(
+                "recall failed, operation is forbidden: recallMessageEnable is false", ResponseCode.NO_PERMISSION
+            )
+        writable = config.broker_permission & Perm.WRITE or config.allow_recall_when_broker_not_writeable
+        if self._now_ms() < config.start_accept_send_request_time_stamp or not writable:
+            raise RequestRefused("recall failed, broker service not available", ResponseCode.SERVICE_NOT_AVAILABLE)
+        if self._topics.find(header.topic) is None:
+            raise RequestRefused(f"recall failed, the topic[{header.topic}] not exist", ResponseCode.TOPIC_NOT_EXIST)
+        try:
+            handle = decode_handle(header.recall_handle)
+        except BadHandle as bad:
+            raise _illegal(str(bad)) from None
+        if handle.topic != header.topic:
+            raise _illegal(f"recall failed, topic not match: the handle is of {handle.topic}")
+        if handle.broker != config.broker_name:
+            raise _illegal(f"recall failed, broker service not available: the message is at {handle.broker}")
+        left = handle.time_ms - self._now_ms()
+        if left <= 0:
+            raise _illegal(f"recall failed, timestamp invalid: the message was due {-left} ms ago, it is too late")
+        if left >= config.timer_max_delay_sec * 1000:
+            raise _illegal(
+                f"recall failed, timestamp invalid: {left} ms ahead is beyond timerMaxDelaySec "
+                f"({config.timer_max_delay_sec} s)"
+            )
+        return handle
+
+    def _marker(self, header: RecallMessage, handle: RecallHandle, address: str) -> Record:
+        now, config = self._now_ms(), self._live.config
+        unique = handle.unique
+        pairs = {
+            Property.TAGS: TAG,
+            Property.TIMER_DEL_UNIQKEY: delete_key(config, handle.topic, unique),
+            Property.UNIQ_KEY: unique,
+            Property.TIMER_DELIVER_MS: str(handle.time_ms),
+            Property.BORN_TIMESTAMP: str(now),
+            Property.PGROUP: header.producer_group or "",
+        }
+        return Record(
+            topic=handle.topic,
+            queue_id=0,
+            body=b"0",
+            properties=encode_properties(pairs),
+            born_timestamp=now,
+            born_host=self._born_host(address),
+            store_host=self._store_host,
+        )
+
+
+def delete_key(config: BrokerConfig, topic: str, unique: str) -> str:
+    """How a marker names its message; a setting that all brokers of the store must agree on."""
+    return f"{topic}+{unique}" if config.append_topic_for_timer_delete_key else unique
+
+
+def _illegal(why: str) -> RequestRefused:
+    return RequestRefused(why, ResponseCode.ILLEGAL_OPERATION)

@@ -1,0 +1,156 @@
+"""Timed messages: how one waits in `rmq_sys_wheel_timer`, and how it looks when it has left. Pure: records in and out.
+
+`TimerPark` is asked by `intake` for every send with a timer property. Properties are those that Java leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...model.java_hash import java_hash
+from ...model.message import Property
+from ...model.names import TIMER_TOPIC
+from ...protocol.properties import decode_properties, find_property
+from ...protocol.record import Record, locate
+from ...store.timer_store import Waiting
+from ..config import BrokerConfig
+from ..message_type import delay_level
+from .properties import encoded
+
+TIMERS = (
+    Property.TIMER_DELAY_SEC,
+    Property.TIMER_DELAY_MS,
+    Property.TIMER_DELIVER_MS,
+)  # the first that is there counts
+_OUT = Property.TIMER_OUT_MS.encode()
+_RECALLS = Property.TIMER_DEL_UNIQKEY.encode()
+_TOPIC = Property.REAL_TOPIC.encode()
+_MOST = (1 << 63) - 1
+
+
+class TimerPark:
+    """Event loop only."""
+
+    def __init__(self, config: Callable[[], BrokerConfig], now_ms: Callable[[], int]) -> None:
+        self._config = config
+        self._now_ms = now_ms
+
+    def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
+        """For `Intake`: the message as it waits; None if it has no timer, or one that is due already."""
+        given = next((name for name in TIMERS if name in properties), None)
+        if given is None or delay_level(properties) > 0:
+            return None
+        if Property.TIMER_OUT_MS in properties or record.topic == TIMER_TOPIC:
+            return None  # it waited already: a consumer sends on what it got
+        config, now = self._config(), self._now_ms()
+        if not config.timer_wheel_enable:
+            raise RequestRefused(
+                "accurate timer message is not enabled, timerWheelEnable is false", ResponseCode.SYSTEM_ERROR
+            )
+        due_ms = self._due(given, properties[given], now)
+        most = config.timer_max_delay_sec * 1000
+        if due_ms - now > most:
+            raise _illegal(f"{given} = {properties[given]} is {due_ms - now} ms away", most)
+        if due_ms <= now:
+            if Property.TIMER_DEL_UNIQKEY in properties:
+                raise _illegal("the message to be recalled is due already", most)
+            return None
+        return self.until(record, due_ms)
+
+    def until(self, record: Record, due_ms: int) -> Record:
+        """To wait until a time, whatever the limits."""
+        pairs = decode_properties(record.properties)
+        pairs |= {
+            Property.TIMER_OUT_MS: str(slot_of(due_ms, self._config().timer_precision_ms)),
+            Property.REAL_TOPIC: record.topic,
+            Property.REAL_QID: str(record.queue_id),
+        }
+        return msgspec.structs.replace(record, topic=TIMER_TOPIC, queue_id=0, properties=encoded(pairs))
+
+    def _due(self, name: str, text: str, now: int) -> int:
+        if not (text.lstrip("+-").isdigit() and text.isascii()):
+            raise RequestRefused(
+                f"timer message illegal: {name} = {text!r} is no number of "
+                f"{'seconds' if name == Property.TIMER_DELAY_SEC else 'milliseconds'}",
+                ResponseCode.MESSAGE_ILLEGAL,
+            )
+        number = max(-_MOST, min(int(text), _MOST))
+        if name == Property.TIMER_DELIVER_MS:
+            return number
+        return now + (number * 1000 if name == Property.TIMER_DELAY_SEC else number)
+
+
+def _illegal(why: str, most: int) -> RequestRefused:
+    return RequestRefused(
+        f"timer message illegal, the delay time should not be bigger than the max delay {most}ms (timerMaxDelaySec); "
+        f"or if set del msg, the delay time should be bigger than the current time: {why}",
+        ResponseCode.MESSAGE_ILLEGAL,
+    )
+
+
+def slot_of(due_ms: int, precision_ms: int) -> int:
+    """The slot of a time, as Java rounds: it is taken one precision later, so never early."""
+    return (due_ms - 1) // precision_ms * precision_ms
+
+
+def waiting(raw: bytes) -> Waiting | None:
+    """What the timer must know of a record of its topic; None if it does not say for what it waits."""
+    found = locate(raw)
+    properties = raw[found.properties_at : found.end]
+    out, topic = find_property(properties, _OUT), find_property(properties, _TOPIC)
+    if out is None or topic is None or not out.isdigit():
+        return None
+    return Waiting(
+        found.queue_offset,
+        found.physical_offset,
+        found.size,
+        int(out),
+        *_topic(topic),
+        find_property(properties, _RECALLS) is not None,
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def _topic(name: bytes) -> tuple[str, int]:
+    topic = name.decode("utf-8", "replace")
+    return topic, java_hash(topic)
+
+
+def unpark(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record | None:
+    """The message as it reaches its topic; None if the record does not say where it belongs."""
+    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), pairs.get(Property.REAL_QID, "")
+    if not topic or not queue_id.isdigit():
+        return None
+    return _copy(record, _stamped(pairs, enqueued_ms, now_ms), topic, int(queue_id), store_host)
+
+
+def again(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record:
+    """A copy of it that waits on: the rest of its time, or beyond the file that it is in."""
+    turns = int(pairs.get(Property.TIMER_ROLL_TIMES, "0")) + 1
+    kept = _stamped(pairs, enqueued_ms, now_ms) | {Property.TIMER_ROLL_TIMES: str(turns)}
+    return _copy(record, kept, TIMER_TOPIC, 0, store_host)
+
+
+def _stamped(pairs: Mapping[str, str], enqueued_ms: int, now_ms: int) -> dict[str, str]:
+    times = {Property.TIMER_ENQUEUE_MS: str(enqueued_ms), Property.TIMER_DEQUEUE_MS: str(now_ms)}
+    return dict(pairs) | times
+
+
+def _copy(record: Record, pairs: Mapping[str, str], topic: str, queue_id: int, store_host: bytes) -> Record:
+    return Record(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.body,
+        properties=encoded(pairs),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        store_host=store_host,
+        reconsume_times=record.reconsume_times,
+    )

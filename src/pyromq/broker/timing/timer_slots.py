@@ -1,0 +1,221 @@
+"""Empties one slot of the timer: what is due goes to its topic, what only came by goes on, what was recalled goes away.
+
+`timers.py` calls it with slots in order of time. The messages of a slot leave in the order in which they came, a share
+at a time, so that a slot may be as large as it likes. What could not be stored is tried again; nothing leaves twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ... import logs
+from ...ambient import Clock
+from ...errors import RequestRefused
+from ...kernel.records import Range
+from ...model.message import Property
+from ...model.names import HALF_TOPIC, TIMER_TOPIC
+from ...protocol.properties import decode_properties
+from ...protocol.record import Record, decode_record
+from ...store.flush_loop import RunBlocking
+from ...store.message_store import MessageStore
+from ...store.reader import GetStatus, KeyQuery, Selection
+from ...store.timer_log import Unit
+from ...store.timer_store import Due, TimerStore
+from ..intake import Intake, Outcome
+from .timer_counts import TimerCounts
+from .timer_records import again, unpark
+
+log = logs.get("pyromq.broker")
+
+AT_ONCE = 1_000
+BYTES_AT_ONCE = 4 << 20
+
+PutCounter = Callable[[str, int, int, int], None]
+
+
+class _Message(NamedTuple):
+    unit: Unit
+    record: Record
+    pairs: dict[str, str]
+
+
+class TimerSlots:
+    """Event loop only, one call at a time."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        intake: Intake,
+        timers: TimerStore,
+        counts: TimerCounts,
+        run_blocking: RunBlocking,
+        clock: Clock,
+        store_host: bytes,
+        topic_in_key: bool,
+        count: PutCounter,
+    ) -> None:
+        """`topic_in_key`: a recall names topic and id, not the id alone (appendTopicForTimerDeleteKey)."""
+        self._store = store
+        self._intake = intake
+        self._timers = timers
+        self._counts = counts
+        self._run_blocking = run_blocking
+        self._clock = clock
+        self._store_host = store_host
+        self._topic_in_key = topic_in_key
+        self._count = count
+        self._left: set[int] = set()  # units of the present slot that are done, though others of it were refused
+        # Delivered just before a kill, and not yet noted: what came due until now may have left already.
+        self._doubtful_until = 0 if store.recovery.clean_stop else clock.now_ms()
+        self.lost = 0
+
+    async def empty(self, due: Due) -> bool:
+        """False: some could not be stored, try the slot again later."""
+        recalled = await self._recalled(due)
+        matched: set[str] = set()
+        for start in range(0, len(due.messages), AT_ONCE):
+            positions = [at for at in due.messages[start : start + AT_ONCE] if at not in self._left]
+            units = await self._run_blocking(partial(self._timers.units, positions))
+            for share in _shares(units):
+                if not await self._deliver(share, recalled, matched):
+                    return False
+        for key in recalled.keys() - matched:
+            self._counts.add(recalled[key], 1)  # it recalled nothing, so nothing is missing
+        self._left.clear()
+        return True
+
+    # --- recalls --------------------------------------------------------------------------------------------------
+
+    async def _recalled(self, due: Due) -> dict[str, str]:
+        """Which keys were recalled, and their topics."""
+        found: dict[str, str] = {}
+        for start in range(0, len(due.recalls), AT_ONCE):
+            units = await self._run_blocking(partial(self._timers.units, due.recalls[start : start + AT_ONCE].tolist()))
+            for one in await self._read(units):
+                found[one.pairs.get(Property.TIMER_DEL_UNIQKEY, "")] = one.pairs.get(Property.REAL_TOPIC, "")
+        return found
+
+    def _key(self, pairs: dict[str, str]) -> str:
+        unique = pairs.get(Property.UNIQ_KEY, "")
+        return f"{pairs.get(Property.REAL_TOPIC, '')}+{unique}" if self._topic_in_key else unique
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    async def _read(self, units: Sequence[Unit]) -> list[_Message]:
+        """Those whose record is there. One that was carried forward waits elsewhere; any other is lost, loudly."""
+        start = self._store.commit_log.start
+        own = [unit for unit in units if unit.record_position >= self._timers.carried_to]
+        ranges = [Range(one.record_position, one.record_size, 0) for one in own if one.record_position >= start]
+        raws = await self._store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0)) if ranges else []
+        records = {record.physical_offset: record for record in map(decode_record, raws)}
+        found = []
+        for unit in own:
+            record = records.get(unit.record_position)
+            if record is None or record.topic != TIMER_TOPIC:
+                self.lost += 1
+                log.error(
+                    "A TIMED MESSAGE IS LOST: its record is gone or damaged",
+                    position=unit.record_position,
+                    slot_ms=unit.slot_ms,
+                    lost=self.lost,
+                )
+            else:
+                found.append(_Message(unit, record, decode_properties(record.properties)))
+        return found
+
+    async def _deliver(self, units: Sequence[Unit], recalled: dict[str, str], matched: set[str]) -> bool:
+        refusals: list[RequestRefused] = []
+        seen: set[tuple[str, str, int]] = set()
+        for one in await self._read(units):
+            key = self._key(one.pairs)
+            if not one.unit.is_roll and key in recalled:
+                matched.add(key)
+                self._left.add(one.unit.position)
+                continue
+            if await self._has_left(one, seen):
+                self._left.add(one.unit.position)
+                self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
+                continue
+            target = self._target(one)
+            if target is not None:
+                self._intake.put(target, self._put(one, target, refusals))
+        self._intake.flush()
+        if refusals:
+            log.error("timed messages wait: they cannot be stored", why=str(refusals[0]))
+            return False
+        self._left.update(unit.position for unit in units)
+        return True
+
+    def _put(self, one: _Message, target: Record, refusals: list[RequestRefused]) -> Callable[[Outcome], None]:
+        def done(outcome: Outcome) -> None:
+            if outcome.refusal is not None:
+                refusals.append(outcome.refusal)
+                return
+            self._left.add(one.unit.position)
+            self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
+            self._count(target.topic, target.queue_id, 1, outcome.places[-1].size)
+
+        return done
+
+    def _target(self, one: _Message) -> Record | None:
+        """What to put for a message whose slot has come; None if it does not say where it belongs."""
+        now = self._clock.now_ms()
+        if one.unit.is_roll:
+            return again(one.record, one.pairs, one.unit.written_ms, now, self._store_host)
+        target = unpark(one.record, one.pairs, one.unit.written_ms, now, self._store_host)
+        if target is None or target.topic == HALF_TOPIC:
+            self.lost += 1
+            log.error(
+                "A TIMED MESSAGE IS LEFT OUT: it does not say where it belongs",
+                position=one.record.physical_offset,
+                real_topic=one.pairs.get(Property.REAL_TOPIC),
+            )
+            return None
+        return target
+
+    # --- once -----------------------------------------------------------------------------------------------------
+
+    async def _has_left(self, one: _Message, seen: set[tuple[str, str, int]]) -> bool:
+        """Whether it left before a kill, or a copy of it has: the index knows, by its unique id.
+
+        Copies are made before their first record goes; a kill in between leaves both.
+        """
+        unique, topic = one.pairs.get(Property.UNIQ_KEY), one.pairs.get(Property.REAL_TOPIC, "")
+        identity = (unique or "", topic, one.record.born_timestamp)
+        is_copy = Property.TIMER_ROLL_TIMES in one.pairs
+        known_twice = is_copy and identity in seen
+        seen.add(identity)
+        if unique is None or known_twice:
+            return known_twice
+        is_roll, slot_ms = one.unit.is_roll, one.unit.slot_ms
+        out_ms = int(one.pairs.get(Property.TIMER_OUT_MS, "0"))
+        is_late = out_ms < slot_ms  # it came into the timer after its time, perhaps a second time
+        if slot_ms > self._doubtful_until and (is_roll or not (is_copy or is_late)):
+            return False
+        query = KeyQuery(TIMER_TOPIC if is_roll else topic, unique, begin=slot_ms if is_roll else out_ms)
+        return any(self._is_later_copy(one, record) for record in await self._store.by_key(query))
+
+    def _is_later_copy(self, one: _Message, found: Record) -> bool:
+        return (
+            found.physical_offset > one.record.physical_offset
+            and found.born_timestamp == one.record.born_timestamp
+            and found.reconsume_times == one.record.reconsume_times
+            and found.body == one.record.body
+            and (not one.unit.is_roll or Property.TIMER_ROLL_TIMES in decode_properties(found.properties))
+        )
+
+
+def _shares(units: Sequence[Unit]) -> Iterable[Sequence[Unit]]:
+    """So many that their records may be in memory together."""
+    share: list[Unit] = []
+    size = 0
+    for unit in units:
+        if share and size + unit.record_size > BYTES_AT_ONCE:
+            yield share
+            share, size = [], 0
+        share.append(unit)
+        size += unit.record_size
+    if share:
+        yield share

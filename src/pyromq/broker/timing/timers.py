@@ -1,0 +1,220 @@
+"""The timer: a loop that lets timed messages wait, takes what is due, and keeps on disk how far it is.
+
+`broker.py` runs it beside the store. It sleeps until the next slot is due or a message arrives. Retention calls `carry`
+before a log file goes. Nobody else touches the timer store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from ... import logs
+from ...ambient import Clock
+from ...errors import PyroError, RequestRefused
+from ...kernel.records import Range
+from ...model.message import Property
+from ...model.names import TIMER_TOPIC
+from ...protocol.properties import decode_properties
+from ...protocol.record import decode_record
+from ...store.disk import DiskError
+from ...store.errors import StoreError
+from ...store.flush_loop import RunBlocking
+from ...store.message_store import MessageStore
+from ...store.queue import MessageQueue
+from ...store.reader import GetStatus, Selection
+from ...store.timer_log import UNIT_BYTES, Unit
+from ...store.timer_store import TimerStore
+from ..config import BrokerConfig
+from ..intake import Intake, Outcome
+from ..metadata.saving import SaveSoon
+from .timer_counts import TimerCounts
+from .timer_feed import TimerFeed
+from .timer_records import again
+from .timer_slots import PutCounter, TimerSlots
+
+log = logs.get("pyromq.broker")
+
+LOOK_S = 10.0  # the wall clock may be set while we sleep
+AGAIN_S = 1.0  # after a put that was refused
+GATHER_S = 0.02  # messages that arrive together are let in together
+AT_ONCE = 1_000
+
+
+class Timers:
+    """Event loop only. `count` is told of every message that reached its topic."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        intake: Intake,
+        timers: TimerStore,
+        metrics: SaveSoon,
+        run_blocking: RunBlocking,
+        clock: Clock,
+        store_host: bytes,
+        count: PutCounter = lambda topic, queue_id, messages, size: None,
+    ) -> None:
+        self._precision = config.timer_precision_ms
+        self._flush_ms = config.timer_flush_interval_ms
+        self._store = store
+        self._intake = intake
+        self._timers = timers
+        self._metrics = metrics
+        self._run_blocking = run_blocking
+        self._clock = clock
+        self._store_host = store_host
+        self.counts = TimerCounts(metrics.table, clock.now_ms)
+        self._feed = TimerFeed(store, timers, self.counts, run_blocking, clock)
+        self._slots = TimerSlots(
+            store,
+            intake,
+            timers,
+            self.counts,
+            run_blocking,
+            clock,
+            store_host,
+            config.append_topic_for_timer_delete_key,
+            count,
+        )
+        self._carried_lost = 0
+        self._flushed_at = clock.monotonic()
+        self._arrived = asyncio.Event()
+        self._turn = asyncio.Lock()  # the loop and `carry` must not move the timer at the same time
+        store.on_arrival(self._on_arrival)
+
+    def _on_arrival(self, queue: MessageQueue) -> None:
+        if queue.topic == TIMER_TOPIC:
+            self._arrived.set()
+
+    @property
+    def lost(self) -> int:
+        """Messages whose record went before they were due."""
+        return self._feed.lost + self._slots.lost + self._carried_lost
+
+    @property
+    def waiting(self) -> int:
+        return self._timers.waiting
+
+    @property
+    def read_ms(self) -> int:
+        """The first slot that was not delivered yet."""
+        return self._timers.read_ms
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._arrived.clear()
+            wait = await self.round()
+            try:
+                async with self._clock.timeout(min(wait, LOOK_S)):
+                    await self._arrived.wait()
+                    await self._clock.sleep(GATHER_S)
+            except TimeoutError:
+                pass
+
+    async def round(self) -> float:
+        """Let in what arrived, deliver what is due. Seconds until there is more to do."""
+        try:
+            async with self._turn:
+                wait = await self._deliver()
+                if not self._timers.dirty:
+                    return wait
+                left = self._flush_ms / 1000 - (self._clock.monotonic() - self._flushed_at)
+                if left <= 0:
+                    await self._flush()
+                    return wait
+                return min(wait, left)
+        except (DiskError, StoreError) as fault:
+            log.error("timed messages wait: the disk fails or is full", why=str(fault))
+            return LOOK_S
+
+    async def _deliver(self) -> float:
+        while True:
+            # A recall that was accepted before a slot is due is let in before the slot is taken.
+            await self._store.readable.reached(self._store.appended.value)
+            has_room = await self._feed.take_in()
+            now = self._clock.now_ms()
+            slot_ms = self._timers.next_slot_ms()
+            if slot_ms is None or slot_ms + self._precision > now:
+                self._timers.passed(now)
+                if not has_room:
+                    continue
+                return LOOK_S if slot_ms is None else (slot_ms + self._precision - now) / 1000
+            due = await self._run_blocking(partial(self._timers.take, slot_ms))
+            if due is None:
+                continue  # the files were made anew
+            if not await self._slots.empty(due):
+                return AGAIN_S
+            await self._run_blocking(partial(self._timers.done, slot_ms))
+
+    async def _flush(self) -> None:
+        """The commit log first: what the timer says about it must be true after a power cut."""
+        await self._store.flush_log()
+        await self._run_blocking(partial(self._timers.flush, self._clock.now_ms()))
+        self._flushed_at = self._clock.monotonic()
+        if self.counts.store_changed():
+            self._metrics.changed()
+
+    # --- retention and stop ---------------------------------------------------------------------------------------
+
+    async def carry(self, start: int, end: int) -> None:
+        """Put again what waits in a part of the log that is about to go. Raises if that cannot be: the part stays."""
+        async with self._turn:
+            await self._feed.take_in()
+            carried, at = 0, 0
+            while units := await self._run_blocking(partial(self._timers.pending_before, end, at, AT_ONCE)):
+                await self._put_again(units)
+                await self._run_blocking(partial(self._timers.copied, units))
+                carried += len(units)
+                at = units[-1].position + UNIT_BYTES
+            if not carried and not self._timers.waiting:
+                return
+            await self._store.flush_log()  # the old copies go next
+            await self._run_blocking(partial(self._timers.carried, end, self._clock.now_ms()))
+        self._arrived.set()
+        if carried:
+            log.info("timed messages carried forward", messages=carried, start=start, end=end)
+
+    async def _put_again(self, units: Sequence[Unit]) -> None:
+        ranges = [Range(unit.record_position, unit.record_size, 0) for unit in units]
+        raws = await self._store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0))
+        records = {record.physical_offset: record for record in map(decode_record, raws)}
+        refusals: list[RequestRefused] = []
+
+        def done(outcome: Outcome) -> None:
+            if outcome.refusal is not None:
+                refusals.append(outcome.refusal)
+
+        for unit in units:
+            record = records.get(unit.record_position)
+            if record is None:
+                self._carried_lost += 1
+                log.error(
+                    "A TIMED MESSAGE IS LOST: its record is damaged, and its file goes",
+                    position=unit.record_position,
+                    lost=self.lost,
+                )
+                continue
+            pairs = decode_properties(record.properties)
+            copy = again(record, pairs, unit.written_ms, self._clock.now_ms(), self._store_host)
+            self._intake.put(copy, done)
+            self.counts.add(pairs.get(Property.REAL_TOPIC, ""), 1 if Property.TIMER_DEL_UNIQKEY in pairs else -1)
+        self._intake.flush()
+        if refusals:
+            raise refusals[0]
+
+    async def close(self) -> None:
+        """Nothing is delivered any more: all that was is on the medium, so that the state may be written whole."""
+        async with self._turn:
+            try:
+                await self._store.flush_log()
+                await self._run_blocking(partial(self._timers.close, self._clock.now_ms()))
+            except (PyroError, DiskError) as fault:
+                log.error("the last timed messages may be delivered again: nothing can be synced", why=str(fault))
+            self.counts.store_changed()
+        await self._metrics.close()

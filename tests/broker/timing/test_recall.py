@@ -1,0 +1,172 @@
+"""Recall of a message that waits (request 370), and what may be asked about it: answers as Java gave them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.broker.timing.pending import Pending
+from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.recall_handle import BadHandle, RecallHandle, decode_handle
+from pyromq.protocol.command import Command
+from pyromq.testing.clock import ManualClock
+from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
+
+TIMER = "rmq_sys_wheel_timer"
+ON: dict[str, Any] = {"recall_message_enable": True}
+
+
+async def timed(life: Virtual, body: str, seconds: int) -> str:
+    pairs = {"TIMER_DELAY_SEC": str(seconds), "UNIQ_KEY": f"id-{body}"}
+    return (await life.send(body=body.encode(), properties=pairs)).fields["recallHandle"]
+
+
+async def recall(life: Virtual, handle: str, topic: str = "T") -> Command:
+    return await life.call(RequestCode.RECALL_MESSAGE, producerGroup="P", topic=topic, recallHandle=handle)
+
+
+def pending(life: Virtual) -> Pending:
+    return Pending(life.broker.store, life.broker.delay_progress, life.broker.timers, 1000)
+
+
+async def test_a_recalled_message_is_not_delivered(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        handle = await timed(life, "a", 10)
+        await timed(life, "b", 10)
+        await life.advance(3)
+        answer = await recall(life, handle)
+        assert (answer.code, answer.fields) == (0, {"msgId": "id-a", "MSG_REGION": "DefaultRegion"})
+        await life.advance(20)
+        assert life.bodies("T") == ["b"]
+        assert life.broker.timer_store.waiting == 0
+
+
+async def test_the_marker_is_the_one_that_java_stores(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        await recall(life, await timed(life, "a", 10))
+        marker = life.stored(TIMER)[1]
+        assert marker.body == b"0"
+        assert properties(marker) == {
+            "TAGS": "_RECALL_TAG_",
+            "TIMER_DEL_UNIQKEY": "id-a",
+            "UNIQ_KEY": "id-a",
+            "TIMER_DELIVER_MS": str(START_MS + 9001),
+            "TIMER_OUT_MS": str(START_MS + 9000),
+            "BORN_TIMESTAMP": str(START_MS),
+            "PGROUP": "P",
+            "REAL_TOPIC": "T",
+            "REAL_QID": "0",
+        }
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_a_recall_holds_over_a_restart(tmp_path: Path, how: str) -> None:
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock, killed=how == "kill", **ON) as life:
+        handle = await timed(life, "a", 10)
+        await timed(life, "b", 10)
+        assert (await recall(life, handle)).code == 0
+    async with virtual_broker(tmp_path, disk.kill() if how == "kill" else disk, clock, **ON) as life:
+        await life.advance(20)
+        assert life.bodies("T") == ["b"]
+
+
+async def test_until_the_last_moment(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        handle = await timed(life, "a", 10)
+        await life.advance(9)
+        assert (await recall(life, handle)).code == 0
+        await life.advance(5)
+        assert life.bodies("T") == []
+
+
+async def test_a_recalled_message_that_rolls_on_the_way(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, timer_roll_window_slot=60, **ON) as life:
+        handle = await timed(life, "a", 300)
+        await timed(life, "b", 300)
+        await life.advance(100)
+        assert (await recall(life, handle)).code == 0
+        await life.advance(300)
+        assert life.bodies("T") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("handle", "topic", "code", "words"),
+    [
+        (
+            RecallHandle("T", "broker-a", START_MS, "U").encode(),
+            "T",
+            604,
+            "timestamp invalid: the message was due 0 ms",
+        ),
+        (RecallHandle("T", "broker-a", START_MS + 259_200_000, "U").encode(), "T", 604, "beyond timerMaxDelaySec"),
+        (RecallHandle("T", "broker-b", START_MS + 5_000, "U").encode(), "T", 604, "the message is at broker-b"),
+        (RecallHandle("X", "broker-a", START_MS + 5_000, "U").encode(), "T", 604, "topic not match"),
+        ("bad", "T", 604, "recall handle is invalid"),
+        ("bad", "Nowhere", 17, "the topic[Nowhere] not exist"),
+    ],
+)
+async def test_refusals_have_javas_codes(tmp_path: Path, handle: str, topic: str, code: int, words: str) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        await life.send()
+        refused = await recall(life, handle, topic)
+        assert refused.code == code
+        assert words in str(refused.remark)
+        assert refused.fields["MSG_REGION"] == "DefaultRegion"
+
+
+async def test_it_is_off_by_default(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path) as life:
+        refused = await recall(life, await timed(life, "a", 10))
+        assert refused.code == ResponseCode.NO_PERMISSION
+        assert "recallMessageEnable" in str(refused.remark)
+
+
+def test_handles_are_read_as_java_writes_them() -> None:
+    recorded = "djEgR29sZGVuRGVsYXkgYnJva2VyLWEgMTc5NDc2OTEyODAwMSBDMDAwMDIwMjQwNzM0RTBFMkYyQTRDMkI4Njk5MDExMg=="
+    handle = decode_handle(recorded)
+    assert handle == ("GoldenDelay", "broker-a", 1794769128001, "C000020240734E0E2F2A4C2B86990112")
+    assert handle.encode() == recorded
+    assert decode_handle(recorded.rstrip("=")) == handle
+    for text in ("", "x", "djI=", "v1 T b 1 U", "\u00e9"):
+        with pytest.raises(BadHandle):
+            decode_handle(text)
+
+
+# --- what is pending --------------------------------------------------------------------------------------------------
+
+
+async def test_what_waits_can_be_asked_for(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        handle = await timed(life, "a", 10)
+        await life.send(body=b"l", properties={"DELAY": "3", "UNIQ_KEY": "id-l"})
+        (found,) = await pending(life)("id-a")
+        assert (found.kind, found.topic, found.due_ms, found.recalled) == ("timer", "T", START_MS + 10_000, False)
+        (level,) = await pending(life)("id-l")
+        assert (level.kind, level.topic, level.due_ms) == ("level", "T", START_MS + 10_000)
+        await recall(life, handle)
+        (found,) = await pending(life)("id-a")
+        assert found.recalled
+        await life.advance(11)
+        assert await pending(life)("id-a") == []
+        assert await pending(life)("id-l") == []
+
+
+async def test_java_asks_for_check_point_and_counts(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        await timed(life, "a", 10)
+        await timed(life, "b", 20)
+        await life.advance(12)
+        metrics = json.loads(bytes((await life.call(RequestCode.GET_TIMER_METRICS)).body))
+        assert metrics["timingCount"]["T"]["count"] == 1
+        check = bytes((await life.call(RequestCode.GET_TIMER_CHECK_POINT)).body)
+        assert len(check) == 56
+        assert int.from_bytes(check[16:24], "big") == 2
+        assert (await life.call(RequestCode.SWITCH_TIMER_ENGINE, E_T="F")).code == 0
+        refused = await life.call(RequestCode.SWITCH_TIMER_ENGINE, E_T="R")
+        assert refused.code == ResponseCode.INVALID_PARAMETER
