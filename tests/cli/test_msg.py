@@ -40,7 +40,7 @@ async def test_get_tells_the_life_of_a_message(broker: Running) -> None:
     await dead_letter(broker)
     shown = await run("get", "T", "U1", "-b", broker.address)
     assert shown.exit_code == 0, shown.output
-    lines = shown.output.splitlines()
+    lines = shown.stdout.splitlines()
     assert "message      U1" in lines
     assert "state        ready" in lines
     assert any(line.startswith("group        G: dead at retry 1 since ") for line in lines)
@@ -51,7 +51,7 @@ async def test_get_tells_the_life_of_a_message(broker: Running) -> None:
 async def test_get_as_json_and_by_key(broker: Running) -> None:
     await broker.send(properties={"UNIQ_KEY": "U2", "KEYS": "later", "DELAY": "18"})
     shown = await run("get", "T", "later", "-b", broker.address, "--json")
-    found = json.loads(shown.output)
+    found = json.loads(shown.stdout)
     assert (found["id"], found["state"], found["broker"]) == ("U2", "timed", broker.address)
     table = await run("get", "T", "U2", "-b", broker.address)
     assert "state        timed until " in table.output
@@ -69,11 +69,11 @@ async def test_dead_lists_groups_and_messages_with_their_time_left(broker: Runni
     assert "no dead letters" in (await run("dead", "-b", broker.address)).output
     await dead_letter(broker)
     groups = await run("dead", "-b", broker.address)
-    assert groups.output.startswith("G: 1 messages, the oldest has 71 h 59 min left (") or "72 h 0 min" in groups.output
+    assert groups.stdout.startswith("G: 1 messages, the oldest has 71 h 59 min left (") or "72 h 0 min" in groups.output
     messages = await run("dead", "G", "-b", broker.address)
-    assert messages.output.startswith("U1 ")
+    assert messages.stdout.startswith("U1 ")
     assert "after 1 attempts" in messages.output
-    found = json.loads((await run("dead", "G", "-b", broker.address, "--json")).output)
+    found = json.loads((await run("dead", "G", "-b", broker.address, "--json")).stdout)
     assert [one["id"] for one in found["messages"]] == ["U1"]
     assert (await run("dead", "nobody", "-b", broker.address)).exit_code == 1
 
@@ -89,7 +89,7 @@ async def test_a_name_server_leads_to_all_brokers(tmp_path: Path) -> None:
             sent = [await producer.send("T", f"m{number}") for number in range(4)]
         assert {one.queue.broker_name for one in sent} == {"broker-a", "broker-b"}
         for one in sent:
-            found = json.loads((await run("get", "T", one.message_id, "-n", names, "--json")).output)
+            found = json.loads((await run("get", "T", one.message_id, "-n", names, "--json")).stdout)
             assert (found["id"], found["broker"]) == (one.message_id, two.brokers[one.queue.broker_name].address)
         assert (await run("get", "T", "nothing", "-n", names)).exit_code == 1
     finally:

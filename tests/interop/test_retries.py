@@ -83,8 +83,20 @@ def client(request: pytest.FixtureRequest, java_client: Callable[..., java.Clien
     return java_client(request.param, binary_headers=request.param == "4.9.8")
 
 
-def group_for(topic: str, client: java.Client, kind: str = "") -> str:
-    return f"GID_{kind}{topic}_{client.program.name.replace(' ', '_').replace('.', '_')}"
+def group_for(cluster: OwnCluster, topic: str, client: java.Client, kind: str = "") -> str:
+    """A group whose retry topic is there already.
+
+    Else the client of a new group asks for its route before the heartbeat that makes it, and takes its queue at the
+    next sharing-out, 20 s later; so it is on Java's broker too.
+    """
+    group = f"GID_{kind}{topic}_{client.program.name.replace(' ', '_').replace('.', '_')}"
+    make_topic(cluster, f"%RETRY%{group}")
+    return group
+
+
+def make_topic(cluster: OwnCluster, topic: str) -> None:
+    wire.create_topic(cluster.broker.address, topic, 1)
+    eventually(lambda: wire.ask(cluster.servers, wire.GET_ROUTE, {"topic": topic}).code == 0, f"{topic} has a route")
 
 
 def dead_letters(client: java.Client, cluster: OwnCluster, group: str) -> list[dict[str, Any]]:
@@ -98,7 +110,7 @@ def dead_letters(client: java.Client, cluster: OwnCluster, group: str) -> list[d
 
 def test_sixteen_retries_end_in_the_dead_letters(client: java.Client, quick: OwnCluster) -> None:
     topic = quick.new_topic(queues=1)
-    group = group_for(topic, client)
+    group = group_for(quick, topic, client)
     with Retrying(client, kind="push", servers=quick.servers, topic=topic, group=group, fails=99) as consumer:
         client.send_by("sync", quick.servers, topic, ["bad"])
         eventually(lambda: len(consumer.times("bad")) == 17, "17 deliveries", 90)
@@ -116,7 +128,7 @@ def test_sixteen_retries_end_in_the_dead_letters(client: java.Client, quick: Own
 def test_own_levels_and_dead_letters_at_once(client: java.Client, quick: OwnCluster) -> None:
     topic = quick.new_topic(queues=1)
     for level, fails in ((2, 1), (-1, 1)):
-        group = group_for(topic, client, f"L{level}_".replace("-", "m"))
+        group = group_for(quick, topic, client, f"L{level}_".replace("-", "m"))
         wanted: dict[str, Any] = {"servers": quick.servers, "topic": topic, "group": group}
         with Retrying(client, kind="push", fails=fails, level=level, **wanted) as consumer:
             client.send_by("sync", quick.servers, topic, [f"bad {level}"])
@@ -133,7 +145,7 @@ def test_own_levels_and_dead_letters_at_once(client: java.Client, quick: OwnClus
 
 def test_only_what_follows_the_ack_index_comes_again(client: java.Client, quick: OwnCluster) -> None:
     topic = quick.new_topic(queues=1)
-    group = group_for(topic, client)
+    group = group_for(quick, topic, client)
     client.send_by("batch", quick.servers, topic, ["a", "b", "c", "d"])
     wanted: dict[str, Any] = {"servers": quick.servers, "topic": topic, "group": group}
     with Retrying(client, kind="push", fails=1, batch=4, ack=1, **wanted) as consumer:
@@ -145,7 +157,7 @@ def test_only_what_follows_the_ack_index_comes_again(client: java.Client, quick:
 
 def test_an_ordered_queue_waits_and_gives_up_at_its_bound(client: java.Client, quick: OwnCluster) -> None:
     topic = quick.new_topic(queues=1)
-    group = group_for(topic, client)
+    group = group_for(quick, topic, client)
     client.send_by("sync", quick.servers, topic, ["good 1", "bad", "good 2"])
     wanted: dict[str, Any] = {"servers": quick.servers, "topic": topic, "group": group}
     with Retrying(client, kind="orderly", fails=99, max=2, suspend=100, **wanted) as consumer:
@@ -166,7 +178,7 @@ def test_an_ordered_queue_waits_and_gives_up_at_its_bound(client: java.Client, q
 def test_the_groups_own_schedule_holds(policy: str, client: java.Client, admin: java.Admin, quick: OwnCluster) -> None:
     """Set by mqadmin: two seconds before the first retry, three before the second; the levels would be one each."""
     topic = quick.new_topic(queues=1)
-    group = group_for(topic, client)
+    group = group_for(quick, topic, client)
     admin.run("updateSubGroup", "-n", quick.servers, "-c", "DefaultCluster", "-g", group, "-p", policy)
     with Retrying(client, kind="push", servers=quick.servers, topic=topic, group=group, fails=2) as consumer:
         client.send_by("sync", quick.servers, topic, ["bad"])
@@ -183,8 +195,7 @@ def test_a_dead_letter_has_javas_properties(client: java.Client, quick: OwnClust
 
 
 def end_of_a_life(client: java.Client, cluster: OwnCluster, topic: str) -> dict[str, Any]:
-    wire.create_topic(cluster.broker.address, topic, 1)
-    eventually(lambda: wire.ask(cluster.servers, wire.GET_ROUTE, {"topic": topic}).code == 0, "the topic has a route")
+    make_topic(cluster, topic)
     group = f"GID_{topic}"
     wanted: dict[str, Any] = {"servers": cluster.servers, "topic": topic, "group": group}
     with Retrying(client, kind="push", fails=99, max=2, **wanted) as consumer:
@@ -213,6 +224,7 @@ def test_the_go_client_gets_it_again_until_it_is_dead(
 ) -> None:
     topic = quick.new_topic(queues=1)
     group = f"GID_go_{topic}"
+    make_topic(quick, f"%RETRY%{group}")
     go.client.send(quick.servers, topic, "TagA", ["bad"], home=home("client"))
     received = go.client.retry(quick.servers, topic, group, 2, 3, home=home("client"))
     assert [one["times"] for one in received] == ["0", "1", "2"]

@@ -23,6 +23,7 @@ COMMANDS = {
     "broker": ("broker", "broker", "Run a broker."),
     "inspect": ("inspect", "inspect", "Show what a running broker holds, and whether it is ready."),
     "msg": ("msg", "msg", "Tell the life of a message, list dead letters."),
+    "group": ("group", "group", "Let a consumer group skip messages, or go on at a time or offset."),
     "config": ("config", "config", "Check configuration files, list settings."),
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -11,17 +10,12 @@ from typing import Any
 
 import click
 
-from ..ambient import SystemClock, system_random
 from ..broker.admin.dead_letters import DEAD_LETTERS
 from ..broker.admin.message_life import MESSAGE_LIFE
-from ..errors import CallFailed
-from ..model.codes import RequestCode, ResponseCode
-from ..protocol.bodies.body import decode_body
-from ..protocol.bodies.route import ClusterInfo
+from ..model.codes import ResponseCode
 from ..protocol.command import Command
-from ..transport.client import Client
+from .asking import NO_ANSWER, Where, where
 
-MASTER = 0
 _NOT_HERE = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
 
 
@@ -30,67 +24,30 @@ def msg() -> None:
     """Look at single messages."""
 
 
-def _where(command: Callable[..., None]) -> Callable[..., None]:
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="The answer as it is."),
-        click.option("--timeout", default=3.0, show_default=True, help="Seconds to wait for each answer."),
-        click.option("-n", "--namesrv", default=None, help="HOST:PORT of a name server: all its brokers are asked."),
-        click.option("-b", "--broker", default="127.0.0.1:10911", show_default=True, help="HOST:PORT of the broker."),
-    ):
-        command = option(command)
-    return command
-
-
 @msg.command()
 @click.argument("topic")
 @click.argument("message_id")
-@_where
+@where
+@click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
 def get(topic: str, message_id: str, broker: str, namesrv: str | None, timeout: float, as_json: bool) -> None:
     """Tell the life of a message: MESSAGE_ID is its id, its offset id, or a key that it alone has.
 
     Exit code 0: found, 1: no broker knows it, 2: no answer.
     """
     wanted = Command(code=MESSAGE_LIFE, fields={"topic": topic, "id": message_id})
-    _show(_answers(broker, namesrv, timeout, wanted), as_json, _print_life)
+    _show(Where(broker, namesrv, timeout).ask(wanted), as_json, _print_life)
 
 
 @msg.command()
 @click.argument("group", required=False)
 @click.option("--most", default=100, show_default=True, help="Messages of a group that are shown.")
-@_where
+@where
+@click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
 def dead(group: str | None, most: int, broker: str, namesrv: str | None, timeout: float, as_json: bool) -> None:
     """List dead letters and the time that they have left: groups, or the messages of one GROUP."""
     fields = {"maxNum": str(most)} | ({} if group is None else {"group": group})
-    _show(_answers(broker, namesrv, timeout, Command(code=DEAD_LETTERS, fields=fields)), as_json, _print_dead)
-
-
-# --- asking -----------------------------------------------------------------------------------------------------------
-
-
-def _answers(broker: str, namesrv: str | None, timeout: float, wanted: Command) -> Mapping[str, Command]:
-    try:
-        return asyncio.run(_ask(broker, namesrv, timeout, wanted))
-    except CallFailed as fault:
-        click.echo(f"pyromq: {fault}", err=True)
-        sys.exit(2)
-
-
-async def _ask(broker: str, namesrv: str | None, seconds: float, wanted: Command) -> dict[str, Command]:
-    async with Client(clock=SystemClock(), rng=system_random()) as client:
-        addresses = [broker] if namesrv is None else await _masters(client, namesrv, seconds)
-        return {
-            address: await client.call(address, Command(code=wanted.code, fields=dict(wanted.fields)), seconds)
-            for address in addresses
-        }
-
-
-async def _masters(client: Client, namesrv: str, seconds: float) -> list[str]:
-    answer = await client.call(namesrv, Command(code=RequestCode.GET_BROKER_CLUSTER_INFO), seconds)
-    table = decode_body(ClusterInfo, answer.body or b"{}").broker_addr_table
-    found = [one.broker_addrs[MASTER] for one in table.values() if MASTER in one.broker_addrs]
-    if not found:
-        raise CallFailed(f"{namesrv} knows no broker that could be asked")
-    return sorted(found)
+    wanted = Command(code=DEAD_LETTERS, fields=fields)
+    _show(Where(broker, namesrv, timeout).ask(wanted), as_json, _print_dead)
 
 
 def _show(answers: Mapping[str, Command], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
@@ -103,7 +60,7 @@ def _show(answers: Mapping[str, Command], as_json: bool, show: Callable[[dict[st
         return
     for address, answer in answers.items():
         click.echo(f"pyromq: {address}: {answer.remark}", err=True)
-    sys.exit(1 if all(one.code in _NOT_HERE for one in answers.values()) else 2)
+    sys.exit(1 if all(one.code in _NOT_HERE for one in answers.values()) else NO_ANSWER)
 
 
 # --- printing ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+"""`pyromq group` against a running broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pyromq.cli.main import cli
+from pyromq.model.codes import RequestCode
+from pyromq.protocol.messages import decode_messages
+from tests.broker.running import Running, running_broker
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Running]:
+    """Five messages in queue 0, one in queue 1; the group has done two."""
+    async with running_broker(tmp_path) as running:
+        for number in range(5):
+            await running.send(body=str(number).encode())
+        await running.send(body=b"other", queue=1)
+        await running.pull()
+        for queue, offset in ((0, 2), (1, 0)):
+            fields: dict[str, Any] = {"topic": "T", "consumerGroup": "G", "queueId": queue, "commitOffset": offset}
+            await running.call(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
+        yield running
+
+
+async def run(broker: Running, *arguments: str) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, cli, ["group", *arguments, "-b", broker.address])
+
+
+def offsets(broker: Running, topic: str = "T") -> dict[int, int]:
+    return dict(broker.broker.offsets.queues(topic, "G"))
+
+
+async def test_skip_goes_past_everything(broker: Running) -> None:
+    done = await run(broker, "skip", "G", "T")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[:2] == [
+        "T broker-a queue 0: goes on at 5",
+        "T broker-a queue 1: goes on at 1",
+    ]
+    assert offsets(broker) == {0: 5, 1: 1, 2: 0, 3: 0}
+
+
+async def test_skip_one_stuck_message_of_one_queue(broker: Running) -> None:
+    done = await run(broker, "skip", "G", "T", "--queue", "0", "--messages", "1")
+    assert done.stdout == "T broker-a queue 0: goes on at 3\n"
+    assert offsets(broker) == {0: 3, 1: 0}
+    moved = await broker.pull(offset=2)
+    assert int(moved.fields["nextBeginOffset"]) == 3
+    assert [one.body for one in decode_messages((await broker.pull(offset=3)).body)] == [b"3", b"4"]
+
+
+async def test_skip_with_what_waits_for_a_retry(broker: Running) -> None:
+    (message, *_) = decode_messages((await broker.pull()).body)
+    fields: dict[str, Any] = {"offset": message.physical_offset, "group": "G", "delayLevel": 1}
+    await broker.call(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
+    await broker.pull("%RETRY%G", suspendTimeoutMillis=5000, sysFlag=6)  # held until it is there
+    done = await run(broker, "skip", "G", "T", "--retries")
+    assert "%RETRY%G broker-a queue 0: goes on at 1" in done.stdout.splitlines()
+    assert offsets(broker, "%RETRY%G") == {0: 1}
+
+
+async def test_reset_by_offset_and_by_time(broker: Running) -> None:
+    done = await run(broker, "reset", "G", "T", "--queue", "0", "--offset", "1")
+    assert done.stdout == "T broker-a queue 0: goes on at 1\n"
+    stored = decode_messages((await broker.pull(group="other", offset=0)).body)
+    done = await run(broker, "reset", "G", "T", "--queue", "0", "--time", str(stored[0].store_timestamp))
+    assert done.stdout == "T broker-a queue 0: goes on at 0\n"
+    done = await run(broker, "reset", "G", "T", "--queue", "0", "--time", "2100-01-01T00:00:00")
+    assert done.stdout == "T broker-a queue 0: goes on at 5\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["skip", "G", "nowhere"], 1, "Topic nowhere does not exist"),
+        (["reset", "nobody", "T", "--time", "0"], 1, "Group nobody does not exist"),
+        (["reset", "G", "T", "--queue", "0", "--offset", "99"], 1, "not in consume queue range"),
+        (["skip", "G", "T", "--queue", "3", "--messages", "1"], 1, "has no offset in queue 3"),
+        (["skip", "G", "T", "--messages", "1"], None, "give --queue and -b"),
+        (["reset", "G", "T"], None, "either --time, or --offset"),
+        (["reset", "G", "T", "--time", "yesterday"], None, "neither milliseconds nor a time"),
+    ],
+)
+async def test_what_cannot_be_is_refused_in_words(
+    broker: Running, arguments: list[str], code: int | None, said: str
+) -> None:
+    done = await run(broker, *arguments)
+    assert done.exit_code not in (0, None)
+    assert code is None or done.exit_code == code
+    assert said in done.output
+    assert offsets(broker) == {0: 2, 1: 0}
