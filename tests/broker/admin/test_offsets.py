@@ -114,10 +114,12 @@ async def test_a_reset_that_cannot_be_is_refused(broker: Running, extra: dict[st
 async def test_the_old_way_tells_the_clients(tmp_path: Path) -> None:
     async with running_broker(tmp_path, use_server_side_reset_offset=False) as broker:
         await broker.send()
-        assert (await reset(broker)).code == ResponseCode.CONSUMER_NOT_ONLINE
-        await beat(broker)
+        unknown = await reset(broker)
+        assert (unknown.code, unknown.remark) == (ResponseCode.SYSTEM_ERROR, "THe consumer group <G> not exist")
         for queue in range(4):
             broker.broker.offsets.commit("T", "G", queue, 1)
+        assert (await reset(broker)).code == ResponseCode.CONSUMER_NOT_ONLINE
+        await beat(broker)
         assert (await reset(broker)).code == 0
         await turns_until(lambda: RequestCode.RESET_CONSUMER_CLIENT_OFFSET in [one.code for one in broker.received])
         (told,) = [one for one in broker.received if one.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET]
