@@ -346,23 +346,30 @@ class MessageStore:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """A clean stop: all is synced, the next start need not look at more than the end. Blocking."""
+        """A clean stop: all is synced, the next start need not look at more than the end. Blocking.
+
+        Without room for the marks it is a stop like a kill: nothing is lost, the next start looks at more."""
         try:
             if self._writer.is_writable:
-                if self.index is not None:
-                    self.index.tidy()
-                self.flush_now()
-                self._end_whole_crc()
-                write_catalogue(self._disk, self._catalogue())
-                self.commit_log.close()
-                self._marks.close()
-                mark_stopped(self._disk)
+                self._close_cleanly()
+        except DiskFull as fault:
+            log.warning("no room to mark the clean stop: the next start recovers", why=str(fault))
         finally:
             self._writer.stop("the store is closed")
             if self.index is not None:
                 self.index.close()
             self._files.close()
             self._lock.release()
+
+    def _close_cleanly(self) -> None:
+        if self.index is not None:
+            self.index.tidy()
+        self.flush_now()
+        self._end_whole_crc()
+        write_catalogue(self._disk, self._catalogue())
+        self.commit_log.close()
+        self._marks.close()
+        mark_stopped(self._disk)
 
     def _end_whole_crc(self) -> None:
         """So that it counts even if someone else writes behind it."""

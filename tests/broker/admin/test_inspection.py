@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pyromq.broker.admin.inspection import INSPECT
-from pyromq.model.codes import RequestCode
+from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.store.disk import DiskFull
 from tests.broker.running import Running, running_broker, turns_until
 
 
@@ -83,3 +86,21 @@ async def test_the_command_tells_by_its_exit_code(tmp_path: Path) -> None:
         assert await command("-b", broker.address, "-q") == (1, "")
     code, out = await command("-b", "127.0.0.1:1")
     assert (code, "127.0.0.1:1" in out) == (2, True)
+
+
+async def test_a_broker_whose_last_message_found_no_room_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.send()
+        assert (await inspect(broker))["ready"]
+
+        def full(*_: object, **__: object) -> None:
+            raise DiskFull("No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.broker.store._writer, "put", full)
+            assert (await broker.send()).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert (await inspect(broker))["troubles"] == ["No space left on device"]
+        await broker.send()
+        assert (await inspect(broker))["ready"]
