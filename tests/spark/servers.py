@@ -20,6 +20,9 @@ SMALL = {
 }
 
 
+_TOGETHER = 10  # messages of one send: a queue gets so many, then the next one its share
+
+
 class Daemon:
     """One process; `address` is read from its ready line."""
 
@@ -75,9 +78,9 @@ class Servers:
         self._names.stop()
 
     def send(self, topic: str, count: int, *, first: int = 0, tag: str = "", size: int = 0) -> None:
-        """Numbered messages: body `m7...`, key `k7`."""
+        """Numbered messages (`m7...`), spread over the queues."""
         with pyromq.sync.connect(self.namesrv) as client, client.producer() as producer:
-            for begin in range(first, first + count, 500):
-                numbers = range(begin, min(begin + 500, first + count))
+            for begin in range(first, first + count, _TOGETHER):
+                numbers = range(begin, min(begin + _TOGETHER, first + count))
                 values = [f"m{number}".ljust(size, ".").encode() for number in numbers]
                 producer.send_many(topic, values, tag=tag or None)

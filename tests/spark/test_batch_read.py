@@ -1,27 +1,182 @@
-"""`spark.read.format("rocketmq")` from brokers."""
+"""`spark.read.format("rocketmq")` from brokers: each option with a case."""
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.offsets import Queue
+from pyromq.spark.options import Use, read_options
 from tests.spark.servers import Servers
 
 
-def read(spark: SparkSession, servers: Servers, topic: str, schema: str = "", **options: Any) -> DataFrame:
-    reader = spark.read.format("rocketmq").option("nameServer", servers.namesrv).option("topic", topic)
+def read(spark: SparkSession, servers: Servers, topic: str = "", schema: str = "", **options: Any) -> DataFrame:
+    reader = spark.read.format("rocketmq").option("nameServer", servers.namesrv)
+    if topic:
+        reader = reader.option("topic", topic)
     if schema:
         reader = reader.schema(schema)
     return reader.options(**options).load()
 
 
+def numbers(rows: Sequence[Any]) -> list[int]:
+    return sorted(int(bytes(row.body).rstrip(b".")[1:]) for row in rows)
+
+
 def test_every_message_comes_once_with_all_columns(spark: SparkSession, servers: Servers, topic: str) -> None:
     servers.send(topic, 1000, tag="even")
     rows = read(spark, servers, topic).collect()
-    assert sorted(bytes(row.body) for row in rows) == sorted(f"m{number}".encode() for number in range(1000))
-    assert {(row.queueId, row.queueOffset) for row in rows} == {(row.queueId, row.queueOffset) for row in rows}
+    assert numbers(rows) == list(range(1000))
     assert len({(row.brokerName, row.queueId, row.queueOffset) for row in rows}) == 1000
-    assert {row.topic for row in rows} == {topic}
-    assert {row.tags for row in rows} == {"even"}
+    assert {(row.topic, row.tags, row.brokerName) for row in rows} == {(topic, "even", "broker-a")}
     assert all(row.properties["UNIQ_KEY"] == row.msgId for row in rows)
+    assert all(row.storeTimestamp >= row.bornTimestamp for row in rows)
+
+
+def test_a_schema_prunes_columns_and_changes_types(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 10)
+    frame = read(spark, servers, topic, "queueOffset bigint, queueId bigint, body string")
+    assert [name for name, _ in frame.dtypes] == ["queueOffset", "queueId", "body"]
+    assert sorted(row.body for row in frame.collect()) == sorted(f"m{number}" for number in range(10))
+
+
+def test_a_wrong_schema_is_told(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 1)
+    with pytest.raises(PySparkException, match="did you mean queueOffset"):
+        read(spark, servers, topic, "queueOfset bigint").collect()
+    with pytest.raises(PySparkException, match="column properties is map<string,string>, which does not become int"):
+        read(spark, servers, topic, "properties int").collect()
+
+
+def test_offsets_by_json_time_and_group(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 100)
+    places = {topic: {"broker-a": {"0": 0, "1": -1, "2": -1, "3": -1}}}
+    rows = read(spark, servers, topic, startingOffsets=json.dumps(places)).collect()
+    assert {row.queueId for row in rows} <= {0}
+    ends = {topic: {"broker-a": {str(queue): 2 if queue == 0 else 0 for queue in range(4)}}}
+    rows = read(spark, servers, topic, startingOffsets="earliest", endingOffsets=json.dumps(ends)).collect()
+    assert sorted((row.queueId, row.queueOffset) for row in rows) in ([], [(0, 0), (0, 1)])
+    everything = read(spark, servers, topic).collect()
+    middle = sorted(row.storeTimestamp for row in everything)[50]
+    since = str(int(middle.timestamp() * 1000))
+    later = read(spark, servers, topic, startingTimestamp=since, startingOffsetsByTimestampStrategy="latest").collect()
+    assert numbers(later) == numbers([row for row in everything if row.storeTimestamp >= middle])
+    sooner = read(spark, servers, topic, endingTimestamp=since).collect()
+    assert numbers(sooner) == numbers([row for row in everything if row.storeTimestamp < middle])
+    with Cluster(read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH)) as cluster:
+        high = cluster.bounds(cluster.queues([topic]))
+        cluster.commit(f"group-{topic}", {queue: bounds.high for queue, bounds in high.items()})
+    group = {"consumerGroup": f"group-{topic}", "startingOffsets": "group"}
+    assert read(spark, servers, topic, **group).collect() == []
+    servers.send(topic, 5, first=100)
+    assert numbers(read(spark, servers, topic, **group).collect()) == list(range(100, 105))
+
+
+def test_a_time_with_nothing_since_is_an_error_unless_told(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 4)
+    future = {"startingTimestamp": "2100-01-01T00:00:00Z"}
+    with pytest.raises(PySparkException, match="startingOffsetsByTimestampStrategy=latest"):
+        read(spark, servers, topic, **future).collect()
+    assert read(spark, servers, topic, **future, startingOffsetsByTimestampStrategy="latest").collect() == []
+
+
+def test_topics_by_list_pattern_and_assign(spark: SparkSession, servers: Servers, topic: str) -> None:
+    for number in range(3):
+        servers.send(f"{topic}-x{number}", 8)
+    schema = "topic string, queueId int"
+    both = read(spark, servers, f"{topic}-x0,{topic}-x1", schema).collect()
+    assert (len(both), {row.topic for row in both}) == (16, {f"{topic}-x0", f"{topic}-x1"})
+    fitting = read(spark, servers, schema=schema, topicPattern=f"{topic}-x[12]").collect()
+    assert {row.topic for row in fitting} == {f"{topic}-x1", f"{topic}-x2"}
+    assign = json.dumps({f"{topic}-x0": {"broker-a": [1, 3]}})
+    assert {row.queueId for row in read(spark, servers, schema=schema, assign=assign).collect()} <= {1, 3}
+    with pytest.raises(PySparkException, match=f"there is no queue {topic}-x0/broker-a/9; there are"):
+        read(spark, servers, schema=schema, assign=json.dumps({f"{topic}-x0": {"broker-a": [9]}})).collect()
+
+
+def test_tasks_are_cut_by_number_and_by_size(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 400)
+    assert read(spark, servers, topic, "queueId int", minPartitions=16).rdd.getNumPartitions() >= 16
+    cut = read(spark, servers, topic, "body binary", maxRecordsPerPartition=30)
+    assert cut.rdd.getNumPartitions() >= 14
+    assert numbers(cut.collect()) == list(range(400))
+
+
+def test_tags_are_chosen_by_the_broker_and_told_apart_by_text(
+    spark: SparkSession, servers: Servers, topic: str
+) -> None:
+    servers.send(topic, 50, tag="Aa")  # Java's hashes of Aa and BB are equal
+    servers.send(topic, 50, first=50, tag="BB")
+    servers.send(topic, 50, first=100, tag="other")
+    found = read(spark, servers, topic, "body binary", tags="Aa || nothing").collect()
+    assert numbers(found) == list(range(50))
+
+
+def test_small_pulls_give_the_same(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 300)
+    found = read(spark, servers, topic, "body binary", pullGroup="ordinary", pullBatchSize=7, arrowBatchRows=20)
+    assert numbers(found.collect()) == list(range(300))
+
+
+def test_a_limit_leaves_the_connection_in_order(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 2000, size=200)
+    frame = read(spark, servers, topic, "body binary", pullBatchSize=10, arrowBatchRows=10)
+    assert len(frame.limit(3).collect()) == 3
+    assert frame.count() == 2000
+
+
+def test_a_missing_topic_is_told_with_the_closest(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 1)
+    with pytest.raises(PySparkException, match=f"topic '{topic}s' does not exist.*Closest: '{topic}'"):
+        read(spark, servers, f"{topic}s").collect()
+
+
+def test_a_wrong_address_fails_in_seconds(spark: SparkSession) -> None:
+    reader = spark.read.format("rocketmq").option("nameServer", "127.0.0.1:1").option("topic", "x")
+    began = time.monotonic()
+    with pytest.raises(PySparkException, match="no name server answers"):
+        reader.load().collect()
+    assert time.monotonic() - began < 60  # minutes would be a fault; a loaded machine is not
+
+
+def test_messages_that_retention_took_are_a_failure_or_left_out(
+    spark: SparkSession, servers: Servers, topic: str
+) -> None:
+    servers.send(topic, 40)
+    beyond = json.dumps({topic: {"broker-a": {str(queue): 1000 for queue in range(4)}}})
+    with pytest.raises(PySparkException, match=r"are not there: the queue ends at .*Set failOnDataLoss=false"):
+        read(spark, servers, topic, endingOffsets=beyond).collect()
+    assert numbers(read(spark, servers, topic, endingOffsets=beyond, failOnDataLoss=False).collect()) == list(range(40))
+
+
+def test_filters_go_to_the_plan_where_that_is_asked_for(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 80)
+    frame = read(spark, servers, topic, filterPushdown=True)
+    some = frame.where("queueId = 1 and queueOffset >= 2")
+    assert some.rdd.getNumPartitions() == 1
+    expected = [row for row in frame.collect() if row.queueId == 1 and row.queueOffset >= 2]
+    assert numbers(some.collect()) == numbers(expected)
+
+
+def test_a_temporary_view_of_sql(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 12, tag="t")
+    name = topic.replace("-", "_")
+    spark.sql(
+        f"CREATE TEMPORARY VIEW {name} USING rocketmq "
+        f"OPTIONS (nameServer '{servers.namesrv}', topic '{topic}', startingOffsets 'earliest')"
+    )
+    [row] = spark.sql(f"SELECT count(*) AS messages, max(tags) AS tag FROM {name}").collect()
+    assert (row.messages, row.tag) == (12, "t")
+
+
+def test_a_brokers_queues_are_known_by_topic_broker_and_number(servers: Servers, topic: str) -> None:
+    servers.send(topic, 1)
+    with Cluster(read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH)) as cluster:
+        assert set(cluster.queues([topic])) == {Queue(topic, "broker-a", number) for number in range(4)}

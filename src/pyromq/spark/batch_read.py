@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from .. import logs
 from .cluster import Cluster
-from .offsets import EARLIEST, Queue
+from .offsets import EARLIEST, Offsets, Queue
 from .options import ReadOptions
 from .planner import Loss, Range, ranges, split
 from .pulling import DataLoss, read_range
@@ -43,13 +43,22 @@ class BatchReader(DataSourceReader):
             report([Loss(queue, 0, 0, "cannot be read: its broker is away") for queue in missing], options)
             start = starting(cluster, options, bounds, EARLIEST)
             end = ending(cluster, options, bounds)
-            end = {queue: max(start[queue], until) for queue, until in end.items()}
+            start, end = self.narrowed_by_time(cluster, start, end)
+        end = {queue: max(start[queue], until) for queue, until in end.items()}
         found, lost = ranges(start, end, bounds)
         report(lost, options)
-        return parts_of(found, queues, options)
+        return parts_of(self.narrowed(found), queues, options)
+
+    def narrowed_by_time(self, cluster: Cluster, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
+        """What the query's own filters leave; see pushdown.py."""
+        return start, end
+
+    def narrowed(self, found: list[Range]) -> list[Range]:
+        return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, QueuePart)
+        if not isinstance(partition, QueuePart):
+            return iter(())  # Spark makes a task of its own where there is none
         return read_range(partition.part, partition.address, self._options, arrow_of(self._schema))
 
 

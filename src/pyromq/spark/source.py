@@ -43,6 +43,10 @@ class RocketMQSource(DataSource):
             from .store_read import StoreReader
 
             return StoreReader(options, schema)
+        if options.filter_pushdown:
+            from .pushdown import FilteringReader
+
+            return FilteringReader(options, schema)
         from .batch_read import BatchReader
 
         return BatchReader(options, schema)
