@@ -20,17 +20,19 @@ from ..ambient import Clock
 from ..config import Live, Loaded
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
+from ..model.filters.bloom import Bloom
 from ..model.ids import UniqueIds, pack_host
 from ..protocol.bodies.topics import TopicConfig
+from ..store.config import FlushMode
 from ..store.disk import Disk
 from ..store.flush_loop import RunBlocking
 from ..store.message_store import MessageStore
 from ..store.real_disk import RealDisk
 from ..store.retention import DiskGate, Retention, RetentionConfig
 from ..store.tables import Table
+from ..store.timer_store import open_timer_store
 from ..transport.address import format_address, parse_address
 from ..transport.client import Client, Connect
-from ..store.timer_store import open_timer_store
 from ..transport.dispatch import Answer, Dispatcher, Handler, Request
 from ..transport.peer import Peer
 from ..transport.request_class import RequestClass
@@ -52,6 +54,7 @@ from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
 from .admission import Admission, LoopLag
 from .clients.consumers import Consumers
+from .clients.filter_data import ConsumerFilters
 from .clients.handlers import ClientHandlers
 from .clients.producers import Producers
 from .config import BrokerConfig
@@ -90,17 +93,18 @@ from .timing.deliver import Delivery
 from .timing.handlers import DelayHandlers, TimerHandlers
 from .timing.park import LevelPark
 from .timing.progress import DelayProgress
-from .timing.table import note_levels
-from .transactions.carry import HalfCarrier
-from .transactions.check import TransactionChecks
 from .timing.recall import Recall
-from .transactions.end import TransactionEnds
+from .timing.table import note_levels
 from .timing.timer_records import TimerPark
 from .timing.timers import Timers
+from .transactions.carry import HalfCarrier
+from .transactions.check import TransactionChecks
+from .transactions.end import TransactionEnds
 from .transactions.halves import Halves
 from .transactions.listing import HalfListing
 from .transactions.park import park_half
 from .transactions.recovery import recover
+from .verdicts import Sending, Verdicts, native_verdicts
 
 log = logs.get("pyromq.broker")
 
@@ -124,9 +128,11 @@ class Broker:
         run_blocking: RunBlocking,
         connect: Connect | None = None,
         memory_bytes: int = 0,
+        around: Callable[[Handler], Handler] = lambda serve: serve,
     ) -> None:
         config = loaded.config
         self._clock = clock
+        self._around = around  # faults that a test wants
         self._rng = rng
         self._config = config
         self._memory_bytes = memory_bytes
@@ -156,17 +162,17 @@ class Broker:
         self._levels = LevelPark(config.delay_levels)
         note_levels(Table(disk, "pyromq/delayLevels.json"), config.message_delay_level)
         self.delays: Delivery | None = None
+        self.timer_store = open_timer_store(disk, config.timer, clock.now_ms(), self.store.reader.record_at)
+        self.timer_park = TimerPark(lambda: self.live.config, clock.now_ms)
+        self._timer_counts = SaveSoon(Table(disk, "config/timermetrics"), run_blocking, clock)
+        self.timers: Timers | None = None
+        self._run_blocking = run_blocking
         self.transactions: TransactionChecks | None = None
         self.half_messages: HalfListing | None = None
         self._transaction_saves = [
             SaveSoon(Table(disk, name), run_blocking, clock)
             for name in ("pyromq/transactionChecks.json", "config/transactionMetrics")
         ]
-        self.timer_store = open_timer_store(disk, config.timer, clock.now_ms(), self.store.reader.record_at)
-        self.timer_park = TimerPark(lambda: self.live.config, clock.now_ms)
-        self._timer_counts = SaveSoon(Table(disk, "config/timermetrics"), run_blocking, clock)
-        self.timers: Timers | None = None
-        self._run_blocking = run_blocking
         self._expired_saves = SaveSoon(Table(disk, "pyromq/expired.json"), run_blocking, clock)
         self._expired = Expired(
             self._expired_saves.table, self.store.commit_log, clock.now_ms, self._expired_saves.changed
@@ -174,14 +180,25 @@ class Broker:
         parks = (park_half, refuse_what_nobody_delivers, self.timer_park, self._levels)
         self.intake = Intake(self.store, clock, config.flush_mode, parks)
         self.duplicates = self._duplicate_window()
+        self._filter_save = SaveSoon(Table(disk, "config/consumerFilter.json"), run_blocking, clock)
+        bloom = Bloom.sized(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
+        self.filters = ConsumerFilters(self._filter_save.table, clock.now_ms, bloom, self._filter_save.changed)
         self.clients = ClientHandlers(
-            self.live, clock, self.topics, self.groups, self.consumers, self.producers, self.locks, kept_locks.keep
+            self.live,
+            clock,
+            self.topics,
+            self.groups,
+            self.consumers,
+            self.producers,
+            self.locks,
+            self.filters,
+            kept_locks.keep,
         )
         self.pulls = PullHandler(
             self.live,
             clock,
             self.store,
-            PullChecks(self.topics, self.groups, self.consumers),
+            PullChecks(self.topics, self.groups, self.consumers, self.filters),
             self.offsets,
             self.cold_reads,
             self._backlog,
@@ -195,6 +212,8 @@ class Broker:
             on_close=self._name_server_lost,
         )
         self._front: dict[str, Dispatcher] = {}
+        self._sending: Sending | None = None
+        self.verdicts: list[Verdicts] = []
         self.runtime = RuntimeInfo(
             self.live,
             clock,
@@ -229,7 +248,7 @@ class Broker:
 
     def _server(self, name: str) -> Server:
         return Server(
-            lambda request: self._serve(name, request),
+            self._around(lambda request: self._serve(name, request)),
             clock=self._clock,
             limits=self._transport.limits(),
             tls=self._transport.server_tls(),
@@ -266,6 +285,8 @@ class Broker:
             self.store, self.intake, self._clock, self._levels, self.delay_progress, store_host, self.counters.put
         )
         self.retention.add_carrier(self.delays.carry)
+        self.timers = self._make_timers(store_host)
+        self.retention.add_carrier(self.timers.carry)
         halves = Halves(
             self.store, self.intake, self.offsets, self._transaction_saves[0].table, store_host, self._clock.now_ms
         )
@@ -281,33 +302,10 @@ class Broker:
         self.retention.add_carrier(self._expired.note)
         handlers = self._handlers(store_host, halves, dead_letters)
         self._front = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
+        self._feed_kernel()
         self.topics.watch(lambda name, topic: self._topic_changed(name))
         return self.address
 
-    def _registration(self, identity: Identity) -> Registration:
-        config = self._config
-        return Registration(
-        self.timers = self._make_timers(store_host)
-        self.retention.add_carrier(self.timers.carry)
-            self._client,
-            self._clock,
-            identity,
-            config.namesrv_addr,
-            self._picture,
-            period_s=config.register_name_server_period / 1000,
-            timeout_s=config.register_broker_timeout_mills / 1000,
-            order_topics=self.topics.declare_ordered,
-        )
-
-    def _picture(self) -> Picture:
-        config = self.live.config
-        return Picture(self.topics.version, self.topics.all(), config.broker_permission, config.compressed_register)
-
-    def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """What runs as long as the broker does. One that ends takes the daemon with it."""
-        loops = [
-            self.store.run(),
-            *self.message_loops(),
     def _make_timers(self, store_host: bytes) -> Timers:
         return Timers(
             self._config,
@@ -333,12 +331,35 @@ class Broker:
             self.counters.put,
         )
 
+    def _registration(self, identity: Identity) -> Registration:
+        config = self._config
+        return Registration(
+            self._client,
+            self._clock,
+            identity,
+            config.namesrv_addr,
+            self._picture,
+            period_s=config.register_name_server_period / 1000,
+            timeout_s=config.register_broker_timeout_mills / 1000,
+            order_topics=self.topics.declare_ordered,
+        )
+
+    def _picture(self) -> Picture:
+        config = self.live.config
+        return Picture(self.topics.version, self.topics.all(), config.broker_permission, config.compressed_register)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs as long as the broker does. One that ends takes the daemon with it."""
+        loops = [
+            self.store.run(),
+            *self.message_loops(),
             self.retention.run(),
             self._lag.run(),
             self._every(HOUSEKEEPING_S, self.clients.housekeep),
             self._sample_counters(),
             self._every(1.0, self.runtime.sample),
             self._every(PROTECTION_S, self._protect),
+            self._every(PROTECTION_S, lambda: self.filters.clean(self.live.config.filter_data_clean_time_span)),
             self._every(self._config.flush_consumer_offset_interval / 1000, self._store_offsets),
         ]
         if self.registration is not None and self._config.namesrv_addr:
@@ -366,9 +387,11 @@ class Broker:
     def message_loops(self) -> list[Coroutine[Any, Any, None]]:
         """Those that carry messages on by themselves."""
         assert self.delays is not None
+        assert self.timers is not None
         assert self.transactions is not None
         return [
             self.delays.run(),
+            self.timers.run(),
             self._every(self._config.flush_delay_offset_interval / 1000, self._store_delays),
             self.transactions.run(),
         ]
@@ -389,11 +412,9 @@ class Broker:
             self._saves[2].changed()
 
     def _store_delays(self) -> None:
-        assert self.timers is not None
         if self.delay_progress.store_changed(self.store.flushed.value):
             self._saves[3].changed()
 
-            self.timers.run(),
     async def stop(self) -> None:
         """Name servers first, so that clients look elsewhere; then what is in flight; the tables and the store last.
 
@@ -422,8 +443,10 @@ class Broker:
         self.offsets.store_changed()
         if self.delays is not None:
             await self.delays.close()
+        if self.timers is not None:
+            await self.timers.close()
         self.delay_progress.store_changed(self.store.flushed.value)
-        for save in (*self._saves, *self._transaction_saves, self._expired_saves, self._lock_save):
+        for save in (*self._saves, *self._transaction_saves, self._expired_saves, self._lock_save, self._filter_save):
             await save.close()
 
     # --- what happens ---------------------------------------------------------------------------------------------
@@ -445,16 +468,18 @@ class Broker:
 
     def _handlers(self, store_host: bytes, halves: Halves, dead_letters: DeadLetters) -> dict[int, Handler]:
         topics, groups = self._saves[:2]
-        if self.timers is not None:
-            await self.timers.close()
         send, half_messages = self._send_handler(store_host), self.half_messages
+        timers = self.timers
         assert half_messages is not None
+        assert timers is not None
         tables = (self.topics, self.groups, self.offsets, self.consumers)
         name = self._config.broker_name
         return surface(
             send=send,
             replies=Replies(self.live, self._clock, self.producers, send, self._own_address),
             delays=DelayHandlers(self.delay_progress),
+            timers=TimerHandlers(self.timer_store, timers),
+            recall=self._recall(store_host),
             send_back=self._send_back(store_host),
             ends=TransactionEnds(
                 self.live,
@@ -471,17 +496,13 @@ class Broker:
             clients=self.clients,
             offsets=OffsetHandlers(self.live, self.topics, self.groups, self.offsets, self.store, self._memory_bytes),
             queues=QueueHandlers(self.store),
-        timers = self.timers
             queries=MessageQueries(self.live, self.store),
-        assert timers is not None
             topic=TopicAdmin(
                 self.live, self.topics, self.offsets, self.store.queues, topics.saved, self.counters.forget_topic
             ),
             group=GroupAdmin(self.groups, self.offsets, groups.saved, self.counters.forget_group),
             offset=OffsetAdmin(self.live, *tables, self.store, self._offsets_saved),
             progress=Progress(name, self._own_address, self._clock.now_ms, *tables, self.store, self.counters),
-            timers=TimerHandlers(self.timer_store, timers),
-            recall=self._recall(store_host),
             connection=ConnectionAdmin(name, self._own_address, *tables, self.producers, self.store),
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._own_address, self._settings_changed),
             runtime=self.runtime,
@@ -570,22 +591,49 @@ class Broker:
             self._auto_created,
         )
         intake = self.intake
+        stamp = Stamp(config.broker_cluster_name, config.region_id, ids.next)
+        admit = Admission(
+            self._clock,
+            self._lag,
+            lambda: self.store.unflushed,
+            lambda: self.intake.waiting + sum(server.parked for server in self.servers),
+            lambda: self._disk_gate.refusal,
+        )
+        self._sending = Sending(
+            self.live,
+            self.topics,
+            checks,
+            admit,
+            intake,
+            stamp,
+            store_host,
+            self._new_topics,
+            self.store,
+            self._clock,
+            self.counters.put,
+            self._transport.limits(),
+        )
         return SendHandler(
             self.live,
             checks,
             intake if self.duplicates is None else SendOnce(intake, self.duplicates, self._clock.now_ms),
-            Stamp(config.broker_cluster_name, config.region_id, ids.next),
+            stamp,
             store_host,
-            Admission(
-                self._clock,
-                self._lag,
-                lambda: self.store.unflushed,
-                lambda: self.intake.waiting,
-                lambda: self._disk_gate.refusal,
-            ),
+            admit,
             self.counters.put,
             self._new_topics,
         )
+
+    def _feed_kernel(self) -> None:
+        """A native kernel takes plain sends where nobody has to show who he is."""
+        assert self._sending is not None
+        for server in self.servers:
+            verdicts = native_verdicts(self._sending) if self._front[server.name].allows_all else None
+            if verdicts is not None:
+                self.verdicts.append(verdicts)
+                server.use_feed(verdicts.feed)
+                if self._config.flush_mode is FlushMode.SYNC:
+                    self.store.readable.on_advance(server.release)
 
 
 async def run(

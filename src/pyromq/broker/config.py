@@ -204,31 +204,29 @@ class BrokerConfig(StoreConfig):
     flush_consumer_offset_interval: int = setting(5_000, low=1, flag=False, help="ms between writes of the offsets")
     consumer_offset_update_version_step: int = setting(500, low=1, flag=False, help="commits per version of the table")
 
+    # Filters
+    max_filter_message_size: int = setting(
+        400_000, low=1, flag=False, live=True, help="bytes of queue entries that one pull by tags may look through"
+    )
+    enable_property_filter: bool = setting(
+        False, flag=False, live=True, help="evaluate SQL92 expressions over message properties for groups that ask"
+    )
+    filter_support_retry: bool = setting(
+        False, flag=False, live=True, help="filter a retry topic that is subscribed to by SQL92 as its messages' topics"
+    )
+    filter_data_clean_time_span: int = setting(
+        86_400_000, low=0, flag=False, live=True, help="ms that the filter of a group without members is remembered"
+    )
+    expect_consumer_num_use_filter: int = setting(
+        32, low=1, flag=False, help="sizes the bit positions kept in consumerFilter.json for Java brokers"
+    )
+    max_error_rate_of_bloom_filter: int = setting(20, low=1, high=99, flag=False, help="percent; the same")
+
     # Delays
     flush_delay_offset_interval: int = setting(
         10_000, low=1, flag=False, help="ms between writes of how far delay levels are delivered"
     )
 
-    # Dead letters
-    dead_letter_reserved_hours: int = setting(
-        0,
-        java="deadLetterReservedTime",
-        low=0,
-        flag=False,
-        live=True,
-        help="hours that dead letters are kept, also when their log file goes before; 0: as long as the log",
-    )
-
-    # Transactions
-    transaction_check_interval: int = setting(
-        30_000, low=1, flag=False, live=True, help="ms between two rounds of asking about half messages"
-    )
-    transaction_time_out: int = setting(
-        6_000, low=0, flag=False, live=True, help="ms after its birth before a half message is asked about"
-    )
-    transaction_check_max: int = setting(
-        15, low=0, flag=False, live=True, help="times that it is asked about, then it is given up"
-    )
     # Timers
     timer_wheel_enable: bool = setting(True, flag=False, live=True, help="false: refuse timed messages")
     timer_max_delay_sec: int = setting(
@@ -255,6 +253,26 @@ class BrokerConfig(StoreConfig):
         True, flag=False, live=True, help="serve it too while brokerPermission lacks writing"
     )
 
+    # Dead letters
+    dead_letter_reserved_hours: int = setting(
+        0,
+        java="deadLetterReservedTime",
+        low=0,
+        flag=False,
+        live=True,
+        help="hours that dead letters are kept, also when their log file goes before; 0: as long as the log",
+    )
+
+    # Transactions
+    transaction_check_interval: int = setting(
+        30_000, low=1, flag=False, live=True, help="ms between two rounds of asking about half messages"
+    )
+    transaction_time_out: int = setting(
+        6_000, low=0, flag=False, live=True, help="ms after its birth before a half message is asked about"
+    )
+    transaction_check_max: int = setting(
+        15, low=0, flag=False, live=True, help="times that it is asked about, then it is given up"
+    )
 
     # Clients and groups
     rebalance_lock_max_live_time: int = setting(
@@ -300,6 +318,12 @@ class BrokerConfig(StoreConfig):
         return kind(**{name: getattr(self, name) for name in names_})
 
     @property
+    def timer(self) -> TimerSettings:
+        return TimerSettings(
+            self.timer_precision_ms, self.timer_roll_window_slot, self.timer_log_file_bytes, self.timer_wheel_slots
+        )
+
+    @property
     def is_loopback(self) -> bool:
         return self.bind_address in LOOPBACK or self.bind_address.startswith("127.")
 
@@ -318,12 +342,6 @@ class BrokerConfig(StoreConfig):
                 "this machine's"
             )
         return "127.0.0.1" if self.bind_address == "localhost" else self.bind_address
-
-    @property
-    def timer(self) -> TimerSettings:
-        return TimerSettings(
-            self.timer_precision_ms, self.timer_roll_window_slot, self.timer_log_file_bytes, self.timer_wheel_slots
-        )
 
     @property
     def overlay_path(self) -> Path:

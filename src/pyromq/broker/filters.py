@@ -1,22 +1,45 @@
-"""How a subscription picks messages: by tags today. Pure; heartbeats, pulls and administration ask it."""
+"""How a subscription picks messages: by tags on queue entries, by an SQL92 expression on records.
+
+Heartbeats, pulls and administration ask it. Reading is not done here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
+from .. import logs
 from ..errors import RequestRefused
+from ..model import names
+from ..model.codes import ResponseCode
+from ..model.filters.sql92 import SQL92, EvaluationFault, FilterFault, Sql92, compile_sql
 from ..model.java_hash import java_hash
+from ..model.message import Property
 from ..protocol.bodies.heartbeat import SubscriptionData
+from ..protocol.properties import decode_properties, find_property
+from ..protocol.record import locate
+
+log = logs.get("pyromq.broker")
 
 TAG = "TAG"
+_FEW = 4  # properties that are looked up one by one; for more all are decoded
 
 
-def check_kind(expression_type: str | None) -> None:
-    """Refuses what is not by tags, in Java's words for a broker with enablePropertyFilter=false."""
-    if (expression_type or TAG) != TAG:
+def is_by_tags(expression_type: str | None) -> bool:
+    return (expression_type or TAG) == TAG
+
+
+def check_enabled(expression_type: str | None, enabled: bool) -> None:
+    """Refuses what is not by tags where the broker is not to evaluate it, in Java's words."""
+    if not enabled and not is_by_tags(expression_type):
         raise RequestRefused(
-            f"The broker does not support consumer to filter message by {expression_type}: subscribe by {TAG}"
+            f"The broker does not support consumer to filter message by {expression_type}: it has "
+            f"enablePropertyFilter=false; subscribe by {TAG}, or set it to true"
         )
+
+
+# --- tags -----------------------------------------------------------------------------------------------------------
 
 
 def tag_codes(tags: Iterable[str]) -> frozenset[int] | None:
@@ -26,7 +49,99 @@ def tag_codes(tags: Iterable[str]) -> frozenset[int] | None:
 
 
 def codes_of(subscription: SubscriptionData) -> frozenset[int] | None:
-    """Some clients send hashes, some tags, some the text alone."""
+    """Some clients send hashes, some tags, some the text alone. None also where tags are not what is asked for."""
+    if not is_by_tags(subscription.expression_type):
+        return None
     if subscription.code_set:
         return frozenset(subscription.code_set)
     return tag_codes(subscription.tags_set or subscription.sub_string.split("||"))
+
+
+# --- expressions ----------------------------------------------------------------------------------------------------
+
+
+class Sieve:
+    """A compiled expression over records. A message that it cannot be asked of does not match; the first is logged."""
+
+    __slots__ = ("_expression", "_few", "failed")
+
+    def __init__(self, expression: Sql92) -> None:
+        self._expression = expression
+        self._few = tuple((name, name.encode()) for name in expression.names) if len(expression.names) <= _FEW else None
+        self.failed = 0
+
+    def accepts(self, record: bytes) -> bool:
+        """Of a whole record, as the log holds it."""
+        raw = record[locate(record).properties_at :]
+        return self.accepts_properties(decode_properties(raw) if self._few is None else self._found(raw))
+
+    def _found(self, raw: bytes) -> dict[str, str]:
+        assert self._few is not None
+        found = {}
+        for name, key in self._few:
+            value = find_property(raw, key)
+            if value is not None:
+                found[name] = value.decode("utf-8", "replace")
+        return found
+
+    def accepts_properties(self, properties: Mapping[str, str]) -> bool:
+        try:
+            return self._expression.matches(properties)
+        except EvaluationFault as fault:
+            self.failed += 1
+            if self.failed == 1:
+                log.warning(
+                    "a filter cannot be asked of a message, which therefore does not match; said once",
+                    expression=self._expression.text,
+                    why=str(fault),
+                )
+            return False
+
+
+class RetrySieve:
+    """For a retry topic that is itself subscribed to by an expression (filterSupportRetry): each message passes the
+    filter of the topic that it came from."""
+
+    __slots__ = ("_find", "failed")
+
+    def __init__(self, find: Callable[[str], Sieve | None]) -> None:
+        self._find = find
+        self.failed = 0
+
+    def accepts(self, record: bytes) -> bool:
+        raw = record[locate(record).properties_at :]
+        origin = find_property(raw, Property.RETRY_TOPIC.encode())
+        sieve = self._find("" if origin is None else origin.decode("utf-8", "replace"))
+        return sieve is None or sieve.accepts_properties(decode_properties(raw))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pull takes. None in both: everything."""
+
+    tag_codes: frozenset[int] | None = None
+    sieve: Sieve | RetrySieve | None = None
+
+
+EVERYTHING = Wanted()
+
+
+@lru_cache(256)
+def sieve_for(expression_type: str | None, text: str) -> Sieve:
+    """Compiled once, whoever asks. Raises FilterFault."""
+    if expression_type != SQL92:
+        raise FilterFault(f"{expression_type} expressions are not known: there are {TAG} and {SQL92}")
+    return Sieve(compile_sql(text))
+
+
+def parsed(expression_type: str | None, text: str) -> Sieve:
+    """The same for a request: what is wrong with the expression is refused with the code that clients know."""
+    try:
+        return sieve_for(expression_type, text)
+    except FilterFault as fault:
+        raise RequestRefused(f"Invalid MessageSelector. {fault}", ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
+
+
+def for_topic(topic: str, sieve: Sieve, support_retry: bool, find: Callable[[str], Sieve | None]) -> Wanted:
+    is_retry = support_retry and topic.startswith(names.RETRY_PREFIX)
+    return Wanted(sieve=RetrySieve(find) if is_retry else sieve)

@@ -50,7 +50,7 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "pulling and offsets",
         """
-        accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxFilterMessageSize maxConsumeQueueScan
+        accessMessageInMemoryHotRatio pullBatchMaxMessageCount maxConsumeQueueScan
         travelCqFileNumWhenGetMessage useStaticSubscription enableBroadcastOffsetStore broadcastOffsetExpireSecond
         broadcastOffsetExpireMaxSecond flushConsumerOffsetHistoryInterval enableCleanExpiredOffset
         coldDataScanEnable coldCtrStrategyEnable usePIDColdCtrStrategy
@@ -61,13 +61,6 @@ BROKER_KEYS = JavaKeys(
         """
         realTimeNotifyConsumerChange lockInStrictMode subscriptionExpiredTimeout serverLoadBalancerEnable
         defaultMessageRequestMode defaultPopShareQueueNum loadBalancePollNameServerInterval
-        """,
-    ),
-    Carried(
-        "filters",
-        """
-        enablePropertyFilter enableConsumeQueueExt enableCalcFilterBitMap expectConsumerNumUseFilter
-        maxErrorRateOfBloomFilter bitMapLengthConsumeQueueExt filterDataCleanTimeSpan filterSupportRetry
         """,
     ),
     Carried(
@@ -257,6 +250,10 @@ BROKER_KEYS = JavaKeys(
         timerEnableDisruptor=false maxChecksumRange=1073741824
         enableLogConsumeQueueRepeatedlyBuildWhenRecover=false
         """,
+    ),
+    NoEffect(
+        "expressions are evaluated when a message is pulled: no bit maps are written, the results are the same",
+        "enableConsumeQueueExt=false enableCalcFilterBitMap=false bitMapLengthConsumeQueueExt=64",
     ),
     NoEffect(
         "the page cache is left to the operating system, and nothing is staged outside it",

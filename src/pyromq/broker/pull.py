@@ -16,6 +16,7 @@ from ..config import Live
 from ..kernel.records import Range
 from ..model.codes import ResponseCode
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
+from ..store.layout import QUEUE_ENTRY_BYTES
 from ..store.message_store import MessageStore
 from ..store.queue import MessageQueue
 from ..store.reader import SCAN_ENTRIES, GetStatus, Selection
@@ -25,6 +26,7 @@ from .config import BrokerConfig
 from .long_poll import HeldPull, LongPoll
 from .metadata.offsets import Offsets
 from .pull_checks import Allowed, PullChecks, PullFlag
+from .sifting import Catch, Search, caught, sift
 from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
 
 log = logs.get("pyromq.broker")
@@ -97,9 +99,31 @@ class PullHandler:
             return self._reset(ticket, reset)
         if self._is_cold(header, config):
             return self._look_cold(ticket)
-        return self._look(ticket, self._select(ticket, header.queue_offset, config), config)
+        return self._look_first(ticket, config)
 
     # --- looking --------------------------------------------------------------------------------------------------
+
+    def _look_first(self, ticket: Ticket, config: BrokerConfig) -> Answer:
+        sieve = ticket.allowed.wanted.sieve
+        if sieve is None:
+            return self._look(ticket, self._select(ticket, ticket.header.queue_offset, config), config)
+        ticket.begun = self._clock.monotonic()
+        sifted = sift(self._store.reader, _search(ticket, ticket.header.queue_offset, config), sieve)
+        if sifted.unread is not None and sifted.selection.status is not GetStatus.FOUND:
+            return self._sift_cold(ticket, sifted.unread)
+        return self._look(ticket, sifted.selection, config)
+
+    async def _sift_cold(self, ticket: Ticket, unread: Selection) -> Reply | None:
+        """Records that have to come from the medium before an expression can be asked of them."""
+        config, sieve = self._live.config, ticket.allowed.wanted.sieve
+        assert sieve is not None
+        stretch = _colder(unread, config)
+        async with self._cold_turn:
+            records = await self._store.read(stretch)
+        catch = Catch(_search(ticket, ticket.header.queue_offset, config))
+        full = catch.take(records, sieve)
+        selection = caught(stretch, catch, stretch.next_offset if full is None else full)
+        return await await_answer(self._look(ticket, selection, config))
 
     def _look(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Answer:
         header = ticket.header
@@ -128,21 +152,26 @@ class PullHandler:
                 header.queue_offset,
                 max_count=count,
                 max_bytes=size,
-                tag_codes=ticket.allowed.tag_codes,
+                tag_codes=ticket.allowed.wanted.tag_codes,
             )
+        if ticket.allowed.wanted.sieve is not None:
+            return await await_answer(self._look_first(ticket, config))
         return await await_answer(self._look(ticket, selection, config))
 
     def _select(self, ticket: Ticket, offset: int, config: BrokerConfig) -> Selection:
-        header = ticket.header
-        count, size = _limits(header, config)
+        header, wanted = ticket.header, ticket.allowed.wanted
         ticket.begun = self._clock.monotonic()
+        if wanted.sieve is not None:
+            return sift(self._store.reader, _search(ticket, offset, config), wanted.sieve).selection
+        count, size = _limits(header, config)
         return self._store.reader.select(
             header.topic,
             header.queue_id,
             offset,
             max_count=count,
             max_bytes=size,
-            tag_codes=ticket.allowed.tag_codes,
+            tag_codes=wanted.tag_codes,
+            deep=config.max_filter_message_size // QUEUE_ENTRY_BYTES,
         )
 
     def _found(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Reply | Awaitable[Reply]:
@@ -259,7 +288,8 @@ class PullHandler:
     def _look_again(self, pull: HeldPull[Ticket]) -> None:
         """Something new is there. If none of it matches the pull goes on waiting, behind what was looked at."""
         config = self._live.config
-        for _ in range(_LOOKS):
+        looks = _LOOKS if pull.ticket.allowed.wanted.sieve is None else 1
+        for _ in range(looks):
             selection = self._select(pull.ticket, pull.offset, config)
             if selection.status is GetStatus.FOUND:
                 self._send(pull.ticket, self._found(pull.ticket, selection, config))
@@ -330,6 +360,11 @@ def _limits(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
         size = config.max_transfer_bytes_on_message_in_memory
     wanted = header.max_msg_bytes
     return max(1, min(header.max_msg_nums, count)), size if wanted is None or wanted <= 0 else min(wanted, size)
+
+
+def _search(ticket: Ticket, offset: int, config: BrokerConfig) -> Search:
+    count, size = _limits(ticket.header, config)
+    return Search(ticket.header.topic, ticket.header.queue_id, offset, count, size)
 
 
 def _colder(selection: Selection, config: BrokerConfig) -> Selection:

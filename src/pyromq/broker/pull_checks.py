@@ -15,8 +15,9 @@ from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.headers.pull import PullMessage
 from .clients.consumers import Consumers
+from .clients.filter_data import ConsumerFilters
 from .config import BrokerConfig
-from .filters import check_kind, codes_of, tag_codes
+from .filters import EVERYTHING, Sieve, Wanted, check_enabled, codes_of, for_topic, is_by_tags, parsed, tag_codes
 from .metadata.groups import Groups
 from .metadata.topics import Topics
 
@@ -49,16 +50,17 @@ class Allowed:
 
     topic: TopicConfig
     group: SubscriptionGroupConfig
-    tag_codes: frozenset[int] | None  # None: every message
+    wanted: Wanted
 
 
 class PullChecks:
     """Event loop only."""
 
-    def __init__(self, topics: Topics, groups: Groups, consumers: Consumers) -> None:
+    def __init__(self, topics: Topics, groups: Groups, consumers: Consumers, filters: ConsumerFilters) -> None:
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
+        self._filters = filters
 
     def check(self, header: PullMessage, code: int, config: BrokerConfig) -> Allowed:
         if not config.broker_permission & READ:
@@ -74,7 +76,7 @@ class PullChecks:
             )
         group = self._group(header, config)
         topic = self._topic(header)
-        return Allowed(topic, group, self._tags(header, group, config))
+        return Allowed(topic, group, self._wanted(header, group, config))
 
     def _group(self, header: PullMessage, config: BrokerConfig) -> SubscriptionGroupConfig:
         name = header.consumer_group
@@ -104,12 +106,25 @@ class PullChecks:
             )
         return topic
 
-    def _tags(self, header: PullMessage, group: SubscriptionGroupConfig, config: BrokerConfig) -> frozenset[int] | None:
-        if header.sys_flag & PullFlag.SUBSCRIPTION:
-            check_kind(header.expression_type)
+    def _wanted(self, header: PullMessage, group: SubscriptionGroupConfig, config: BrokerConfig) -> Wanted:
+        if not header.sys_flag & PullFlag.SUBSCRIPTION:
+            return self._by_heartbeat(header, group, config)
+        kind, text = header.expression_type, header.subscription or ""
+        if is_by_tags(kind):
             self._check_active(header, config)
-            return tag_codes((header.subscription or "").split("||"))
-        return self._by_heartbeat(header, group, config)
+            return _by_tags(tag_codes(text.split("||")))
+        check_enabled(kind, config.enable_property_filter)
+        sieve = parsed(kind, text)
+        self._check_active(header, config)
+        return self._sieved(header, sieve, config)
+
+    def _sieved(self, header: PullMessage, sieve: Sieve, config: BrokerConfig) -> Wanted:
+        return for_topic(
+            header.topic,
+            sieve,
+            config.filter_support_retry,
+            lambda origin: self._filters.sieve(origin, header.consumer_group),
+        )
 
     def _check_active(self, header: PullMessage, config: BrokerConfig) -> None:
         members = self._consumers.find(header.consumer_group)
@@ -119,9 +134,7 @@ class PullChecks:
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
             )
 
-    def _by_heartbeat(
-        self, header: PullMessage, group: SubscriptionGroupConfig, config: BrokerConfig
-    ) -> frozenset[int] | None:
+    def _by_heartbeat(self, header: PullMessage, group: SubscriptionGroupConfig, config: BrokerConfig) -> Wanted:
         """The subscription that the group's heartbeats told of."""
         members = self._consumers.find(header.consumer_group)
         if members is None:
@@ -148,9 +161,34 @@ class PullChecks:
             raise RequestRefused(
                 "the consumer's subscription not latest: send a heartbeat first", ResponseCode.SUBSCRIPTION_NOT_LATEST
             )
-        check_kind(subscription.expression_type)
+        if is_by_tags(subscription.expression_type):
+            self._check_active(header, config)
+            return _by_tags(codes_of(subscription))
+        sieve = self._registered(header)
+        check_enabled(subscription.expression_type, config.enable_property_filter)
         self._check_active(header, config)
-        return codes_of(subscription)
+        return self._sieved(header, sieve, config)
+
+    def _registered(self, header: PullMessage) -> Sieve:
+        """The filter that a heartbeat has left, if it is the one that the pull means."""
+        data = self._filters.find(header.topic, header.consumer_group)
+        sieve = self._filters.sieve(header.topic, header.consumer_group)
+        if data is None or sieve is None:
+            raise RequestRefused(
+                "The broker's consumer filter data is not exist!Your expression may be wrong! "
+                f"({header.consumer_group} on {header.topic})",
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+            )
+        if data.client_version < header.sub_version:
+            raise RequestRefused(
+                "the consumer's consumer filter data not latest: send a heartbeat first",
+                ResponseCode.FILTER_DATA_NOT_LATEST,
+            )
+        return sieve
+
+
+def _by_tags(codes: frozenset[int] | None) -> Wanted:
+    return EVERYTHING if codes is None else Wanted(codes)
 
 
 def _forbidden(remark: str, kind: int) -> RequestRefused:

@@ -19,7 +19,7 @@ from .commit_log import CommitLog
 from .disk import DiskError
 from .index import TAG_MARK, Index
 from .key_search import KeySearch
-from .queue import Boundary
+from .queue import Boundary, MessageQueue
 from .queues import QueueTable
 from .readable import Readable
 
@@ -86,7 +86,9 @@ class Reader:
         max_bytes: int,
         tag_codes: Collection[int] | None = None,
         scan: int = SCAN_ENTRIES,
+        deep: int = 0,
     ) -> Selection:
+        """Looks at `scan` entries; by tags at up to `deep` of them, as far as they are in the page cache."""
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return Selection(GetStatus.NO_MATCHED_LOGIC_QUEUE, (), 0, 0, 0)
@@ -95,8 +97,36 @@ class Reader:
         if wrong is not None:
             return Selection(wrong[0], (), wrong[1], low, high)
         picked: Picked = queue.pick(offset, tag_codes, max_count, max_bytes, self._log.start, max(scan, max_count))
+        if tag_codes is not None and picked.next_offset < min(high, offset + deep):
+            picked = self._pick_on(queue, picked, tag_codes, max_count, max_bytes, offset + deep)
         status = GetStatus.FOUND if picked.ranges else GetStatus.NO_MATCHED_MESSAGE
         return Selection(status, picked.ranges, picked.next_offset, low, high)
+
+    def _pick_on(
+        self,
+        queue: MessageQueue,
+        picked: Picked,
+        tag_codes: Collection[int],
+        max_count: int,
+        max_bytes: int,
+        until: int,
+    ) -> Picked:
+        """Go on in growing steps where matches are rare: a look at many entries costs less than another request."""
+        ranges, at, full, step = list(picked.ranges), picked.next_offset, picked.full, SCAN_ENTRIES
+        left = max_bytes - sum(one.size for one in ranges)
+        while not full and at < min(until, queue.readable_end) and len(ranges) < max_count:
+            step = min(step * 4, until - at)
+            if not queue.is_resident(at, step):
+                break
+            more = queue.pick(at, tag_codes, max_count - len(ranges), max(left, 0), self._log.start, step)
+            if ranges and more.ranges and more.ranges[0].size > left:  # a pick takes its first whatever its size
+                return Picked(ranges, more.ranges[0].queue_offset, True)
+            if more.next_offset <= at:
+                break
+            ranges += more.ranges
+            left -= sum(one.size for one in more.ranges)
+            at, full = more.next_offset, more.full
+        return Picked(ranges, at, full)
 
     def read_resident(self, ranges: Sequence[Range]) -> list[bytes] | None:
         """The records, if all are in the page cache, else None. Damaged ones are left out."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyromq.broker.clients.consumers import Consumers
+from pyromq.broker.clients.filter_data import ConsumerFilters
 from pyromq.broker.clients.handlers import ClientHandlers
 from pyromq.broker.clients.producers import Producers
 from pyromq.broker.metadata.groups import Groups
@@ -15,6 +16,7 @@ from pyromq.broker.metadata.topics import Topics
 from pyromq.broker.order_locks import OrderLocks
 from pyromq.errors import Malformed, RequestRefused
 from pyromq.model.codes import RequestCode
+from pyromq.model.filters.bloom import Bloom
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.tables import Table
@@ -41,6 +43,7 @@ class Room:
             self.consumers,
             self.producers,
             OrderLocks(),
+            ConsumerFilters(Table(disk, "config/consumerFilter.json"), self.clock.now_ms, Bloom(3, 112)),
             nothing_to_keep,
         )
 

@@ -75,8 +75,41 @@ def test_it_knows_the_properties_that_it_asks_for() -> None:
 
 
 WORDS = st.sampled_from(
-    ["a", "b", "NOT", "AND", "OR", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE", "CONTAINS", "STARTSWITH", "=", "<>"]
-    + ["<", ">", "<=", ">=", "(", ")", ",", "+", "-", "5", "05", "5.5", "'x'", "''", "--", "/*", "*/", "#"]
+    [
+        "a",
+        "b",
+        "NOT",
+        "AND",
+        "OR",
+        "BETWEEN",
+        "IN",
+        "IS",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "CONTAINS",
+        "STARTSWITH",
+        "=",
+        "<>",
+        "<",
+        ">",
+        "<=",
+        ">=",
+        "(",
+        ")",
+        ",",
+        "+",
+        "-",
+        "5",
+        "05",
+        "5.5",
+        "'x'",
+        "''",
+        "--",
+        "/*",
+        "*/",
+        "#",
+    ]
 )
 
 

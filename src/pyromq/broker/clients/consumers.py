@@ -98,6 +98,10 @@ class Consumers:
         """Groups with a member that subscribes to the topic."""
         return sorted(group.name for group in self._groups.values() if topic in group.subscriptions)
 
+    def groups_of(self, peer: Peer) -> list[str]:
+        """Groups that a connection is a member of."""
+        return sorted(self._groups_of.get(peer, ()))
+
     def find_client(self, group: str, client_id: str) -> Member | None:
         members = self._groups[group].members.values() if group in self._groups else ()
         return next((member for member in members if member.client_id == client_id), None)

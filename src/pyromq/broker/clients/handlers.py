@@ -36,11 +36,12 @@ from ...protocol.headers.clients import (
 from ...transport.dispatch import Reply, Request
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..filters import check_kind
+from ..filters import check_enabled, is_by_tags, parsed
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
 from ..order_locks import OrderLocks
 from .consumers import Consumers, Notice
+from .filter_data import ConsumerFilters
 from .producers import Producers
 
 log = logs.get("pyromq.broker")
@@ -58,6 +59,7 @@ class ClientHandlers:
         consumers: Consumers,
         producers: Producers,
         locks: OrderLocks,
+        filters: ConsumerFilters,
         keep_locks: Callable[[], Awaitable[None]],
     ) -> None:
         """`keep_locks` returns once new owners of queues are on disk."""
@@ -68,6 +70,7 @@ class ClientHandlers:
         self._consumers = consumers
         self._producers = producers
         self._locks = locks
+        self._filters = filters
         self._keep_locks = keep_locks
 
     # --- 34 -------------------------------------------------------------------------------------------------------
@@ -106,6 +109,8 @@ class ClientHandlers:
             fingerprint=beat.heartbeat_fingerprint,
             short=short,
         )
+        if not short:
+            self._filters.register(data.group_name, data.subscription_data_set)
         if registered.conflict is not None:
             log.warning("subscriptions of a group differ", conflict=str(registered.conflict))
         if registered.notice is not None and group.notify_consumer_ids_changed_enable:
@@ -129,6 +134,7 @@ class ClientHandlers:
             self._producers.unregister(request.peer, header.producer_group)
         if header.consumer_group is not None:
             notice = self._consumers.unregister(request.peer, header.consumer_group)
+            self._end_filters([header.consumer_group])
             group = self._groups.find(header.consumer_group)
             if notice is not None and (group is None or group.notify_consumer_ids_changed_enable):
                 self.notify([notice])
@@ -144,7 +150,9 @@ class ClientHandlers:
     def check_config(self, request: Request) -> Reply:
         """46: whether a subscription that is not by tags can be served."""
         wanted = decode_body(CheckClientRequestBody, request.body).subscription_data
-        check_kind(wanted.expression_type)
+        check_enabled(wanted.expression_type, self._live.config.enable_property_filter)
+        if not is_by_tags(wanted.expression_type):
+            parsed(wanted.expression_type, wanted.sub_string)
         return Reply()
 
     # --- 41, 42 ---------------------------------------------------------------------------------------------------
@@ -166,7 +174,14 @@ class ClientHandlers:
     def lost(self, peer: Peer) -> None:
         """A connection has ended, for whatever reason."""
         self._producers.lose(peer)
+        groups = self._consumers.groups_of(peer)
         self.notify(self._consumers.lose(peer))
+        self._end_filters(groups)
+
+    def _end_filters(self, groups: Iterable[str]) -> None:
+        for name in groups:
+            if self._consumers.find(name) is None:
+                self._filters.unregister(name)
 
     def housekeep(self) -> None:
         """Close connections whose clients fell silent (their end makes `lost` happen), forget expired locks."""
@@ -174,8 +189,7 @@ class ClientHandlers:
         silent = now - self._live.config.channel_expired_timeout / 1000
         for peer in {*self._consumers.silent_since(silent), *self._producers.silent_since(silent)}:
             log.warning("client fell silent", peer=peer.address)
-            self._producers.lose(peer)
-            self.notify(self._consumers.lose(peer))
+            self.lost(peer)
             peer.close("no heartbeat")
         self._locks.sweep(now)
 
