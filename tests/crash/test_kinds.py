@@ -31,7 +31,7 @@ async def test_every_promise_is_kept_through_kills(tmp_path: Path) -> None:
     assert figures["kills"] in range(2, 8)
     acked = figures["acked"]
     assert isinstance(acked, dict)
-    assert set(acked) >= KINDS - {"timed"}
+    assert set(acked) == KINDS
     assert sum(acked.values()) > 200
 
 

@@ -11,6 +11,7 @@ import pytest
 from pyromq.broker.admin.message_life import MESSAGE_LIFE
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.ids import UniqueIds, offset_message_id
+from pyromq.model.recall_handle import RecallHandle
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
@@ -95,6 +96,24 @@ async def test_timed_until_it_is_due(tmp_path: Path) -> None:
         assert (found["state"], found["untilMs"], found["overdue"]) == ("timed", START_MS + 10_000, False)
         await life.advance(10)
         found = await life_of(life)
+        assert (found["state"], steps(found)) == ("ready", ["timed", "stored"])
+
+
+async def test_timers_and_what_was_recalled(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, recall_message_enable=True) as life:
+        for unique in ("A", "B"):
+            await life.send(properties={"UNIQ_KEY": unique, "TIMER_DELAY_SEC": "10"})
+        found = await life_of(life, "A")
+        assert (found["state"], found["untilMs"], steps(found)) == ("timed", START_MS + 10_000, ["timed"])
+        await life.advance(2)
+        handle = RecallHandle("T", "broker-a", START_MS + 9_001, "A").encode()
+        fields: dict[str, Any] = {"producerGroup": "P", "topic": "T", "recallHandle": handle}
+        assert (await life.call(RequestCode.RECALL_MESSAGE, **fields)).code == 0
+        found = await life_of(life, "A")
+        assert (found["state"], found["atMs"]) == ("recalled", START_MS + 2_000)
+        await life.advance(10)
+        assert (await life_of(life, "A"))["state"] == "recalled"
+        found = await life_of(life, "B")
         assert (found["state"], steps(found)) == ("ready", ["timed", "stored"])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pyromq.broker.retries.backoff import policy_delay_ms
+from pyromq.model.client_info import Version
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.ids import offset_message_id
 from pyromq.protocol.bodies.groups import CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy
@@ -133,6 +134,47 @@ def test_back_off() -> None:
     assert [policy_delay_ms(exponential, n) for n in (0, 1, 2, 100)] == [5_000, 10_000, 20_000, 7_200_000]
     assert policy_delay_ms(GroupRetryPolicy(), 3) is None
     assert policy_delay_ms(GroupRetryPolicy(customized_retry_policy=CustomizedRetryPolicy()), 3) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "told", "most"),
+    [
+        (Version.CURRENT, {}, 1),  # the group's own
+        (Version.CURRENT, {"maxReconsumeTimes": 2}, 2),
+        (Version.V3_4_9, {"maxReconsumeTimes": 0}, 0),
+        (Version.V3_4_9 - 1, {"maxReconsumeTimes": 2}, 1),  # a client that old cannot mean it
+    ],
+)
+async def test_who_says_how_often(tmp_path: Path, version: int, told: dict[str, int], most: int) -> None:
+    async with virtual_broker(tmp_path) as life:
+        life.peer.version = version
+        body = json.dumps({"groupName": "G", "retryMaxTimes": 1}).encode()
+        await life.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body)
+        await life.send()
+        failed = life.stored("T")[0]
+        for _ in range(most):
+            await give_back(life, failed, level=1, **told)
+            assert life.stored("%DLQ%G") == []
+            await life.advance(1)
+            failed = life.stored("%RETRY%G")[-1]
+        await give_back(life, failed, level=1, **told)
+        assert [record.reconsume_times for record in life.stored("%DLQ%G")] == [most + 1]
+
+
+async def test_queues_of_the_retry_topic_are_the_groups(tmp_path: Path) -> None:
+    """As many as retryQueueNums says; the dead letters have one."""
+    async with virtual_broker(tmp_path) as life:
+        body = json.dumps({"groupName": "G", "retryQueueNums": 3}).encode()
+        await life.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body)
+        await life.send()
+        for level in (*[1] * 20, -1):
+            await give_back(life, life.stored("T")[0], level=level)
+        await life.advance(1)
+        topics = [life.broker.topics.find(f"{prefix}G") for prefix in ("%RETRY%", "%DLQ%")]
+        assert [(one.read_queue_nums, one.write_queue_nums) for one in topics if one is not None] == [(3, 3), (1, 1)]
+        spread = [len(life.stored("%RETRY%G", queue)) for queue in range(3)]
+        assert sum(spread) == 20
+        assert all(spread)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

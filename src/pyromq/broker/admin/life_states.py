@@ -70,10 +70,9 @@ def classify(topic: str, record: Record, pairs: Mapping[str, str], due_ms: int) 
             return Copy(step, record, pairs, held.removeprefix(prefix)) if origin == topic else None
     real = pairs.get(Property.REAL_TOPIC)
     if held in (names.SCHEDULE_TOPIC, names.TIMER_TOPIC):
-        if held == names.TIMER_TOPIC and Property.TIMER_DEL_UNIQKEY in pairs:
-            return Copy(Step.RECALLED, record, pairs)
         if real == topic:
-            return Copy(Step.TIMED, record, pairs, due_ms=due_ms)
+            recalls = Property.TIMER_DEL_UNIQKEY in pairs
+            return Copy(Step.RECALLED, record, pairs) if recalls else Copy(Step.TIMED, record, pairs, due_ms=due_ms)
         if real is not None and names.is_retry(real) and origin == topic:
             return Copy(Step.RETRY_TIMED, record, pairs, real.removeprefix(names.RETRY_PREFIX), due_ms)
         return None
@@ -90,8 +89,9 @@ def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> dict[str,
     newest = own[-1]
     if any(copy.step is Step.STORED for copy in own):
         return {"state": "ready"}
-    if newest.step is Step.RECALLED:
-        return {"state": "recalled", "atMs": newest.record.store_timestamp}
+    recalled = [copy for copy in own if copy.step is Step.RECALLED]  # a copy that was carried may lie behind it
+    if recalled:
+        return {"state": "recalled", "atMs": recalled[0].record.store_timestamp}
     if newest.step is Step.TIMED:
         return {"state": "timed", "untilMs": newest.due_ms, "overdue": newest.due_ms < now_ms}
     if newest.step is Step.GIVEN_UP:

@@ -127,7 +127,7 @@ class MessageLife:
     def _due(self, record: Record, pairs: dict[str, str]) -> int:
         if record.topic == names.TIMER_TOPIC:
             text = pairs.get(Property.TIMER_OUT_MS, "")
-            return int(text) if text.isdigit() else 0
+            return int(text) + self._live.config.timer_precision_ms if text.isdigit() else 0
         if record.topic != names.SCHEDULE_TOPIC:
             return 0
         queue = self._store.queues.get(record.topic, record.queue_id)
