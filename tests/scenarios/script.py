@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyromq.broker.admin.message_life import MESSAGE_LIFE
 from pyromq.model.codes import RequestCode
 from pyromq.model.names import TIMER_TOPIC
 from pyromq.model.recall_handle import RecallHandle
@@ -15,7 +17,7 @@ from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 
-ACTIONS = ("send", "recall", "half", "commit", "rollback", "fail", "advance", "leap", "show")
+ACTIONS = ("send", "recall", "half", "commit", "rollback", "group", "fail", "told", "advance", "leap", "show")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
@@ -144,6 +146,29 @@ class Player:
         }
         answer = await self._life.call(RequestCode.END_TRANSACTION, **fields)
         assert answer.code == int(step.options.get("expect", 0)), f"line {step.line}: {answer.remark}"
+
+    async def _group(self, step: Step) -> None:
+        """group NAME [max=N] [next=DURATION,DURATION ...]: configure it: most retries, and the waits before them"""
+        options = step.options
+        config: dict[str, Any] = {"groupName": step.words[1], "retryMaxTimes": int(options.get("max", 16))}
+        if "next" in options:
+            waits = [round(seconds(each) * 1000) for each in options["next"].split(",")]
+            config["groupRetryPolicy"] = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": waits}}
+        answer = await self._life.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(config).encode())
+        assert answer.code == 0, f"line {step.line}: {answer.remark}"
+
+    async def _told(self, step: Step) -> None:
+        """told KEY [by GROUP] STATE [N]: what is said of its life; N: retries of the group, else checks of a half"""
+        _, key, *words = step.words
+        group, words = (words[1], words[2:]) if words[0] == "by" else ("", words)
+        topic = step.options.get("of", "orders")
+        answer = await self._life.call(MESSAGE_LIFE, topic=topic, id=f"id-{key}")
+        assert answer.code == 0, f"line {step.line}: {answer.remark}"
+        life = json.loads(bytes(answer.body))
+        told = next((one for one in life["groups"] if one["group"] == group), {}) if group else life
+        said = [told.get("state", "nothing"), *(str(told[name]) for name in ("retry", "checks") if told.get(name))]
+        wanted = " ".join(word for word in words if "=" not in word)
+        assert " ".join(said) == wanted, f"line {step.line}: {key} is told to be {said}, not {wanted}"
 
     async def _fail(self, step: Step) -> None:
         """fail KEY by GROUP [of=TOPIC] [level=N] [max=N]: the newest delivery of it is given back"""

@@ -145,7 +145,7 @@ def test_back_off() -> None:
         (Version.V3_4_9 - 1, {"maxReconsumeTimes": 2}, 1),  # a client that old cannot mean it
     ],
 )
-async def test_who_says_how_often(tmp_path: Path, version: int, told: dict[str, int], most: int) -> None:
+async def test_who_says_how_often(tmp_path: Path, version: int, told: dict[str, Any], most: int) -> None:
     async with virtual_broker(tmp_path) as life:
         life.peer.version = version
         body = json.dumps({"groupName": "G", "retryMaxTimes": 1}).encode()
