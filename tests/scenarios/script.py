@@ -112,7 +112,7 @@ class Player:
         (waits,) = [one for one in self._records(TIMER_TOPIC) if one.body == key.encode()][:1]
         pairs = properties(waits)
         handle = RecallHandle(pairs["REAL_TOPIC"], "broker-a", int(pairs["TIMER_OUT_MS"]) + 1, f"id-{key}")
-        fields = {"producerGroup": "P", "topic": handle.topic, "recallHandle": handle.encode()}
+        fields: dict[str, Any] = {"producerGroup": "P", "topic": handle.topic, "recallHandle": handle.encode()}
         answer = await self._life.call(RequestCode.RECALL_MESSAGE, **fields)
         assert answer.code == int(step.options.get("expect", 0)), f"line {step.line}: {answer.remark}"
 

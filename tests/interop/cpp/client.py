@@ -4,6 +4,7 @@ Runs in a process of its own with PyPI's `rocketmq` 0.4.4 on the path, which our
 line with the result.
 
     client.py send NAMESERVER TOPIC TAG BODY...
+    client.py delay NAMESERVER TOPIC LEVEL BODY...
     client.py consume NAMESERVER TOPIC GROUP TAGS COUNT
 """
 
@@ -18,7 +19,7 @@ from rocketmq.client import Message, Producer, PushConsumer
 LIMIT_S = 30.0
 
 
-def send(name_server: str, topic: str, tag: str, *bodies: str) -> list[dict[str, Any]]:
+def send(name_server: str, topic: str, tag: str, *bodies: str, level: int = 0) -> list[dict[str, Any]]:
     producer = Producer("PG_cpp")
     producer.set_namesrv_addr(name_server)
     producer.start()
@@ -28,6 +29,8 @@ def send(name_server: str, topic: str, tag: str, *bodies: str) -> list[dict[str,
         message.set_tags(tag)
         message.set_keys(body)
         message.set_body(body)
+        if level:
+            message.set_delay_time_level(level)
         result = producer.send_sync(message)
         sent.append({"status": result.status.name, "offset": result.offset})
     return sent
@@ -51,11 +54,15 @@ def consume(name_server: str, topic: str, group: str, tags: str, count: str) -> 
     return received
 
 
+def delay(name_server: str, topic: str, level: str, *bodies: str) -> list[dict[str, Any]]:
+    return send(name_server, topic, "TagA", *bodies, level=int(level))
+
+
 def main() -> None:
     command, *words = sys.argv[1:]
     answer: dict[str, Any]
     try:
-        answer = {"done": send(*words) if command == "send" else consume(*words)}
+        answer = {"done": {"send": send, "delay": delay, "consume": consume}[command](*words)}
     except Exception as failure:
         answer = {"error": str(failure)}
     print("@@" + json.dumps(answer), flush=True)

@@ -43,7 +43,13 @@ func main() {
 func run(command string, words []string) (any, error) {
 	switch command {
 	case "send":
-		return send(words[0], words[1], words[2], words[3:])
+		return send(words[0], words[1], words[2], 0, words[3:])
+	case "delay":
+		level, err := strconv.Atoi(words[2])
+		if err != nil {
+			return nil, err
+		}
+		return send(words[0], words[1], "TagA", level, words[3:])
 	case "consume":
 		return consume(words[0], words[1], words[2], words[3], words[4])
 	case "retry":
@@ -61,7 +67,7 @@ func answer(kind string, value any) {
 	fmt.Printf("@@%s\n", line)
 }
 
-func send(nameServer, topic, tag string, bodies []string) (any, error) {
+func send(nameServer, topic, tag string, level int, bodies []string) (any, error) {
 	sender, err := rocketmq.NewProducer(
 		producer.WithNameServer([]string{nameServer}),
 		producer.WithGroupName("PG_go"),
@@ -77,6 +83,9 @@ func send(nameServer, topic, tag string, bodies []string) (any, error) {
 	statuses := []string{}
 	for _, body := range bodies {
 		message := primitive.NewMessage(topic, []byte(body)).WithTag(tag).WithKeys([]string{body})
+		if level > 0 {
+			message.WithDelayTimeLevel(level)
+		}
 		result, err := sender.SendSync(context.Background(), message)
 		if err != nil {
 			return nil, err
@@ -102,6 +111,9 @@ func consume(nameServer, topic, group, tags, count string) (any, error) {
 	}
 	arrived := make(chan *primitive.MessageExt, 1000)
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: tags}
+	if sql, found := strings.CutPrefix(tags, "SQL92:"); found {
+		selector = consumer.MessageSelector{Type: consumer.SQL92, Expression: sql}
+	}
 	take := func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 		for _, message := range messages {
 			arrived <- message

@@ -116,6 +116,10 @@ public class Client {
                 return ASKING.get(name).outcomes();
             case "stop answering":
                 return ASKING.remove(name).stop();
+            case "send timed":
+                return Timing.send(wanted);
+            case "recall":
+                return Timing.recall(wanted);
             case "retry":
                 RETRYING.put(name, Retrying.start(wanted));
                 return name;

@@ -2,6 +2,7 @@
 // given. Prints one marked JSON line with the result. The package is found through NODE_PATH.
 //
 //   client.js send NAMESERVER TOPIC TAG BODY...
+//   client.js delay NAMESERVER TOPIC LEVEL BODY...
 //   client.js consume NAMESERVER TOPIC GROUP TAGS COUNT
 'use strict';
 
@@ -25,12 +26,22 @@ function options(nameServer, more) {
 }
 
 async function send(nameServer, topic, tag, ...bodies) {
+  return sendAt(nameServer, topic, tag, 0, bodies);
+}
+
+async function delay(nameServer, topic, level, ...bodies) {
+  return sendAt(nameServer, topic, 'TagA', Number(level), bodies);
+}
+
+async function sendAt(nameServer, topic, tag, level, bodies) {
   const producer = new Producer(options(nameServer, { producerGroup: 'PG_node' }));
   producer.on('error', failure => console.error(String(failure)));
   await producer.ready();
   const sent = [];
   for (const body of bodies) {
-    const result = await producer.send(new Message(topic, tag, body));
+    const message = new Message(topic, tag, body);
+    if (level > 0) message.delayTimeLevel = level;
+    const result = await producer.send(message);
     sent.push({ status: result.sendStatus, broker: result.messageQueue.brokerName });
   }
   return sent;
@@ -56,7 +67,7 @@ async function consume(nameServer, topic, group, tags, count) {
 
 const [command, ...words] = process.argv.slice(2);
 
-({ send, consume })[command](...words).then(value => {
+({ send, delay, consume })[command](...words).then(value => {
   answer('done', value);
   process.exit(0);
 }, failure => {

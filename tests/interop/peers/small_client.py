@@ -22,6 +22,10 @@ class SmallClient:
         """What the client says of each message, in its own words."""
         return self._run(["send", name_server, topic, tag, *bodies], home)
 
+    def delay(self, name_server: str, topic: str, level: int, bodies: Sequence[str], *, home: Path) -> list[Any]:
+        """The same with a delay level."""
+        return self._run(["delay", name_server, topic, str(level), *bodies], home)
+
     def consume(
         self, name_server: str, topic: str, group: str, tags: str, count: int, *, home: Path
     ) -> list[dict[str, str]]:
