@@ -13,7 +13,6 @@ from pyromq.kernel.records import (
     Range,
     check_at,
     is_intact,
-    kernel_name,
     parse_delay_levels,
     pick_entries,
     place_burst,
@@ -174,11 +173,3 @@ def test_an_entry_that_was_never_written_ends_it() -> None:
 
 
 # -- choice ------------------------------------------------------------------------------------------------------------
-
-
-def test_the_kernel_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYROMQ_KERNEL", "python")
-    assert kernel_name() == "python"
-    monkeypatch.setenv("PYROMQ_KERNEL", "native")
-    with pytest.raises(ConfigError, match="PYROMQ_KERNEL=native"):
-        kernel_name()

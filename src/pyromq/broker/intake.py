@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from .. import logs
 from ..ambient import Clock
 from ..errors import ProtocolError, RequestRefused
+from ..kernel.appends import Burst
 from ..kernel.records import Placed
 from ..model.codes import ResponseCode
 from ..protocol.record import Record
@@ -87,6 +88,11 @@ class Intake:
         """Puts that are stored and whose caller waits for the medium."""
         return len(self._unsafe)
 
+    @property
+    def is_gathering(self) -> bool:
+        """This turn's burst holds something that is not put yet."""
+        return bool(self._burst)
+
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:
         """The record to store: this one, or what a park makes of it."""
         for park in self._parks:
@@ -117,6 +123,16 @@ class Intake:
                 self._finish(places, done, wait_s)
             else:
                 done(Outcome(refusal=illegal_batch("there is no message in it")))
+
+    def put_encoded(self, burst: Burst) -> bool:
+        """What a kernel made of plain sends, all or none. False: nothing is stored, and putting it here tells why."""
+        begun = self._clock.monotonic()
+        try:
+            self._store.put_encoded(burst)
+        except (DiskError, StoreError):
+            return False
+        self.times.note(self._clock.monotonic() - begun, burst.messages)
+        return True
 
     def confirm(self, places: Sequence[Placed], done: Done, wait_s: float = 0.0) -> None:
         """Of what was put before: `done` is called once it is as safe as promised."""

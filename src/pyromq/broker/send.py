@@ -32,22 +32,18 @@ from .send_checks import Destination, SendChecks
 from .stamp import Stamp, unique_id
 
 # Properties that make a message more than plain: where none of them is found, the text need not be taken apart.
-_SPECIAL = re.compile(
-    "(?:^|\x02)(?:"
-    + "|".join(
-        (
-            Property.DELAY,
-            Property.TIMER_DELAY_SEC,
-            Property.TIMER_DELAY_MS,
-            Property.TIMER_DELIVER_MS,
-            Property.TRAN_MSG,
-            Property.LITE_TOPIC,
-            Property.PRIORITY,
-            Property.INNER_NUM,
-        )
-    )
-    + ")\x01"
+# `verdicts.py` keeps such messages from a native kernel by the same list.
+SPECIAL = (
+    Property.DELAY,
+    Property.TIMER_DELAY_SEC,
+    Property.TIMER_DELAY_MS,
+    Property.TIMER_DELIVER_MS,
+    Property.TRAN_MSG,
+    Property.LITE_TOPIC,
+    Property.PRIORITY,
+    Property.INNER_NUM,
 )
+_SPECIAL = re.compile("(?:^|\x02)(?:" + "|".join(SPECIAL) + ")\x01")
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
 
 # Called with topic, queue, messages and bytes of everything that was stored.
@@ -112,7 +108,7 @@ class SendHandler:
             else:
                 self._single(send)
         except RequestRefused as refused:
-            refused.fields = _region(config)  # clients name their trace topic after it, on refusals too
+            refused.fields = region_fields(config)  # clients name their trace topic after it, on refusals too
             raise
         return None
 
@@ -201,7 +197,7 @@ class SendHandler:
         if send.to.topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and send.unique is not None:
             self._inner_batch(send)
             return
-        if len(send.request.command.body) > _property_room(send.config):
+        if len(send.request.command.body) > property_room(send.config):
             self._entries(send)  # only a large batch can have a message whose properties are too long
         # A batch has no record of its own; its identity is all that is wanted of its properties.
         send.record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
@@ -212,7 +208,7 @@ class SendHandler:
             entries = decode_batch(send.request.command.body)
         except ProtocolError as fault:
             raise illegal_batch(str(fault)) from None
-        room = _property_room(send.config)
+        room = property_room(send.config)
         for number, entry in enumerate(entries):
             if len(entry.properties) > room:
                 raise illegal_batch(
@@ -235,7 +231,7 @@ class SendHandler:
 
     def _record(self, send: _Send, properties: bytes) -> Record:
         header, topic = send.header, send.to.topic
-        room = _property_room(send.config)
+        room = property_room(send.config)
         if len(properties) > room:
             raise RequestRefused(
                 f"the message is illegal: its properties take {len(properties)} bytes, the limit is {room}",
@@ -256,7 +252,7 @@ class SendHandler:
 
     def _answer(self, send: _Send, outcome: Outcome) -> None:
         assert send.record is not None
-        fields = _region(send.config)
+        fields = region_fields(send.config)
         if outcome.refusal is not None:
             reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
         else:
@@ -294,7 +290,7 @@ class SendHandler:
         self._count(record.topic, record.queue_id, messages, size)
 
 
-def _region(config: BrokerConfig) -> dict[str, str]:
+def region_fields(config: BrokerConfig) -> dict[str, str]:
     return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
 
 
@@ -308,7 +304,7 @@ def _late(config: BrokerConfig, fields: dict[str, str]) -> Reply:
     return Reply(ResponseCode.FLUSH_DISK_TIMEOUT, remark=remark, fields=fields)
 
 
-def _property_room(config: BrokerConfig) -> int:
+def property_room(config: BrokerConfig) -> int:
     return MAX_PROPERTIES_BYTES - (CRC_PROPERTY_BYTES if config.whole_record_crc else 0)
 
 

@@ -63,6 +63,18 @@ class SendChecks:
             return self._retry(header, topic, queue_id, config, client_version)
         return Destination(topic, queue_id)
 
+    def standing(self, name: str, config: BrokerConfig) -> TopicConfig | None:
+        """The topic, if it exists and every send to it passes what depends on topic and settings alone."""
+        topic = self._topics.find(name)
+        if topic is None or names.topic_fault(name) is not None or name in names.NO_SEND_TOPICS:
+            return None
+        try:
+            self._check_open(config)
+            self._check_permission(topic, config)
+        except RequestRefused:
+            return None
+        return topic
+
     def _look(self, header: SendMessage, config: BrokerConfig) -> TopicConfig:
         """What depends on topic and settings alone. The verdict holds until one of them is another object."""
         self._check_open(config)

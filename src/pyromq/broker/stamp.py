@@ -13,8 +13,8 @@ from ..model.message import Property
 from ..protocol.properties import decode_properties, encode_properties
 
 # Set anew by each broker, or meant for the way out only: a client's own value would be a lie.
-_RESERVED = (Property.CLUSTER, Property.MSG_REGION, Property.TRACE_ON, Property.POP_CK)
-_HAS_RESERVED = re.compile("(?:^|\x02)(?:" + "|".join(map(re.escape, _RESERVED)) + ")\x01")
+RESERVED = (Property.CLUSTER, Property.MSG_REGION, Property.TRACE_ON, Property.POP_CK)
+_HAS_RESERVED = re.compile("(?:^|\x02)(?:" + "|".join(map(re.escape, RESERVED)) + ")\x01")
 _HAS_ID = re.compile(f"(?:^|\x02){Property.UNIQ_KEY}\x01([^\x02]+)")
 
 
@@ -25,7 +25,7 @@ class Stamp:
         self._cluster = cluster
         self._region = region
         self._new_id = new_id
-        self._tails = {trace: self._tail(trace) for trace in (True, False)}
+        self.tails = {trace: self._tail(trace) for trace in (True, False)}
 
     def _tail(self, trace_on: bool) -> str:
         own = {
@@ -39,16 +39,16 @@ class Stamp:
         """The stored properties of a message that came alone, and its unique id."""
         if _HAS_RESERVED.search(properties):
             pairs = decode_properties(properties)
-            for name in _RESERVED:
+            for name in RESERVED:
                 pairs.pop(name, None)
             properties = encode_properties(pairs).decode()
         elif properties and not properties.endswith("\x02"):
             properties += "\x02"
         found = _HAS_ID.search(properties)
         if found is not None:
-            return (properties + self._tails[trace_on]).encode(), found[1]
+            return (properties + self.tails[trace_on]).encode(), found[1]
         unique = self._new_id()
-        return f"{properties}{Property.UNIQ_KEY}\x01{unique}\x02{self._tails[trace_on]}".encode(), unique
+        return f"{properties}{Property.UNIQ_KEY}\x01{unique}\x02{self.tails[trace_on]}".encode(), unique
 
     def changed(self, properties: Mapping[str, str], trace_on: bool) -> tuple[bytes, str]:
         """The same from pairs, where something was changed on the way."""

@@ -6,10 +6,9 @@ or `native` forces one; without it the native one is taken where it was built. B
 
 from __future__ import annotations
 
-import os
-
-from ..errors import ConfigError
+from .choice import kernel_name, native
 from .python.append import place_burst
+from .python.keys import chain_keys as _chain_keys
 from .python.placed import DelayLevels, Placed, parse_delay_levels
 from .python.pull import Picked, Range, pick_entries
 from .python.scan import Fault, Scanned, check_at, is_intact, scan_records
@@ -21,6 +20,7 @@ __all__ = [
     "Placed",
     "Range",
     "Scanned",
+    "chain_keys",
     "check_at",
     "is_intact",
     "kernel_name",
@@ -31,11 +31,5 @@ __all__ = [
 ]
 
 
-def kernel_name() -> str:
-    """Which implementation serves. ConfigError if the environment asks for one that is not there."""
-    wanted = os.environ.get("PYROMQ_KERNEL", "")
-    if wanted not in ("", "python"):
-        raise ConfigError(
-            f"PYROMQ_KERNEL={wanted}: this installation has the python kernel alone; unset the variable or say python"
-        )
-    return "python"
+_native = native()
+chain_keys = _chain_keys if _native is None else _native.chain_keys

@@ -62,6 +62,10 @@ class ConsumeQueue:
             expected = placed.queue_offset + 1
         self._append(run)
 
+    def accept_encoded(self, entries: bytes) -> None:
+        """Entries that a kernel made for `next_offset` on, for which `reserve` has made room."""
+        self._entries.append(entries)
+
     def _append(self, run: list[bytes]) -> None:
         if run:
             self._entries.reserve(len(run))

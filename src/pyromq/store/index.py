@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from .. import logs
+from ..kernel.appends import KEY_BYTES
 from ..kernel.records import Placed
 from ..model.java_hash import java_hash
 from ..protocol.properties import find_property
@@ -128,6 +129,17 @@ class Index:
                 self.covered = placed.position
         if file is not None:
             file.write_pending()
+
+    def accept_encoded(self, keys: bytes, store_time: int) -> None:
+        """Keys that a kernel hashed, of records behind all that is covered."""
+        first, count = 0, len(keys) // KEY_BYTES
+        while first < count:
+            file = self._writable()
+            some = min(count - first, file.free)
+            file.put_keys(keys, first, some, store_time)
+            file.write_pending()
+            self.covered = file.header.end_position
+            first += some
 
     def _writable(self) -> IndexFile:
         if self._files and not self._files[-1].is_full:

@@ -10,11 +10,14 @@ Entries go to the file as they come. Slots and header stay in memory until the e
 
 from __future__ import annotations
 
+import re
 import struct
 import sys
 from array import array
 from dataclasses import dataclass
 
+from ..kernel.appends import KEY_BYTES, PAGE_SLOTS
+from ..kernel.records import chain_keys
 from .disk import Disk, DiskFile, FileMissing
 from .reads import Reads
 
@@ -23,8 +26,9 @@ HEADER_BYTES = HEADER.size
 SLOT_BYTES = 4
 ENTRY = struct.Struct(">iqii")
 ENTRY_BYTES = ENTRY.size
-_PAGE_SLOTS = 1024
+
 _MAX_SECONDS = 0x7FFFFFFF
+_RUNS = re.compile(rb"\x01+(?:\x00{1,16}\x01+)*")  # dirty pages, with short gaps between them
 
 
 @dataclass(slots=True)
@@ -89,7 +93,8 @@ class IndexFile:
         if not 1 <= self.header.next_entry <= entries:
             self.header.next_entry = 1
         self._slots: array[int] | None = None  # loaded when the file is written or searched
-        self._dirty: set[int] = set()  # pages of the slot table
+        self._dirty = bytearray(-(-slots // PAGE_SLOTS))  # a byte for each page of the slot table
+        self.is_changed = False  # any of them is set
         self._pending: list[bytes] = []  # entries of this dispatch, not in the file yet
         self._room_until = 0
 
@@ -102,28 +107,39 @@ class IndexFile:
         """Entries that still fit."""
         return self._entry_limit - self.header.next_entry
 
-    @property
-    def is_changed(self) -> bool:
-        return bool(self._dirty)
-
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def put(self, key_hash: int, position: int, store_time: int) -> None:
         header, slots = self.header, self._slot_table()
         slot = key_hash % self._slot_count
         previous = slots[slot]
-        seconds = (store_time - header.begin_time) // 1000 if header.begin_time > 0 else 0
-        if not 0 <= seconds <= _MAX_SECONDS:
-            seconds = 0 if seconds < 0 else _MAX_SECONDS
-        self._pending.append(ENTRY.pack(key_hash, position, seconds, previous))
+        self._pending.append(ENTRY.pack(key_hash, position, self._seconds(store_time), previous))
         slots[slot] = header.next_entry
-        self._dirty.add(slot // _PAGE_SLOTS)
-        if header.next_entry == 1:
-            header.begin_position, header.begin_time = position, store_time
+        self._dirty[slot // PAGE_SLOTS] = 1
         if not previous:
             header.used_slots += 1
-        header.next_entry += 1
-        header.end_position, header.end_time = position, store_time
+        self._note(1, position, position, store_time)
+
+    def put_keys(self, keys: bytes, first: int, count: int, store_time: int) -> None:
+        """Keys from number `first` on that a kernel hashed, within `free`: the same in one call."""
+        header, seconds = self.header, self._seconds(store_time)
+        entries, fresh = chain_keys(keys, first, count, self._slot_table(), self._dirty, header.next_entry, seconds)
+        self._pending.append(entries)
+        header.used_slots += fresh
+        begin, end = _position(keys, first), _position(keys, first + count - 1)
+        self._note(count, begin, end, store_time)
+
+    def _seconds(self, store_time: int) -> int:
+        begin = self.header.begin_time
+        return min(max((store_time - begin) // 1000, 0), _MAX_SECONDS) if begin > 0 else 0
+
+    def _note(self, count: int, first_position: int, last_position: int, store_time: int) -> None:
+        header = self.header
+        if header.next_entry == 1:
+            header.begin_position, header.begin_time = first_position, store_time
+        header.next_entry += count
+        header.end_position, header.end_time = last_position, store_time
+        self.is_changed = True
 
     def reserve(self, count: int) -> None:
         """Room on disk for so many entries and for the slot table. Raises DiskFull before anything is written."""
@@ -140,20 +156,22 @@ class IndexFile:
     def write_pending(self) -> None:
         """Entries of this dispatch in one write."""
         if self._pending:
-            first = self.header.next_entry - len(self._pending)
-            self._file.pwrite(self._entries_at + first * ENTRY_BYTES, b"".join(self._pending))
+            entries = b"".join(self._pending)
+            self._file.pwrite(self._entries_at + self.header.next_entry * ENTRY_BYTES - len(entries), entries)
             self._pending.clear()
 
     def take_commit(self) -> IndexCommit:
-        """What is to be written behind the entries, as it is now."""
+        """What is to be written behind the entries, as it is now. Pages near each other go together: one write each
+        would cost the helper thread thousands of calls."""
         slots = self._slot_table()
         parts = []
-        for page in sorted(self._dirty):
-            part = slots[page * _PAGE_SLOTS : (page + 1) * _PAGE_SLOTS]
+        for run in _RUNS.finditer(self._dirty):
+            part = slots[run.start() * PAGE_SLOTS : run.end() * PAGE_SLOTS]
             if sys.byteorder == "little":
                 part.byteswap()
-            parts.append((HEADER_BYTES + page * _PAGE_SLOTS * SLOT_BYTES, part.tobytes()))
-        self._dirty.clear()
+            parts.append((HEADER_BYTES + run.start() * PAGE_SLOTS * SLOT_BYTES, part.tobytes()))
+        self._dirty = bytearray(len(self._dirty))
+        self.is_changed = False
         return IndexCommit(self.name, [*parts, (0, self.header.pack())])
 
     def _slot_table(self) -> array[int]:
@@ -200,9 +218,10 @@ class IndexFile:
         for slot, number in enumerate(slots):
             if number >= keep:
                 slots[slot] = self._older(number, keep)
-                self._dirty.add(slot // _PAGE_SLOTS)
+                self._dirty[slot // PAGE_SLOTS] = 1
+                self.is_changed = True
         if keep < self.header.next_entry:
-            self._dirty.add(0)
+            self.is_changed = True
             self.header.next_entry = keep
             _, self.header.end_position, seconds, _ = self.entry(keep - 1)
             self.header.end_time = self.header.begin_time + seconds * 1000
@@ -211,7 +230,8 @@ class IndexFile:
     def _clear(self) -> None:
         self.header = IndexHeader()
         self._slots = array("I", bytes(self._slot_count * SLOT_BYTES))
-        self._dirty.update(range(-(-self._slot_count // _PAGE_SLOTS)))
+        self._dirty = bytearray(b"\x01" * len(self._dirty))
+        self.is_changed = True
 
     def _first_at_or_behind(self, position: int) -> int:
         low, high = 1, self.header.next_entry
@@ -231,3 +251,8 @@ class IndexFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _position(keys: bytes, number: int) -> int:
+    """Of the record that a hashed key stands for."""
+    return int.from_bytes(keys[number * KEY_BYTES + 4 : (number + 1) * KEY_BYTES], "big")

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from .. import logs
 from ..ambient import Clock
+from ..kernel.appends import Burst
 from ..kernel.records import Placed, kernel_name
 from ..protocol.record import Record
 from .catalogue import Catalogue, KnownQueue, write_catalogue
@@ -172,6 +173,11 @@ class MessageStore:
     def why_no_room(self) -> str | None:
         """Why the last message was refused, while the disk is as full as it was then."""
         return self._room.refusal()
+
+    def put_encoded(self, burst: Burst) -> None:
+        """What a kernel made of a received buffer."""
+        self._writer.put_encoded(burst)
+        self._appended([])
 
     def _appended(self, places: list[Placed]) -> list[Placed]:
         end = self.commit_log.end

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .. import logs
+from ..kernel.appends import KEY_BYTES, Burst
 from ..kernel.records import Placed
 from ..model.message import WRAPPED_BATCH, Property, SysFlag
 from ..protocol.batch import decode_batch
@@ -21,6 +22,7 @@ from .disk import DiskError
 from .dispatch import Dispatcher
 from .errors import RecordTooLarge, StoreError, StoreNotWritable
 from .index import Index
+from .layout import QUEUE_ENTRY_BYTES
 from .queue import MessageQueue
 from .queues import QueueTable
 from .readable import Readable
@@ -102,6 +104,26 @@ class Writer:
             for body, flag, properties in entries
         ]
         return self.put(records, together=True) if records else []
+
+    def put_encoded(self, burst: Burst) -> None:
+        """What a kernel made of plain sends: the same steps, on bytes. Raises what `put` raises."""
+        if self._stopped is not None:
+            raise StoreNotWritable(f"the store takes no more messages: {self._stopped}")
+        for queue, entries in burst.queues:
+            queue.reserve(len(entries) // QUEUE_ENTRY_BYTES)
+        if self._index is not None:
+            self._index.reserve(len(burst.keys) // KEY_BYTES)
+        try:
+            self._log.append_encoded(burst.records, burst.last_position, burst.store_time)
+            for queue, entries in burst.queues:
+                queue.accept_encoded(entries)
+            if self._index is not None:
+                self._index.accept_encoded(burst.keys, burst.store_time)
+        except DiskError as fault:
+            if self._log.untouched:
+                raise
+            raise self._broken(fault) from fault
+        self._readable.appended([queue for queue, _ in burst.queues], self._log.end)
 
     # -- before the first byte ----------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class Server:
         """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts."""
         self._clock = clock
         self._limits = limits or Limits()
-        self._name = name
+        self.name = name
         self._on_close = on_close
         self._opening = opening(tls)
         self._most = connection_limit(self._limits)
@@ -95,6 +95,15 @@ class Server:
         """Requests of a class that wait to be served."""
         return self._service.waiting(kind)
 
+    def use_feed(self, feed: Feed) -> None:
+        """Received bytes go through this kernel first: whoever composes a daemon may know it after the start only."""
+        self._service.use_feed(feed)
+
+    @property
+    def parked(self) -> int:
+        """Answers of the kernel that wait for the log, a received buffer's together."""
+        return self._service.parked
+
     def release(self, readable: int) -> None:
         """The log is readable up to here: replies that the kernel parked below it leave."""
         self._service.release(readable)
@@ -112,7 +121,7 @@ class Server:
                     connection.close("the server stops")
                 await self._all_gone()
         except TimeoutError:
-            log.warning("stopped before all requests were finished", listener=self._name, grace_s=grace_s)
+            log.warning("stopped before all requests were finished", listener=self.name, grace_s=grace_s)
         await self._service.cancel()
         for connection in tuple(self._connections):
             connection.abort("the server stops")
@@ -126,7 +135,7 @@ class Server:
             await connection.gone()
 
     def _accept(self) -> Connection:
-        return Connection(self._service, opening=self._opening, listener=self._name)
+        return Connection(self._service, opening=self._opening, listener=self.name)
 
     def _admit(self, connection: Connection) -> bool:
         if self._is_stopping:

@@ -227,6 +227,16 @@ class Service:
         self._parked.release(readable)
         self._look_if_quiet()
 
+    def use_feed(self, feed: Feed) -> None:
+        """From the next received bytes on, unless the end has begun."""
+        if not self._stopping:
+            self.feed = feed
+
+    @property
+    def parked(self) -> int:
+        """Answers of a kernel that wait for the log, a received buffer's together."""
+        return len(self._parked)
+
     def refuse_new(self) -> None:
         """From now on requests are refused and the kernel is left alone."""
         self._stopping = True

@@ -22,6 +22,9 @@ class NewTopics:
         task.add_done_callback(_seen)
         self._saving[topic] = task
 
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._saving
+
     def saving(self, topic: str) -> Awaitable[None] | None:
         """To be awaited before something is put into the topic. Raises what the write raised; asking again retries."""
         task = self._saving.get(topic)

@@ -83,14 +83,14 @@ class Counters:
 
     # --- counting -------------------------------------------------------------------------------------------------
 
-    def put(self, topic: str, queue_id: int, messages: int, size: int) -> None:
+    def put(self, topic: str, queue_id: int, messages: int, size: int, requests: int = 1) -> None:
         """So many messages were stored."""
         cell = self._puts.get((topic, queue_id))
         if cell is None:
             cell = self._puts[topic, queue_id] = _Puts()
         cell.messages += messages
         cell.size += size
-        cell.times += 1
+        cell.times += requests
         self.put_total += messages
         self.put_bytes += size
 

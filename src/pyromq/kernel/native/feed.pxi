@@ -1,0 +1,516 @@
+# The feed: all complete frames of a received buffer in one call. Records, queue entries, keys and answers are made in
+# memory first; then the store's one writer takes them all, or none, and then Python gets the whole buffer.
+
+cdef enum:
+    LEFT = 0, TAKEN = 1, STOP = 2
+
+
+cdef struct Entry:
+    int lane
+    int32_t size
+    int64_t position, tag_code
+
+
+cdef class Grant:
+    """A verdict: plain messages for the queues of this topic go straight into the log."""
+
+    cdef readonly str topic
+    cdef readonly int queues
+    cdef bytes name
+    cdef uint32_t prefix, tag_prefix
+    cdef dict lanes
+
+    def __init__(self, str topic, int queues):
+        cdef Text text
+        self.topic = topic
+        self.name = topic.encode("ascii")
+        if not 0 < len(self.name) < 128:
+            raise ValueError(f"a topic of {len(self.name)} bytes cannot be granted")
+        self.queues = queues
+        self.lanes = {}
+        text = text_of(self.name)
+        self.prefix = java_hash(0, text) * 31 + c'#'
+        self.tag_prefix = (self.prefix * 31 + c'T') * 31 + c'#'
+
+
+cdef class Lane:
+    """What one buffer adds to one queue."""
+
+    cdef Grant grant
+    cdef int queue_id, number, messages, puts
+    cdef object queue
+    cdef int64_t next, size
+    cdef uint64_t turn
+    cdef uint8_t *out
+
+
+cdef class Notes:
+    """Of one connection: its born host, and the topics that Python has frames of which may not be finished."""
+
+    cdef bytes born_host
+    cdef set left
+    cdef bint all_left
+
+    def __init__(self, bytes born_host):
+        self.born_host = born_host
+        self.left = set()
+
+
+cdef inline Text text_of(bytes raw) noexcept:
+    cdef Text text
+    text.at = <const uint8_t *>PyBytes_AS_STRING(raw)
+    text.n = PyBytes_GET_SIZE(raw)
+    return text
+
+
+cdef inline bytes bytes_of(Text text):
+    return PyBytes_FromStringAndSize(<const char *>text.at, text.n)
+
+
+cdef class SendFeed:
+    """One listener's feed. `host` is the broker's side of it: `kernel/appends.py` says what it must have."""
+
+    cdef object host
+    cdef object terms
+    cdef tuple kept                       # the bytes that the texts below point into
+    cdef Names special, batch_special
+    cdef Text tail, store_host
+    cdef Text json[6]
+    cdef Text binary[6]
+    cdef int64_t max_frame, max_header, max_body, max_given, room_for_properties
+    cdef bint with_crc, waits, index_keys, index_tags
+    cdef Buffer log, entries, keys, answers, scratch, ids
+    cdef list lanes
+    cdef uint64_t turn
+    cdef int64_t start, room, store_time
+    cdef bint is_open, is_refused
+    cdef Grant last_grant
+    cdef Lane last_lane
+    cdef Notes notes
+    cdef readonly int64_t messages        # taken since the start
+
+    def __init__(self, host):
+        self.host = host
+        self.lanes = []
+
+    def __dealloc__(self):
+        free(self.log.at)
+        free(self.entries.at)
+        free(self.keys.at)
+        free(self.answers.at)
+        free(self.scratch.at)
+        free(self.ids.at)
+
+    def use(self, terms):
+        """Settings that all sends share. Called again whenever one of them has changed."""
+        cdef int i
+        cdef list json = list(terms.json), binary = list(terms.binary)
+        cdef list special = list(terms.special), batch_special = list(terms.batch_special)
+        if len(json) != 6 or len(binary) != 6 or max(len(special), len(batch_special)) > MOST_NAMES:
+            raise ValueError("terms of a shape that this kernel does not know")
+        self.kept = (*json, *binary, *special, *batch_special, terms.tail, terms.store_host)
+        for i in range(6):
+            self.json[i] = text_of(json[i])
+            self.binary[i] = text_of(binary[i])
+        self.special.count = len(special)
+        for i in range(self.special.count):
+            self.special.name[i] = text_of(special[i])
+        self.batch_special.count = len(batch_special)
+        for i in range(self.batch_special.count):
+            self.batch_special.name[i] = text_of(batch_special[i])
+        self.tail = text_of(terms.tail)
+        self.store_host = text_of(terms.store_host)
+        self.max_frame, self.max_header = terms.frame_bytes, terms.header_bytes
+        self.max_body, self.max_given = terms.body_bytes, terms.property_bytes
+        self.room_for_properties = terms.stored_property_bytes
+        self.with_crc, self.waits = terms.with_crc, terms.waits
+        self.index_keys, self.index_tags = terms.index_keys, terms.index_tags
+        self.terms = terms
+
+    def feed(self, connection, received):
+        """`kernel/seam.py` has the contract."""
+        cdef Py_buffer view
+        if self.terms is None:
+            return NOTHING
+        PyObject_GetBuffer(received, &view, PyBUF_SIMPLE)
+        try:
+            return self.take(connection, received, <const uint8_t *>view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef take(self, connection, received, const uint8_t *p, Py_ssize_t n):
+        cdef Py_ssize_t at = 0, end
+        cdef uint32_t total, word, header
+        cdef int64_t done = 0
+        cdef int verdict
+        cdef list left = []
+        if n < 8:
+            return NOTHING
+        self.begin(connection)
+        while n - at >= 8:
+            total, word = get32(p + at), get32(p + at + 4)
+            header = word & 0xFFFFFF
+            if total > self.max_frame or header > self.max_header or total < 4 + header or n - at - 4 < total:
+                break
+            end = at + 4 + <Py_ssize_t>total
+            verdict = self.one(<int>(word >> 24), p + at + 8, header, p + at + 8 + header, total - 4 - header)
+            if verdict == STOP:
+                self.notes.all_left = True
+                break
+            if verdict == LEFT:
+                left.append((at, end))
+            else:
+                done += 1
+            at = end
+        if not done:
+            return NOTHING
+        if not self.commit():
+            self.notes.all_left = True
+            return NOTHING
+        return self.outcome(at, received, left)
+
+    cdef outcome(self, Py_ssize_t used, received, list left):
+        cdef bytes answers = PyBytes_FromStringAndSize(<char *>self.answers.at, <Py_ssize_t>self.answers.used)
+        frames = [received[first:end] for first, end in left] if left else ()
+        if self.waits and answers:
+            return Fed(used, b"", (Waiting(self.start + <int64_t>self.log.used, answers),), frames)
+        return Fed(used, answers, (), frames)
+
+    cdef int begin(self, connection) except -1:
+        cdef Notes notes
+        if type(connection.notes) is not Notes:
+            connection.notes = Notes(self.host.born_host(connection.address))
+        notes = connection.notes
+        if (notes.all_left or notes.left) and not connection.unfinished:
+            notes.all_left = False
+            notes.left.clear()
+        self.notes = notes
+        self.turn += 1
+        self.is_open = self.is_refused = False
+        self.last_grant = None
+        self.last_lane = None
+        self.lanes.clear()
+        self.log.used = self.entries.used = self.keys.used = self.answers.used = 0
+        return 0
+
+    cdef int one(self, int encoding, const uint8_t *p, Py_ssize_t n, const uint8_t *body, Py_ssize_t size) except -1:
+        """One whole frame: taken, left to Python, or the place to stop at."""
+        cdef Header h
+        cdef Plain m
+        cdef bint is_batch, unit
+        cdef int64_t number
+        cdef Lane lane
+        if not may_be_send(encoding, p, n):
+            return LEFT
+        if not read_header(encoding, p, n, &h):
+            self.notes.all_left = True
+            return LEFT
+        if self.notes.all_left or h.seen & REQUIRED != REQUIRED:
+            return self.leave(&h)
+        if h.flag & ~2 or not flag_field(&h, BATCH, &is_batch) or not flag_field(&h, UNIT, &unit):
+            return self.leave(&h)
+        m.reconsume_times = 0
+        if (
+            not integer(h.field[DEFAULT_QUEUES], INT32_MIN, INT32_MAX, &number)
+            or not integer(h.field[QUEUE], 0, INT32_MAX, &m.queue_id)
+            or not integer(h.field[SYS_FLAG], INT32_MIN, INT32_MAX, &m.sys_flag)
+            or not integer(h.field[BORN], INT64_MIN + 1, INT64_MAX, &m.born)
+            or not integer(h.field[FLAG], INT32_MIN, INT32_MAX, &m.flag)
+            or (h.seen & (1 << RECONSUME) and not integer(h.field[RECONSUME], INT32_MIN, INT32_MAX, &m.reconsume_times))
+            or (h.seen & (1 << MAX_RECONSUME) and not integer(h.field[MAX_RECONSUME], INT32_MIN, INT32_MAX, &number))
+            or m.sys_flag & NOT_PLAIN
+        ):
+            return self.leave(&h)
+        lane = self.lane(h.field[TOPIC], <int>m.queue_id)
+        if lane is None:
+            return self.leave(&h)
+        m.topic = text_of(lane.grant.name)
+        m.born_host, m.store_host = text_of(self.notes.born_host), self.store_host
+        m.store_time = self.store_time
+        m.with_crc = self.with_crc
+        m.body.at = body
+        m.body.n = size
+        return self.send_batch(&h, &m, lane) if is_batch or h.code == 320 else self.send_one(&h, &m, lane)
+
+    cdef int leave(self, Header *h) except -1:
+        """Later sends of this connection to that topic must not overtake it."""
+        if h.seen & (1 << TOPIC):
+            self.notes.left.add(bytes_of(h.field[TOPIC]))
+        else:
+            self.notes.all_left = True
+        return LEFT
+
+    cdef Lane lane(self, Text topic, int queue_id):
+        """Where it goes, if there is a verdict for that. The broker is asked once a buffer, topic and queue."""
+        cdef Grant grant = self.last_grant
+        cdef Lane lane = self.last_lane
+        cdef Text name
+        if grant is not None:
+            name = text_of(grant.name)
+            if name.n != topic.n or memcmp(name.at, topic.at, <size_t>topic.n) != 0:
+                grant = None
+        if grant is None:
+            grant = self.host.grant(bytes_of(topic))
+            if grant is None:
+                return None
+            self.last_grant = grant
+        elif lane is not None and lane.queue_id == queue_id and lane.grant is grant:
+            return lane
+        if self.notes.left and grant.name in self.notes.left:
+            return None
+        if queue_id >= grant.queues or not self.opened():
+            return None
+        lane = grant.lanes.get(queue_id)
+        if lane is None:
+            lane = Lane.__new__(Lane)
+            lane.grant, lane.queue_id = grant, queue_id
+            grant.lanes[queue_id] = lane
+        if lane.turn != self.turn:
+            lane.queue = self.host.queue(grant.topic, queue_id)
+            if lane.queue is None:
+                return None
+            lane.turn = self.turn
+            lane.next = lane.queue.next_offset
+            lane.messages = lane.puts = 0
+            lane.size = 0
+            lane.number = len(self.lanes)
+            self.lanes.append(lane)
+        self.last_lane = lane
+        return lane
+
+    cdef bint opened(self) except -1:
+        """The end of the log, asked once a buffer and only if there is something to append."""
+        if not self.is_open and not self.is_refused:
+            found = self.host.open()
+            if found is None:
+                self.is_refused = True
+            else:
+                self.start, self.room, self.store_time = found
+                self.is_open = True
+        return self.is_open
+
+    cdef int send_one(self, Header *h, Plain *m, Lane lane) except -1:
+        cdef Found found
+        if not self.properties(h, &m.properties) or m.body.n < 1 or m.body.n > self.max_body:
+            return self.leave(h)
+        if not walk_properties(m.properties.at, m.properties.n, &self.special, self.waits, &found):
+            return self.leave(h)
+        if found.unique.at == NULL or (h.is_json and not is_plain_text(found.unique)):
+            return self.leave(h)
+        m.end_mark = m.properties.at[m.properties.n - 1] != 2
+        m.tail = self.tail
+        if property_bytes(m) - (CRC_BYTES if self.with_crc else 0) > self.room_for_properties:
+            return self.leave(h)
+        if <int64_t>self.log.used + record_bytes(m) > self.room:
+            return STOP
+        self.ids.used = 0
+        self.append(m, &found, lane)
+        lane.puts += 1
+        return self.answer(h, lane, 1, found.unique)
+
+    cdef int send_batch(self, Header *h, Plain *m, Lane lane) except -1:
+        """The messages of a batch as records of their own, in one file, all or none."""
+        cdef Found found, inner
+        cdef Text batch = m.body
+        cdef const uint8_t *p
+        cdef Py_ssize_t count
+        if not self.properties(h, &m.properties) or batch.n < 1 or batch.n > self.max_body:
+            return self.leave(h)
+        if not walk_properties(m.properties.at, m.properties.n, &self.special, self.waits, &found):
+            return self.leave(h)
+        if found.unique.at == NULL or (h.is_json and not is_plain_text(found.unique)):
+            return self.leave(h)
+        m.tail.at, m.tail.n = NULL, 0
+        count = self.measure(m, batch)
+        if count < 1:
+            return self.leave(h) if count == 0 else STOP
+        self.ids.used = 0
+        p = batch.at
+        while p < batch.at + batch.n:
+            p += cut_message(p, batch.at + batch.n - p, m)
+            walk_properties(m.properties.at, m.properties.n, &self.batch_special, False, &inner)
+            self.append(m, &inner, lane)
+        lane.puts += 1
+        return self.answer(h, lane, <int>count, found.unique)
+
+    cdef Py_ssize_t measure(self, Plain *m, Text batch) noexcept:
+        """How many messages; 0: malformed or not plain, -1: no room in this file. Nothing is written before this."""
+        cdef const uint8_t *p = batch.at
+        cdef Py_ssize_t size, count = 0
+        cdef int64_t total = 0
+        cdef Found found
+        while p < batch.at + batch.n:
+            size = cut_message(p, batch.at + batch.n - p, m)
+            if size == 0 or not walk_properties(m.properties.at, m.properties.n, &self.batch_special, False, &found):
+                return 0
+            if m.properties.n > self.room_for_properties - 1:
+                return 0
+            total += record_bytes(m)
+            count += 1
+            p += size
+        return count if <int64_t>self.log.used + total <= self.room else -1
+
+    cdef bint properties(self, Header *h, Text *out) except -1:
+        """The given properties as bytes, valid until the next frame; False: there are none, or they are not ASCII."""
+        cdef Text given = h.field[PROPERTIES]
+        cdef Py_ssize_t n
+        if not h.seen & (1 << PROPERTIES) or given.n == 0:
+            return False
+        if h.escaped:
+            self.scratch.used = 0
+            reserve(&self.scratch, <size_t>given.n)
+            n = unescape(given, self.scratch.at)
+            if n < 1:
+                return False
+            given.at, given.n = self.scratch.at, n
+        if given.n > self.max_given:
+            return False
+        out[0] = given
+        return True
+
+    cdef int append(self, Plain *m, Found *found, Lane lane) except -1:
+        """One record, its queue entry and its keys."""
+        cdef Entry *entry
+        cdef Py_ssize_t size = record_bytes(m)
+        m.queue_offset = lane.next
+        m.position = self.start + <int64_t>self.log.used
+        reserve(&self.log, <size_t>size)
+        put_record(self.log.at + self.log.used, m)
+        self.log.used += <size_t>size
+        reserve(&self.entries, sizeof(Entry))
+        entry = <Entry *>(self.entries.at + self.entries.used)
+        entry.lane, entry.size, entry.position = lane.number, <int32_t>size, m.position
+        entry.tag_code = <int32_t>java_hash(0, found.tags) if found.tags.at != NULL else 0
+        self.entries.used += sizeof(Entry)
+        reserve(&self.ids, 8)
+        put64(self.ids.at + self.ids.used, <uint64_t>m.position)
+        self.ids.used += 8
+        if self.index_keys:
+            if found.unique.at != NULL:
+                add_key(&self.keys, java_hash(lane.grant.prefix, found.unique), m.position)
+            add_words(&self.keys, lane.grant.prefix, found.keys, m.position)
+            if self.index_tags and found.tags.at != NULL:
+                add_key(&self.keys, java_hash(lane.grant.tag_prefix, found.tags), m.position)
+        lane.next += 1
+        lane.messages += 1
+        lane.size += size
+        return 0
+
+    cdef int answer(self, Header *h, Lane lane, int count, Text unique) except -1:
+        cdef Answer a
+        if not h.flag & 2:
+            a.opaque, a.queue_id, a.queue_offset = h.opaque, lane.queue_id, lane.next - count
+            a.unique, a.host, a.is_json = unique, self.store_host, h.is_json
+            a.ids.at, a.ids.n = self.ids.at, <Py_ssize_t>self.ids.used
+            put_answer(&self.answers, &a, self.json, self.binary)
+        return TAKEN
+
+    cdef bint commit(self) except -1:
+        """To the store's writer, all in one. False: it took nothing."""
+        cdef Lane lane
+        cdef Entry *entry
+        cdef size_t at = 0
+        cdef list queues = [], counts = []
+        cdef bytes packed
+        cdef int64_t last
+        for lane in self.lanes:
+            if not lane.messages:
+                continue
+            packed = PyBytes_FromStringAndSize(NULL, 20 * <Py_ssize_t>lane.messages)
+            lane.out = <uint8_t *>PyBytes_AS_STRING(packed)
+            queues.append((lane.queue, packed))
+            counts.append((lane.grant.topic, lane.queue_id, lane.messages, lane.size, lane.puts))
+            self.messages += lane.messages
+        while at < self.entries.used:
+            entry = <Entry *>(self.entries.at + at)
+            lane = <Lane>self.lanes[entry.lane]
+            put64(lane.out, <uint64_t>entry.position)
+            put32(lane.out + 8, <uint32_t>entry.size)
+            put64(lane.out + 12, <uint64_t>entry.tag_code)
+            lane.out += 20
+            at += sizeof(Entry)
+        last = (<Entry *>(self.entries.at + self.entries.used - sizeof(Entry))).position
+        burst = Burst(
+            PyMemoryView_FromMemory(<char *>self.log.at, <Py_ssize_t>self.log.used, PyBUF_READ),
+            last,
+            self.store_time,
+            queues,
+            PyBytes_FromStringAndSize(<char *>self.keys.at, <Py_ssize_t>self.keys.used),
+            <Py_ssize_t>(self.entries.used // sizeof(Entry)),
+            counts,
+        )
+        return self.host.put(burst)
+
+
+cdef Py_ssize_t cut_message(const uint8_t *p, Py_ssize_t n, Plain *m) noexcept nogil:
+    """One message of a batch body; the bytes that it takes, 0 if they make no message."""
+    cdef int64_t total, body, given
+    if n < 22:
+        return 0
+    total, body = <int32_t>get32(p), <int32_t>get32(p + 16)
+    if body < 0 or total > n or 22 + body > total:
+        return 0
+    given = <int64_t>get16(p + 20 + body)
+    if given > 32767 or 22 + body + given != total:
+        return 0
+    m.flag = <int32_t>get32(p + 12)
+    m.body.at, m.body.n = p + 20, <Py_ssize_t>body
+    m.properties.at, m.properties.n = p + 22 + body, <Py_ssize_t>given
+    m.end_mark = m.with_crc and given > 0 and m.properties.at[given - 1] != 2
+    return <Py_ssize_t>total
+
+
+cdef inline bint may_be_send(int encoding, const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    """Cheaply, from the first bytes: no for what is certainly another request."""
+    cdef const char *start = b'{"code":'
+    cdef uint32_t code
+    if encoding == 1:
+        code = get16(p) if n >= 2 else 0
+        return code == 10 or code == 310 or code == 320 or code == 324 or code == 325
+    if n < 12 or memcmp(p, start, 8) != 0:
+        return True
+    return (
+        memcmp(p + 8, b"310,", 4) == 0
+        or memcmp(p + 8, b"320,", 4) == 0
+        or memcmp(p + 8, b"10,", 3) == 0
+        or memcmp(p + 8, b"324,", 4) == 0
+        or memcmp(p + 8, b"325,", 4) == 0
+    )
+
+
+def chain_keys(bytes keys, Py_ssize_t first, Py_ssize_t count, uint32_t[::1] slots, uint8_t[::1] dirty, uint32_t number, int32_t seconds):
+    """Index entries for `count` keys from key `first` on, chained into the slots: (their bytes, slots used anew).
+
+    `number` is that of the first entry. A byte of `dirty` stands for a page of PAGE_SLOTS slots.
+    """
+    cdef Py_ssize_t i, slot_count = slots.shape[0]
+    cdef const uint8_t *key
+    cdef uint8_t *entry
+    cdef uint32_t slot, previous
+    cdef int fresh = 0
+    cdef bytes out
+    if first < 0 or count < 0 or (first + count) * KEY_BYTES > PyBytes_GET_SIZE(keys):
+        raise ValueError(f"{count} keys from {first} on are more than there are")
+    if not slot_count or dirty.shape[0] * PAGE_SLOTS < slot_count:
+        raise ValueError("the pages do not cover the slots")
+    out = PyBytes_FromStringAndSize(NULL, 20 * count)
+    key = <const uint8_t *>PyBytes_AS_STRING(keys) + first * KEY_BYTES
+    entry = <uint8_t *>PyBytes_AS_STRING(out)
+    for i in range(count):
+        slot = get32(key) % <uint32_t>slot_count
+        previous = slots[slot]
+        memcpy(entry, key, KEY_BYTES)
+        put32(entry + 12, <uint32_t>seconds)
+        put32(entry + 16, previous)
+        fresh += previous == 0
+        slots[slot] = number
+        dirty[slot // PAGE_SLOTS] = 1
+        number += 1
+        key += KEY_BYTES
+        entry += 20
+    return out, fresh
+
+
+def crc32(const uint8_t[::1] data, uint32_t before=0):
+    """As zlib.crc32: for the tests, which compare."""
+    return crc32_bytes(before, &data[0], <size_t>data.shape[0]) if data.shape[0] else before

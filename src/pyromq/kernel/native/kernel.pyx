@@ -1,0 +1,38 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The native kernel: plain sends from received bytes to records, queue entries, keys and answers, without Python objects.
+
+Built in place by `make native`; `kernel/choice.py` finds it. No policy: what is plain, to where, and whether at all is
+said by the broker (`kernel/appends.py`). Every pointer comes with its length, checked before each read and write.
+"""
+
+from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stddef cimport size_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memchr, memcmp, memcpy, memset
+
+from pyromq.kernel.appends import Burst
+from pyromq.kernel.seam import NOTHING, Fed, Waiting
+
+cdef extern from "crc32.h" nogil:
+    void crc32_prepare()
+    uint32_t crc32_bytes(uint32_t crc, const uint8_t *data, size_t length)
+
+cdef enum:
+    MOST_NAMES = 32           # of properties that make a message more than plain
+    KEY_BYTES = 12            # hash 4, position 8
+    CRC_BYTES = 20            # the whole-record CRC property
+    PAGE_SLOTS = 1024
+    NOT_PLAIN = 0x0C | 0xC0   # sysFlag: transaction bits, inner batch marks
+    REQUIRED = 0xFF           # fields that a send must have: all up to FLAG
+
+crc32_prepare()
+
+include "bytes.pxi"
+include "header.pxi"
+include "properties.pxi"
+include "record.pxi"
+include "reply.pxi"
+include "feed.pxi"

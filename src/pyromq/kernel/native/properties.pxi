@@ -1,0 +1,104 @@
+# One walk over a message's properties: `name 0x01 value 0x02` repeated. Names that make a message more than plain are
+# Python's list (`Terms.special`), not ours.
+
+cdef struct Names:
+    Text name[MOST_NAMES]
+    int count
+
+
+cdef struct Found:
+    Text unique
+    Text keys
+    Text tags
+
+
+cdef inline bint once(Text *kept, Text value) noexcept nogil:
+    """A value under a name that must not come twice: which of two counts is Python's to know."""
+    cdef Py_ssize_t i
+    if kept.at != NULL:
+        return False
+    for i in range(value.n):
+        if value.at[i] > 126:
+            return False
+    kept[0] = value
+    return True
+
+
+cdef bint walk_properties(const uint8_t *p, Py_ssize_t n, const Names *special, bint waits, Found *found) noexcept nogil:
+    """False: the message is not plain. `waits`: an ack waits for the disk, so WAIT=false is not plain either.
+
+    A value that is hashed must be ASCII: Java hashes UTF-16 units."""
+    cdef Py_ssize_t at = 0
+    cdef const uint8_t *stop
+    cdef const uint8_t *middle
+    cdef Text name, value
+    cdef int i
+    memset(found, 0, sizeof(Found))
+    while at < n:
+        name.at = p + at
+        stop = <const uint8_t *>memchr(name.at, 2, <size_t>(n - at))
+        if stop == NULL:
+            stop = p + n
+        at = stop - p + 1
+        middle = <const uint8_t *>memchr(name.at, 1, <size_t>(stop - name.at))
+        if middle == NULL:
+            continue
+        name.n = middle - name.at
+        value.at = middle + 1
+        value.n = stop - value.at
+        for i in range(special.count):
+            if name.n == special.name[i].n and memcmp(name.at, special.name[i].at, <size_t>name.n) == 0:
+                return False
+        if waits and value.n == 5 and name.n >= 4 and memcmp(middle - 4, b"WAIT\001false", 10) == 0:
+            return False
+        if value.n == 0:
+            continue
+        if same(name, b"UNIQ_KEY", 8):
+            if not once(&found.unique, value):
+                return False
+        elif same(name, b"KEYS", 4):
+            if not once(&found.keys, value):
+                return False
+        elif same(name, b"TAGS", 4):
+            if not once(&found.tags, value):
+                return False
+    return True
+
+
+cdef inline uint32_t java_hash(uint32_t h, Text t) noexcept nogil:
+    """String.hashCode of ASCII, going on from what is before it."""
+    cdef Py_ssize_t i
+    for i in range(t.n):
+        h = h * 31 + t.at[i]
+    return h
+
+
+cdef inline uint32_t index_hash(uint32_t h) noexcept nogil:
+    """Its absolute value, and 0 where Java's abs is negative."""
+    if h == <uint32_t>1 << 31:
+        return 0
+    return 0 - h if h >> 31 else h
+
+
+cdef inline int add_key(Buffer *keys, uint32_t h, int64_t position) except -1 nogil:
+    reserve(keys, KEY_BYTES)
+    put32(keys.at + keys.used, index_hash(h))
+    put64(keys.at + keys.used + 4, <uint64_t>position)
+    keys.used += KEY_BYTES
+    return 0
+
+
+cdef int add_words(Buffer *keys, uint32_t prefix, Text words, int64_t position) except -1 nogil:
+    """Each word between blanks is a key of its own."""
+    cdef Py_ssize_t at = 0
+    cdef Text word
+    while at < words.n:
+        word.at = words.at + at
+        word.n = 0
+        while at < words.n and words.at[at] != c' ':
+            at += 1
+            word.n += 1
+        at += 1
+        if word.n:
+            add_key(keys, java_hash(prefix, word), position)
+    return 0

@@ -1,0 +1,210 @@
+"""Plain sends through the native kernel and through Python: the same bytes on disk, the same answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyromq.protocol.batch import BatchEntry, encode_batch
+from pyromq.protocol.command import Command, Encoding
+from pyromq.protocol.frame import encode_frame
+from pyromq.protocol.headers.send import LONG_NAMES
+from tests.kernel.twins import lives, native_module
+
+PLAIN = "UNIQ_KEY\x01{}\x02TAGS\x01TagA\x02KEYS\x01k1 k2\x02"
+
+
+def send(
+    number: int = 1,
+    code: int = 310,
+    topic: str = "A",
+    queue: object = 0,
+    body: bytes = b"hello",
+    properties: str | None = None,
+    encoding: Encoding = Encoding.JSON,
+    flag: int = 0,
+    **extra: Any,
+) -> bytes:
+    """A frame as a client writes it."""
+    fields: dict[str, str] = {
+        "producerGroup": "P",
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": str(queue),
+        "sysFlag": "0",
+        "bornTimestamp": "1700000000123",
+        "flag": "0",
+        "properties": PLAIN.format(f"U{number}") if properties is None else properties,
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "batch": "true" if code == 320 else "false",
+    } | {name: str(value) for name, value in extra.items()}
+    if code != 10:
+        fields = {LONG_NAMES.get(name, name): value for name, value in fields.items()}
+    return encode_frame(
+        Command(code=code, opaque=number, flag=flag, version=401, fields=fields, body=body, encoding=encoding)
+    )
+
+
+def batch(number: int, *entries: BatchEntry, **extra: Any) -> bytes:
+    return send(number, 320, body=encode_batch(entries), **extra)
+
+
+BOTH = pytest.mark.parametrize("encoding", list(Encoding))
+
+
+@BOTH
+@pytest.mark.parametrize("code", [10, 310])
+@pytest.mark.parametrize("waits", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_a_burst_of_plain_sends(tmp_path: Path, encoding: Encoding, code: int, waits: str) -> None:
+    from pyromq.store.config import FlushMode
+
+    mode = FlushMode(waits)
+    burst = b"".join(send(n, code, queue=n % 3, body=b"x" * n, encoding=encoding) for n in range(1, 40))
+    ours = await lives(tmp_path, [burst], native_module(), flush_mode=mode)
+    theirs = await lives(tmp_path, [burst], None, flush_mode=mode)
+    assert ours.by_kernel == 39
+    assert ours[:3] == theirs[:3]
+
+
+@BOTH
+async def test_a_batch_becomes_records_of_its_own(tmp_path: Path, encoding: Encoding) -> None:
+    entries = [BatchEntry(b"%d" % n, n, f"KEYS\x01k{n}\x02TAGS\x01t".encode()) for n in range(10)]
+    burst = batch(1, *entries, encoding=encoding) + batch(2, BatchEntry(b""), encoding=encoding)
+    ours = await lives(tmp_path, [burst], native_module())
+    theirs = await lives(tmp_path, [burst], None)
+    assert ours.by_kernel == 11
+    assert ours[:3] == theirs[:3]
+
+
+@pytest.mark.parametrize(
+    ("frame", "taken"),
+    [
+        (send(), True),
+        (send(flag=2), True),
+        (send(queue=3), False),  # the queue has to be made first
+        (send(queue=4), False),
+        (send(queue=-1), False),
+        (send(queue="1 "), False),
+        (send(queue="01"), False),
+        (send(queue=1 << 40), False),
+        (send(flag=1), False),
+        (send(topic="Typed"), False),
+        (send(topic="ReadOnly"), False),
+        (send(topic="Many"), False),
+        (send(topic="New"), False),
+        (send(topic="B"), True),
+        (send(topic="B", queue=1), False),
+        (send(topic="%RETRY%G"), False),
+        (send(topic="SCHEDULE_TOPIC_XXXX"), False),
+        (send(topic="T" * 200), False),
+        (send(body=b""), False),
+        (send(sysFlag=1), True),
+        (send(sysFlag=4), False),
+        (send(sysFlag=192), False),
+        (send(sysFlag=16 + 32 + 1), True),
+        (send(flag_=1), False),
+        (send(reconsumeTimes=-7), True),
+        (send(bornTimestamp=-1), True),
+        (send(bornTimestamp=1 << 63), False),
+        (send(maxReconsumeTimes="x"), False),
+        (send(unitMode="TRUE"), False),
+        (send(batch="1"), False),
+        (send(bname="broker-a", code=10), True),
+        (send(ns="x"), False),
+        (send(Signature="s", AccessKey="a"), False),
+        (send(properties=""), False),
+        (send(properties="TAGS\x01a"), False),
+        (send(properties="UNIQ_KEY\x01u"), True),
+        (send(properties="UNIQ_KEY\x01"), False),
+        (send(properties="UNIQ_KEY\x01u\x02UNIQ_KEY\x01v"), False),
+        (send(properties="UNIQ_KEY\x01u\x02\x02x\x02y\x01z"), True),
+        (send(properties="UNIQ_KEY\x01u\x02KEYS\x01  a  b \x02"), True),
+        (send(properties="UNIQ_KEY\x01u\x02KEYS\x01\x02TAGS\x01\x02"), True),
+        (send(properties="UNIQ_KEY\x01u\x02WAIT\x01false\x02"), True),
+        (send(properties="UNIQ_KEY\x01u\x02DELAY\x013\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02XDELAY\x013\x02"), True),
+        (send(properties="UNIQ_KEY\x01u\x02TRAN_MSG\x01true\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02TIMER_DELAY_SEC\x011\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02CLUSTER\x01c\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02POP_CK\x01c\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02__CRC32#\x01123\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02__SEND_ID\x01p/1/1\x02"), False),
+        (send(properties="UNIQ_KEY\x01ü\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02TAGS\x01ü\x02"), False),
+        (send(properties='UNIQ_KEY\x01a"b\\c\x02'), False),
+        (send(properties='UNIQ_KEY\x01u\x02name\x01\t\n\r\b\f"\\/\x02'), True),
+        (send(properties="UNIQ_KEY\x01u\x02n\x01" + "x" * 32_600), True),
+        (send(properties="UNIQ_KEY\x01u\x02n\x01" + "x" * 32_700), False),
+        (send(code=325), False),
+        (batch(1), False),
+        (batch(1, BatchEntry(b"a", 0, b"__CRC32#\x01123\x02")), False),
+        (batch(1, BatchEntry(b"a", 0, "TAGS\x01ü".encode())), False),
+        (batch(1, BatchEntry(b"a", 0, "other\x01ü".encode())), True),
+        (batch(1, BatchEntry(b"a"), properties="TAGS\x01x"), False),
+        (send(code=320, body=b"no batch"), False),
+    ],
+)
+async def test_one_of_each_kind(tmp_path: Path, frame: bytes, taken: bool) -> None:
+    """What the kernel does not take, Python serves; either way the outcome is the same."""
+    ours = await lives(tmp_path, [frame], native_module())
+    assert ours.by_kernel == taken
+    assert ours[:3] == (await lives(tmp_path, [frame], None))[:3]
+
+
+async def test_a_full_file_is_rolled_by_python_and_the_kernel_goes_on(tmp_path: Path) -> None:
+    bursts = [b"".join(send(100 * b + n, body=b"x" * 900) for n in range(10)) for b in range(6)]
+    small = {"commit_log_file_bytes": 16 << 10}
+    ours = await lives(tmp_path, bursts, native_module(), **small)
+    assert 30 < ours.by_kernel < 60
+    assert ours[:3] == (await lives(tmp_path, bursts, None, **small))[:3]
+
+
+async def test_an_index_file_that_is_full_in_the_middle_of_a_burst(tmp_path: Path) -> None:
+    burst = b"".join(send(n) for n in range(1, 60))
+    small = {"index_slots": 7, "index_entries": 50}
+    ours = await lives(tmp_path, [burst], native_module(), **small)
+    assert ours.by_kernel == 59
+    assert ours[:3] == (await lives(tmp_path, [burst], None, **small))[:3]
+
+
+names = st.sampled_from(
+    ["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "TRACE_ON", "x", "", "__CRC32#", "INNER_NUM", "ü"]
+)
+values = st.text(st.sampled_from('ab 1\x01"\\/ü😀\t'), max_size=6)
+pairs = st.lists(st.tuples(names, values), max_size=4)
+texts = pairs.map(lambda them: "\x02".join(f"{name}\x01{value}" for name, value in them))
+plain_texts = texts.map(lambda text: "UNIQ_KEY\x01u\x02" + text)
+entries = st.lists(
+    st.builds(BatchEntry, st.binary(max_size=9), st.integers(-5, 5), texts.map(str.encode)), min_size=1, max_size=4
+)
+sends = st.builds(
+    send,
+    st.integers(1, 1 << 20),
+    st.sampled_from([10, 310]),
+    st.sampled_from(["A", "B", "Typed", "New"]),
+    st.integers(-1, 4),
+    st.binary(max_size=40),
+    st.one_of(texts, plain_texts, st.none()),
+    st.sampled_from(list(Encoding)),
+    st.sampled_from([0, 2]),
+    sysFlag=st.sampled_from([0, 1, 4, 16]),
+)
+batches = st.builds(
+    lambda number, them, encoding: batch(number, *them, encoding=encoding),
+    st.integers(1, 1 << 20),
+    entries,
+    st.sampled_from(list(Encoding)),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(frames=st.lists(st.one_of(sends, batches), min_size=1, max_size=8), crc=st.booleans())
+async def test_any_sends_one_by_one(tmp_path: Path, frames: list[bytes], crc: bool) -> None:
+    ours = await lives(tmp_path, frames, native_module(), whole_record_crc=crc)
+    assert ours[:3] == (await lives(tmp_path, frames, None, whole_record_crc=crc))[:3]

@@ -1,0 +1,125 @@
+"""Two brokers that get the same bytes, one behind the native kernel and one without: what they answer and store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+from pyromq.broker import broker as composition
+from pyromq.broker import verdicts
+from pyromq.kernel.choice import is_built
+from pyromq.model.ids import pack_host
+from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.store.disk import Disk
+from pyromq.testing.clock import ManualClock
+from tests.broker.virtual import Virtual, virtual_broker
+from tests.support import require
+from tests.transport.support import BytesPeer, RawPeer, raw_peer
+
+PEER = "127.0.0.1:50001"
+FOLDERS = ("commitlog", "consumequeue", "index")
+
+
+def native_module() -> ModuleType:
+    """The native kernel, whichever one serves by default here."""
+    require(is_built(), "the native kernel (make native)")
+    from importlib import import_module
+
+    return import_module("pyromq.kernel.native.kernel")
+
+
+class Seen(NamedTuple):
+    """What can be told from outside: answers in the order of their opaque, and every file."""
+
+    answers: list[bytes]
+    files: dict[str, bytes]
+    is_lost: bool
+    by_kernel: int  # messages that the kernel took
+
+
+TOPICS = (
+    TopicConfig(topic_name="A", read_queue_nums=4, write_queue_nums=4),
+    TopicConfig(topic_name="B", read_queue_nums=2, write_queue_nums=1),
+    TopicConfig(topic_name="Typed", attributes={"message.type": "NORMAL"}),
+    TopicConfig(topic_name="ReadOnly", perm=4),
+    TopicConfig(topic_name="Many", topic_filter_type="MULTI_TAG"),
+)
+
+
+def choose(patch: pytest.MonkeyPatch, module: ModuleType | None) -> None:
+    """Brokers that are made from now on have this kernel, and one host in their records."""
+    patch.setattr(verdicts, "native", lambda: module)
+    patch.setattr(composition, "pack_host", lambda ip, _: pack_host(ip, 10911))
+
+
+async def ready(life: Virtual) -> None:
+    """Topics, and a first message in each queue, so that queues and log files exist."""
+    for topic in TOPICS:
+        life.broker.topics.put(topic)
+    for name, queues in (("A", 3), ("B", 1), ("Typed", 1), ("Many", 1)):
+        for queue in range(queues):
+            sent = asyncio.ensure_future(life.send(name, b"first", queue, {"UNIQ_KEY": f"first{queue}"}))
+            await life.clock.settle()
+            await life.broker.store.flush_log()  # under SYNC_FLUSH the answer waits for it
+            await sent
+
+
+async def lives(
+    folder: Path,
+    bursts: Sequence[bytes],
+    module: ModuleType | None,
+    **settings: Any,
+) -> Seen:
+    """Write the bursts one after another to one connection, each after all was done about the one before."""
+    with pytest.MonkeyPatch.context() as patch:
+        choose(patch, module)
+        clock = ManualClock(1_700_000_000_000)
+        async with virtual_broker(folder, clock=clock, **settings) as life:
+            await ready(life)
+            peer = raw_peer(life.broker.servers[0], PEER)
+            for burst in bursts:
+                if not peer.is_lost:
+                    peer.write(burst)
+                await clock.settle()
+                await life.broker.store.flush_log()
+                await clock.settle()
+            await life.broker.store.flush_all()
+            answers = sorted((bytes(one) for one in split(peer.raw)), key=_opaque_of(peer))
+            taken = sum(one.messages for one in life.broker.verdicts)
+            return Seen(answers, contents(life.disk), peer.is_lost, taken)
+
+
+def _opaque_of(peer: RawPeer) -> Any:
+    order = {bytes(one): number for number, one in enumerate(split(peer.raw))}
+    opaques = [one.opaque for one in peer.received]
+    return lambda raw: (opaques[order[raw]], raw)
+
+
+def split(raw: bytes | bytearray) -> list[bytes]:
+    frames, at = [], 0
+    while at < len(raw):
+        end = at + 4 + int.from_bytes(raw[at : at + 4], "big")
+        frames.append(bytes(raw[at:end]))
+        at = end
+    return frames
+
+
+def contents(disk: Disk) -> dict[str, bytes]:
+    """Every file of the store's own folders."""
+    found: dict[str, bytes] = {}
+    waiting = list(FOLDERS)
+    while waiting:
+        name = waiting.pop()
+        if disk.is_folder(name):
+            waiting += [f"{name}/{one}" for one in disk.list(name)]
+        elif disk.exists(name):
+            found[name] = disk.open(name, writable=False).pread(0, disk.size(name))
+    return found
+
+
+__all__ = ["PEER", "TOPICS", "BytesPeer", "Seen", "choose", "contents", "lives", "native_module", "ready", "split"]
