@@ -6,9 +6,15 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pyromq
+from pyromq.ambient import pause
+from pyromq.client.errors import TopicNotFound
+from pyromq.model.names import AUTO_CREATE_TOPIC
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.options import Use, connection_options
 
 SMALL = {
     "mappedFileSizeCommitLog": 16 << 20,
@@ -65,6 +71,16 @@ class Servers:
         listen = self._ports.get(name, "127.0.0.1:0")
         self.brokers[name] = Daemon("broker", "--listen", listen, "--namesrv", self.namesrv, "--config", str(config))
         self._ports[name] = self.brokers[name].address
+        self._until_registered(name)
+
+    def _until_registered(self, name: str) -> None:
+        with Cluster(connection_options({"nameServer": self.namesrv}, Use.BATCH)) as cluster:
+            for _ in range(600):
+                with suppress(TopicNotFound):
+                    if name in cluster.route(AUTO_CREATE_TOPIC).addresses:
+                        return
+                pause(0.05)
+        raise AssertionError(f"{name} did not register")
 
     def kill(self, name: str = "broker-a") -> None:
         self.brokers.pop(name).stop(signal.SIGKILL)

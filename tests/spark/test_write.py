@@ -51,9 +51,7 @@ def test_small_requests_and_topics_by_row(spark: SparkSession, servers: Servers,
 
 
 def test_a_sharding_key_keeps_its_queue_and_order(spark: SparkSession, servers: Servers, topic: str) -> None:
-    frame = spark.range(0, 600, 1, 1).selectExpr(
-        "concat('m', id) AS body", "concat('s', id % 7) AS shardingKey"
-    )
+    frame = spark.range(0, 600, 1, 1).selectExpr("concat('m', id) AS body", "concat('s', id % 7) AS shardingKey")
     write(frame, servers, topic, maxBatchBytes=800)
     rows = read(spark, servers, topic).collect()
     for key in {row.properties["__SHARDINGKEY"] for row in rows}:

@@ -16,7 +16,9 @@ from ..client.config import ClientConfig
 from ..client.core.routing import Route
 from ..client.errors import NoBroker, Unreachable
 from ..client.offsets import BrokerOffsets, at_time, highest, lowest
+from ..client.reading import Puller
 from ..client.session import Session
+from ..client.subscription import Filter
 from ..client.sync import Portal
 from ..protocol.bodies.keyed import MessageQueue
 from .connection import tls_settings
@@ -38,6 +40,7 @@ class Cluster:
             name_server_timeout_s=options.connect_timeout_ms / 1000,
         )
         self.clock = clock or SystemClock()
+        self._introduced: set[tuple[str, str]] = set()
         self._portal = Portal()
         self._portal.start()
         self._session = self._portal.call(_opened(config, self.clock))
@@ -107,8 +110,16 @@ class Cluster:
     def commit(self, group: str, offsets: Mapping[Queue, int]) -> Offsets:
         """What was kept; a broker that is away takes the next one."""
         given = {_of(queue): offset for queue, offset in offsets.items()}
+        self._introduce(group, offsets)
         saved = self._portal.call(BrokerOffsets(self._session, group).save(given))
         return {Queue(each.topic, each.broker_name, each.queue_id): offset for each, offset in saved.items()}
+
+    def _introduce(self, group: str, queues: Iterable[Queue]) -> None:
+        """Brokers take offsets of groups that they know alone, and get to know one by its first pull."""
+        strangers = {(group, queue.broker): queue for queue in queues if (group, queue.broker) not in self._introduced}
+        puller = Puller(self._session, group)
+        asked = self._each(strangers.values(), lambda queue: puller.pull(queue, 0, Filter(), most=1, hold_s=0))
+        self._introduced |= {(group, queue.broker) for queue in asked}
 
     def _each(self, queues: Iterable[Queue], ask: Callable[[MessageQueue], Awaitable[T]]) -> dict[Queue, T]:
         """All at once. A broker that cannot be reached is left out, anything else is an error."""

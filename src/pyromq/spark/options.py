@@ -205,6 +205,13 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     return options
 
 
+def connection_options(given: Mapping[str, str], use: Use) -> NetOptions:
+    """How to reach a cluster, and nothing else."""
+    options = _read(NetOptions, given, use)
+    _need_name_server(options)
+    return options
+
+
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     options = _read(WriteOptions, given, Use.WRITE)
     _need_name_server(options)

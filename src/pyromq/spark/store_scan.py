@@ -67,9 +67,10 @@ def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
     with _Log(store) as log:
         total = len(log.files.bases) * log.files.file_bytes
         piece = max(1 << 20, min(piece, -(-total // max(1, least))))
-        last = log.files.bases[-1] if log.files.bases else 0
+        begun = [base for base in log.files.bases if log.files.read(base, BLANK_BYTES).strip(b"\0")]
+        last = max(begun, default=0)  # behind it are files that were made ahead and hold nothing yet
         return [
-            LogRange(store, begin, min(begin + piece, base + log.files.file_bytes), log.files.file_bytes, base == last)
+            LogRange(store, begin, min(begin + piece, base + log.files.file_bytes), log.files.file_bytes, base >= last)
             for base in log.files.bases
             for begin in range(base, base + log.files.file_bytes, piece)
         ]

@@ -1,0 +1,272 @@
+"""`spark.readStream.format("rocketmq")`: every offset once, whatever restarts; and each trap of Spark's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.listener import OffsetPublisher
+from pyromq.spark.offsets import from_json
+from pyromq.spark.options import Use, read_options
+from pyromq.spark.pulling import DataLoss
+from pyromq.spark.stream_read import StreamReader
+from pyromq.testing.clock import ManualClock
+from tests.spark.servers import Servers
+from tests.spark.test_batch_read import numbers
+
+BODY = StructType().add("body", "binary")
+
+
+def stream(spark: SparkSession, servers: Servers, topic: str, **options: Any) -> DataFrame:
+    source = spark.readStream.format("rocketmq").option("nameServer", servers.namesrv).option("topic", topic)
+    return source.options(**({"startingOffsets": "earliest"} | options)).load()
+
+
+def to_files(frame: DataFrame, folder: Path) -> StreamingQuery:
+    """What is available now, into Parquet: exactly-once there."""
+    sink = frame.selectExpr("body", "queueId", "queueOffset").writeStream.format("parquet")
+    sink = sink.option("path", str(folder / "out")).option("checkpointLocation", str(folder / "checkpoint"))
+    query = sink.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def found(spark: SparkSession, folder: Path) -> list[int]:
+    return numbers(spark.read.parquet(str(folder / "out")).collect())
+
+
+def forget_last_commit(folder: Path) -> None:
+    """As if the driver had died before it noted that the batch is done."""
+    last = max((folder / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_all_that_is_available_in_limited_batches_and_the_rest_later(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    servers.send(topic, 100)
+    query = to_files(stream(spark, servers, topic, maxOffsetsPerTrigger=30), tmp_path)
+    batches = [progress for progress in query.recentProgress if progress.numInputRows]
+    assert len(batches) >= 4
+    assert all(batch.numInputRows <= 32 for batch in batches)
+    assert found(spark, tmp_path) == list(range(100))
+    servers.send(topic, 20, first=100)
+    to_files(stream(spark, servers, topic, maxOffsetsPerTrigger=30), tmp_path)
+    assert found(spark, tmp_path) == list(range(120))
+
+
+def test_a_batch_that_is_repeated_has_the_same_rows(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    servers.send(topic, 50)
+    rows: list[tuple[int, list[int]]] = []
+
+    def take(frame: DataFrame, batch: int) -> None:
+        rows.append((batch, numbers(frame.collect())))
+
+    def run() -> None:
+        sink = stream(spark, servers, topic).writeStream.foreachBatch(take)
+        sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
+
+    run()
+    forget_last_commit(tmp_path)
+    servers.send(topic, 5, first=50)
+    run()
+    assert rows == [(0, list(range(50))), (0, list(range(50))), (1, list(range(50, 55)))]
+
+
+def test_new_topics_and_queues_join_a_stream(spark: SparkSession, servers: Servers, topic: str, tmp_path: Path) -> None:
+    servers.send(f"{topic}-a", 10)
+
+    def pattern() -> DataFrame:
+        source = spark.readStream.format("rocketmq").option("nameServer", servers.namesrv)
+        return source.options(topicPattern=f"{topic}-.*", startingOffsets="earliest").load()
+
+    to_files(pattern(), tmp_path)
+    servers.send(f"{topic}-b", 10, first=10)
+    to_files(pattern(), tmp_path)
+    assert found(spark, tmp_path) == list(range(20))
+
+
+def test_a_broker_that_is_killed_and_restarted_mid_batch(
+    spark: SparkSession, own: Servers, topic: str, tmp_path: Path
+) -> None:
+    own.start()
+    own.send(topic, 400, size=100)
+    frame = stream(spark, own, topic, pullBatchSize=5)
+    killed: list[int] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        if not killed:
+            own.kill()
+            own.start()
+            killed.append(number)
+        batch.select("body").write.mode("overwrite").parquet(str(tmp_path / "out" / f"batch={number}"))
+
+    sink = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    sink.trigger(availableNow=True).start().awaitTermination()
+    assert killed == [0]
+    assert found(spark, tmp_path) == list(range(400))
+
+
+def test_offsets_of_the_group_are_published_also_for_the_last_batch(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    """Spark commits a batch when the next one begins, and the last of AvailableNow never: the listener is in time."""
+    servers.send(topic, 40)
+    publisher = OffsetPublisher({"nameServer": servers.namesrv}, f"group-{topic}")
+    spark.streams.addListener(publisher)
+    try:
+        query = to_files(stream(spark, servers, topic, consumerGroup=f"group-{topic}"), tmp_path)
+        assert publisher.wait_for(query.id)
+    finally:
+        spark.streams.removeListener(publisher)
+        publisher.close()
+    with Cluster(read_options({"nameServer": servers.namesrv, "topic": topic}, Use.STREAM)) as cluster:
+        queues = cluster.queues([topic])
+        committed = cluster.committed(f"group-{topic}", queues)
+        assert committed == {queue: bounds.high for queue, bounds in cluster.bounds(queues).items()}
+
+
+def test_a_wrong_option_of_a_stream_is_told(spark: SparkSession, servers: Servers, topic: str, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="did you mean maxOffsetsPerTrigger"):
+        to_files(stream(spark, servers, topic, maxOffsetPerTrigger=3), tmp_path)
+
+
+# --- the order of calls, without Spark -------------------------------------------------------------------------------
+
+
+def reader(servers: Servers, topic: str, clock: ManualClock | None = None, **options: str) -> StreamReader:
+    given = {"nameServer": servers.namesrv, "topic": topic} | options
+    return StreamReader(read_options(given, Use.STREAM), BODY, clock)
+
+
+@pytest.fixture
+def readers() -> Iterator[list[StreamReader]]:
+    made: list[StreamReader] = []
+    yield made
+    for each in made:
+        each.stop()
+
+
+def total(offsets: dict[str, Any]) -> int:
+    return sum(from_json(offsets).values())
+
+
+def test_the_initial_offset_stays_the_same_when_asked_twice(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    servers.send(topic, 10)
+    made = reader(servers, topic)
+    readers.append(made)
+    first = made.initialOffset()
+    servers.send(topic, 10)
+    assert made.initialOffset() == first
+    assert total(first) == 10
+
+
+def test_a_first_batch_that_failed_is_repeated_from_where_it_began(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    servers.send(topic, 10)
+    first = reader(servers, topic, consumerGroup=f"g-{topic}")
+    start = first.initialOffset()
+    servers.send(topic, 10)
+    first._looked_at = -1.0
+    end = first.latestOffset(start, ReadAllAvailable())
+    servers.send(topic, 30)
+    again = reader(servers, topic, consumerGroup=f"g-{topic}")
+    readers += [first, again]
+    later = again.initialOffset()  # has moved on to 50
+    assert total(later) == 50
+    assert sum(part.part.size for part in again.partitions(later, end)) == 10
+
+
+def test_without_a_group_such_a_repeat_is_refused_or_left_out(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    servers.send(topic, 10)
+    first, again, careless = (
+        reader(servers, topic),
+        reader(servers, topic),
+        reader(servers, topic, failOnDataLoss="false"),
+    )
+    readers += [first, again, careless]
+    end = first.initialOffset()
+    servers.send(topic, 30)
+    with pytest.raises(DataLoss, match="Give consumerGroup, which keeps it"):
+        again.partitions(again.initialOffset(), end)
+    assert careless.partitions(careless.initialOffset(), end) == []
+
+
+def test_an_idle_query_asks_the_brokers_now_and_then_alone(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    servers.send(topic, 10)
+    made = reader(servers, topic, startingOffsets="earliest")
+    readers.append(made)
+    start = made.initialOffset()
+    made._looked_at = made._clock.monotonic() + 3600  # just now, however slow this machine is
+    servers.send(topic, 10)
+    assert total(made.latestOffset(start, ReadAllAvailable())) == 10
+    made._looked_at = -1.0
+    assert total(made.latestOffset(start, ReadAllAvailable())) == 20
+
+
+def test_limits_are_shared_and_available_now_has_a_fixed_end(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    servers.send(topic, 100)
+    made = reader(servers, topic, startingOffsets="earliest", maxOffsetsPerTrigger="20", minOffsetsPerTrigger="20")
+    readers.append(made)
+    start = made.initialOffset()
+    limit = made.getDefaultReadLimit()
+    assert limit == ReadMaxRows(20)
+    made.prepareForTriggerAvailableNow()
+    servers.send(topic, 100)
+    made._looked_at = -1.0
+    seen = start
+    for _ in range(20):
+        following = made.latestOffset(seen, limit)
+        assert total(following) - total(seen) <= 20
+        if following == seen:
+            break
+        seen = following
+    assert total(seen) == 100  # also what is less than minOffsetsPerTrigger
+
+
+def test_a_stream_waits_for_enough_messages_but_not_for_ever(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    servers.send(topic, 10)
+    made = reader(servers, topic, startingOffsets="earliest", minOffsetsPerTrigger="50", maxTriggerDelay="15m")
+    readers.append(made)
+    start = made.initialOffset()
+    assert made.latestOffset(start, ReadAllAvailable()) == start
+    made._triggered_at -= 901
+    assert total(made.latestOffset(start, ReadAllAvailable())) == 10
+
+
+def test_a_reader_is_copied_without_its_connections(servers: Servers, topic: str, readers: list[StreamReader]) -> None:
+    import pickle
+
+    servers.send(topic, 10)
+    made = reader(servers, topic, startingOffsets="earliest")
+    readers.append(made)
+    start = made.initialOffset()
+    [*parts] = made.partitions(start, made.latestOffset(start, ReadAllAvailable()))
+    copy = pickle.loads(pickle.dumps(made))
+    rows = [row for part in pickle.loads(pickle.dumps(parts)) for batch in copy.read(part) for row in batch.to_pylist()]
+    assert sorted(row["body"] for row in rows) == sorted(f"m{number}".encode() for number in range(10))
