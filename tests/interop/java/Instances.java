@@ -37,7 +37,8 @@ class Instances {
     }
 
     private static String name(String servers, int number) {
-        return "I" + number + "_" + servers.replaceAll("\\W", "_");
+        // With the process: two clients with one name would get each other's replies.
+        return "I" + number + "_" + ProcessHandle.current().pid() + "_" + servers.replaceAll("\\W", "_");
     }
 
     private static void prepare(ClientConfig client, String servers, String name) {

@@ -280,7 +280,7 @@ class Client(Conversation):
         """A consumer that answers each message with "re: " and its body; "silence" is not answered."""
         return Answering(self, servers, topic, group, after_ms)
 
-    def consuming(self, kind: str, servers: str, topic: str, group: str, **more: str) -> Consuming:
+    def consuming(self, kind: str, servers: str, topic: str, group: str, **more: str | int) -> Consuming:
         """A running consumer. kind: push, orderly, broadcast or lite; `start`: first, last or a time in ms; `tags`."""
         return Consuming(self, kind, {"servers": servers, "topic": topic, "group": group, **more})
 
@@ -354,7 +354,7 @@ class Answering:
 class Consuming:
     """A consumer in a Java client that keeps what it receives. A context manager, which stops it."""
 
-    def __init__(self, client: Client, kind: str, wanted: Mapping[str, str]) -> None:
+    def __init__(self, client: Client, kind: str, wanted: Mapping[str, str | int]) -> None:
         self._client = client
         self._name = f"consumer{next(_names)}"
         self._last: list[dict[str, Any]] | None = None
