@@ -229,13 +229,15 @@ def check_crc(view: memoryview, at: int, found: Layout) -> None:
 
     Every value is legal, 0 too.
     """
+    tail = found.end - CRC_PROPERTY_BYTES
+    expected = whole_record_crc(bytes(view[tail : found.end])) if tail >= found.properties_at else None
+    if expected is not None:  # it covers the body too
+        if crc32(view[at:tail]) & CRC_BITS != expected:
+            raise RecordError("the whole-record CRC (property __CRC32#) does not fit")
+        return
     actual = crc32(view[found.body_at : found.body_end]) & CRC_BITS
     if found.body_crc != actual:
         raise RecordError(f"body CRC is {actual:#010x}, the record says {found.body_crc:#010x}")
-    tail = found.end - CRC_PROPERTY_BYTES
-    expected = whole_record_crc(bytes(view[tail : found.end])) if tail >= found.properties_at else None
-    if expected is not None and crc32(view[at:tail]) & CRC_BITS != expected:
-        raise RecordError("the whole-record CRC (property __CRC32#) does not fit")
 
 
 # -- the whole-record CRC property --------------------------------------------------------------------------------

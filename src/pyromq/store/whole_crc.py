@@ -17,10 +17,10 @@ import zlib
 
 import msgspec
 
-from ..protocol.record import BLANK, BLANK_BYTES, RecordError, decode_record, whole_record_crc
+from ..protocol.record import BLANK, BLANK_BYTES, Record, RecordError, decode_record, whole_record_crc
 from .config import StoreConfig
 from .disk import Disk, DiskError, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
-from .layout import COMMIT_LOG, ENTRY_HEAD, QUEUE_ENTRY_BYTES, QUEUES
+from .layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, ENTRY_HEAD, QUEUE_ENTRY_BYTES, QUEUES
 from .segment import segment_name
 
 WHOLE_CRC_FILE = "pyromq/whole-crc"
@@ -111,12 +111,25 @@ def _stands(disk: Disk, config: StoreConfig, position: int) -> bool:
         record = decode_record(_read(disk, name, inside, size))
         if record.physical_offset != position or whole_record_crc(record.properties) is None:
             return False
-        at = record.queue_offset * QUEUE_ENTRY_BYTES
-        inside = at % config.queue_file_bytes
-        name = f"{QUEUES}/{record.topic}/{record.queue_id}/{segment_name(at - inside)}"
-        return _read(disk, name, inside, ENTRY_HEAD.size) == ENTRY_HEAD.pack(position, size)
+        return _has_entry(disk, config, record)
     except (DiskError, RecordError):
         return False
+
+
+def _has_entry(disk: Disk, config: StoreConfig, record: Record) -> bool:
+    entry = ENTRY_HEAD.pack(record.physical_offset, record.size)
+    folder = f"{BATCH_QUEUES}/{record.topic}/{record.queue_id}"
+    if disk.is_folder(folder):  # its entries are found by looking
+        contents = (read_whole(disk, f"{folder}/{name}") for name in reversed(disk.list(folder)))
+        return any(
+            content[at : at + len(entry)] == entry
+            for content in contents
+            for at in range(0, len(content), BATCH_ENTRY_BYTES)
+        )
+    at = record.queue_offset * QUEUE_ENTRY_BYTES
+    inside = at % config.queue_file_bytes
+    name = f"{QUEUES}/{record.topic}/{record.queue_id}/{segment_name(at - inside)}"
+    return _read(disk, name, inside, len(entry)) == entry
 
 
 def _read(disk: Disk, name: str, offset: int, length: int) -> bytes:
