@@ -7,7 +7,7 @@ from ..errors import RequestRefused
 from ..model.codes import ResponseCode
 from ..protocol.headers.offsets import OffsetAnswer, QueryConsumerOffset, UpdateConsumerOffset
 from ..store.message_store import MessageStore
-from ..transport.dispatch import Reply, Request
+from ..transport.dispatch import Answer, Reply, Request
 from .config import BrokerConfig
 from .metadata.groups import Groups
 from .metadata.offsets import Offsets
@@ -33,19 +33,21 @@ class OffsetHandlers:
         self._store = store
         self._memory_bytes = memory_bytes
 
-    def query(self, request: Request) -> Reply:
+    def query(self, request: Request) -> Answer:
         """14. A group that never committed begins at 0 where everything is still there, else the client decides."""
         header = request.header(QueryConsumerOffset)
         offset = self._offsets.find(header.topic, header.consumer_group, header.queue_id)
-        if offset is None and header.set_zero_if_not_found is not False and self._has_it_all(header):
-            offset = 0
-        if offset is None:
+        return self._begin(header) if offset is None else Reply(header=OffsetAnswer(offset=offset))
+
+    async def _begin(self, header: QueryConsumerOffset) -> Reply:
+        wanted = header.set_zero_if_not_found is not False
+        if not wanted or not await self._store.ask(lambda: self._has_it_all(header)):
             raise RequestRefused(
                 f"Not found, maybe this group consumer boot first: {header.consumer_group} has no offset of "
                 f"{header.topic} queue {header.queue_id}",
                 ResponseCode.QUERY_NOT_FOUND,
             )
-        return Reply(header=OffsetAnswer(offset=offset))
+        return Reply(header=OffsetAnswer(offset=0))
 
     def _has_it_all(self, header: QueryConsumerOffset) -> bool:
         """The queue begins at 0, and its first message is so young that reading it would not touch the disk."""

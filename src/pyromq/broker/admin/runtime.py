@@ -27,7 +27,7 @@ class RuntimeInfo:
     """Event loop only. `sample` is to be called every second.
 
     `waiting` tells how many requests of a class wait to be served, `delays` how far each delay level is delivered and
-    where its queue ends.
+    where its queue ends, `timers` how far the timer is behind.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class RuntimeInfo:
         put_times: PutTimes,
         pulls: PullHandler,
         delays: Callable[[], Mapping[int, tuple[int, int]]],
+        timers: Callable[[], Mapping[str, str]],
     ) -> None:
         now = clock.now_ms()
         self._live = live
@@ -54,6 +55,7 @@ class RuntimeInfo:
         self._put_times = put_times
         self._pulls = pulls
         self._delays = delays
+        self._timers = timers
         self._booted_ms = now
         self._booted = clock.monotonic()
         self._rates = Rates(now)
@@ -70,17 +72,18 @@ class RuntimeInfo:
             self._minute_ends += MINUTE_S
             self._put_times.end_minute()
 
-    def __call__(self, request: Request) -> Reply:
-        table = self._store_part() | self._traffic_part() | self._times_part() | self._queue_part()
+    async def __call__(self, request: Request) -> Reply:
+        log = self._store.commit_log
+        first = await self._store.ask(lambda: log.store_time_at(log.start))
+        table = self._store_part(first) | self._traffic_part() | self._times_part() | self._queue_part()
         for level, (offset, end) in self._delays().items():
             table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return Reply(body=encode_body(KVTable(table=table)))
 
-    def _store_part(self) -> dict[str, str]:
+    def _store_part(self, first: int | None) -> dict[str, str]:
         usage = self._disk.usage()
         log, root = self._store.commit_log, self._live.config.store_path_root_dir
         ratio, free = f"{usage.ratio:.2f}", usage.total - usage.used
-        first = self._store.commit_log.store_time_at(log.start)
         return {
             "bootTimestamp": str(self._booted_ms),
             "runtime": duration_text(int(self._clock.monotonic() - self._booted)),
@@ -135,7 +138,7 @@ class RuntimeInfo:
         }
 
     def _queue_part(self) -> dict[str, str]:
-        """What waits to be served, where Java shows its thread pools; timers and transactions have nothing waiting."""
+        """What waits to be served, where Java shows its thread pools; transactions have nothing waiting."""
         capacity = str(self._live.config.queued_requests)
         waits = {
             "send": RequestClass.SEND,
@@ -157,6 +160,7 @@ class RuntimeInfo:
             "timerCongestNum": "0",
             "timerEnqueueTps": "0.0",
             "timerDequeueTps": "0.0",
+            **self._timers(),
         }
 
 
