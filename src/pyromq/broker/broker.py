@@ -225,6 +225,7 @@ class Broker:
             self.intake.times,
             self.pulls,
             lambda: self.delay_progress.levels(self.store.queues),
+            lambda: {} if self.timers is None else self.timers.behind(),
         )
         self.servers = [self._server(name) for name in ("main", "fast")]
         self.registration: Registration | None = None
@@ -305,6 +306,10 @@ class Broker:
         self._feed_kernel()
         self.topics.watch(lambda name, topic: self._topic_changed(name))
         return self.address
+
+    def _parked(self) -> dict[str, int]:
+        levels = self.delay_progress.waiting_in(self.store.queues)()
+        return levels | ({} if self.timers is None else self.timers.parked())
 
     def _make_timers(self, store_host: bytes) -> Timers:
         return Timers(
@@ -523,7 +528,7 @@ class Broker:
                 lambda: self._disk_gate.refusal,
                 self._lag.now_ms,
                 self.duplicates,
-                self.delay_progress.waiting_in(self.store.queues),
+                self._parked,
                 half_messages.undecided,
             ),
             life=MessageLife(

@@ -42,7 +42,6 @@ CONTROLLER = "it belongs to the controller, which is not there yet"
 TO_CLIENT = "brokers send it to clients, nobody sends it to brokers"
 NOBODY = "RocketMQ 5.5.0 has the number and no handler either"
 POP = "pop consumption is not there yet: consume by pulling (a push consumer does)"
-TIMERS = "timers are not there yet, delay levels are"
 REPLICATION = "replication is not there yet: this broker is a lone master"
 USERS = "users and permissions are not there yet"
 LITE = "lite topics are not there yet"
@@ -132,12 +131,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.QUERY_ASSIGNMENT,
         Code.SET_MESSAGE_REQUEST_MODE,
         Code.GET_ALL_MESSAGE_REQUEST_MODE,
-    ),
-    TIMERS: (
-        Code.GET_TIMER_CHECK_POINT,
-        Code.GET_TIMER_METRICS,
-        Code.RECALL_MESSAGE,
-        Code.SWITCH_TIMER_ENGINE,
     ),
     REPLICATION: (
         Code.ADD_BROKER,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.broker.admin.inspection import INSPECT
 from pyromq.broker.timing.pending import Pending
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.recall_handle import BadHandle, RecallHandle, decode_handle
@@ -170,3 +171,23 @@ async def test_java_asks_for_check_point_and_counts(tmp_path: Path) -> None:
         assert (await life.call(RequestCode.SWITCH_TIMER_ENGINE, E_T="F")).code == 0
         refused = await life.call(RequestCode.SWITCH_TIMER_ENGINE, E_T="R")
         assert refused.code == ResponseCode.INVALID_PARAMETER
+
+
+async def test_inspection_shows_what_waits_and_the_runtime_how_far_behind(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        await timed(life, "a", 10)
+        await timed(life, "b", 20)
+        await life.send(properties={"DELAY": "3"})
+        await life.advance(1)
+        found = json.loads(bytes((await life.call(INSPECT)).body))["parked"]
+        assert found == {
+            "delay level 3": 1,
+            "timer, topic T": 2,
+            "timer, all topics": 2,
+            "timer, ms to the next": 9000,
+        }
+        runtime = json.loads(bytes((await life.call(RequestCode.GET_BROKER_RUNTIME_INFO)).body))["table"]
+        assert (runtime["timerReadBehind"], runtime["timerOffsetBehind"]) == ("0", "0")
+        life.clock.step_wall(60)
+        runtime = json.loads(bytes((await life.call(RequestCode.GET_BROKER_RUNTIME_INFO)).body))["table"]
+        assert runtime["timerReadBehind"] == "51000"

@@ -103,6 +103,22 @@ class Timers:
         """The first slot that was not delivered yet."""
         return self._timers.read_ms
 
+    def parked(self) -> dict[str, int]:
+        """For the inspection command: what waits, by topic, and the next of it."""
+        waits = {f"timer, topic {topic}": count for topic, count in self.counts.by_topic().items()}
+        slot_ms = self._timers.next_slot_ms()
+        if slot_ms is not None:
+            waits["timer, all topics"] = self.waiting
+            waits["timer, ms to the next"] = slot_ms + self._precision - self._clock.now_ms()
+        return waits | ({"timer, LOST": self.lost} if self.lost else {})
+
+    def behind(self) -> dict[str, str]:
+        """For the runtime info, under Java's names: ms behind the clock and messages behind the topic."""
+        slot_ms, queue = self._timers.next_slot_ms(), self._store.queues.get(TIMER_TOPIC, 0)
+        late = 0 if slot_ms is None else max(0, self._clock.now_ms() - slot_ms - self._precision)
+        left = 0 if queue is None else queue.readable_end - max(self._timers.queue_offset, queue.min_offset)
+        return {"timerReadBehind": str(late), "timerOffsetBehind": str(max(0, left))}
+
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
