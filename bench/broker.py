@@ -1,7 +1,8 @@
-"""The broker under load, as ratios against a peer in the same run: `python bench/broker.py [--java] [--seconds 5]`.
+"""The broker under load, as ratios against a peer in the same run: `python bench/broker.py [--no-java] [--seconds 5]`.
 
 Runs bench/mqload.c against our broker, against a bare echo on our own transport (what this Python can do at best) and,
-with --java, against the Java broker 5.5.0. CPU is the server's own, from /proc.
+where Maven is present, against the Java broker 5.5.0. CPU is the server's own, from /proc. Behind the load come
+start-up, idle CPU, and memory idle and after many messages (`--messages`).
 """
 
 from __future__ import annotations
@@ -43,49 +44,63 @@ class Case(NamedTuple):
     name: str
     options: str
     echo: bool = True
+    sync: bool = False  # on a broker that answers after the sync
 
 
 WARM_UP = Case("warm-up", "send -t Warm -c 4 -w 16 -s 128 -q 4")
+MANY = Case("many", "send -t Many -c 4 -w 4 -B 32 -s 128 -q 4")
+FIRST = Case("first", "send -t Ends -c 1 -w 1 -s 128 -q 4")  # who reads from a topic that is not there is refused
 CASES = [
     Case("send 128 B, 1 in flight", "send -t Bench -c 1 -w 1 -s 128 -q 4"),
     Case("send 128 B, 4 x 16", "send -t Bench -c 4 -w 16 -s 128 -q 4"),
     Case("send 128 B, 4 x 256", "send -t Bench -c 4 -w 256 -s 128 -q 4"),
+    Case("1 KB sync flush, 1", "send -t Bench -c 1 -w 1 -s 1024 -q 4", echo=False, sync=True),
+    Case("1 KB sync flush, 4 x 16", "send -t Bench -c 4 -w 16 -s 1024 -q 4", echo=False, sync=True),
     Case("batch of 32, 4 x 4", "send -t Bench -c 4 -w 4 -B 32 -s 128 -q 4"),
     Case("drain by pulls of 32", "drain -t Bench -g bench -q 4", echo=False),
     Case("end to end at 1,000/s", "e2e -t Ends -g bench -q 4 -c 4 -r 1000 -s 128", echo=False),
 ]
+IDLE_S = 10
 
 
 class Server(NamedTuple):
     name: str
     address: str
     pid: int
+    start_s: float
+    idle_mb: float
+    sync: bool = False
 
     def cpu_s(self) -> float:
         words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(words[11]) + int(words[12])) / TICKS
 
     def resident_mb(self) -> float:
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+        return _resident_mb(self.pid)
+
+
+def _resident_mb(pid: int) -> float:
+    """Without the pages of mapped files, which are the kernel's to take back."""
+    table = dict(line.split(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    return int(table["RssAnon"].split()[0]) / 1024
 
 
 @contextmanager
-def started(name: str, command: list[str]) -> Iterator[Server]:
+def started(name: str, command: list[str], sync: bool = False) -> Iterator[Server]:
     begun = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
-        server = Server(name, address, process.pid)
-        print(f"{name}: ready after {time.monotonic() - begun:.1f} s, {server.resident_mb():.0f} MB")
+        ready = time.monotonic() - begun
         try:
-            yield server
+            yield Server(name, address, process.pid, ready, _resident_mb(process.pid), sync)
         finally:
-            print(f"{name}: {server.resident_mb():.0f} MB at the end")
             process.terminate()
 
 
 # Java as people run it: the peers of the tests are tuned to start quickly, at a fraction of this speed.
 JVM = ("-server", "-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxDirectMemorySize=4g", "-XX:+AlwaysPreTouch")
+SMALL_JVM = ("-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC")  # the second one, that answers after the sync
 JAVA_DEFAULTS = {
     "mappedFileSizeCommitLog": str(1 << 30),
     "mappedFileSizeConsumeQueue": str(300_000 * 20),
@@ -96,17 +111,47 @@ WARM_UP_S = 15  # the Java broker reaches its speed after about as long; everyon
 
 
 @contextmanager
-def java_broker(folder: Path) -> Iterator[Server]:
-    sys.path.insert(0, str(ROOT))
+def java_broker(folder: Path, sync: bool = False) -> Iterator[Server]:
     from tests.interop.peers import java
 
+    folder.mkdir()
+    (folder / "names").mkdir()
+    (folder / "broker").mkdir()
     names = java.NameServer("5.5.0", folder / "names")
-    broker = java.Broker("5.5.0", folder / "broker", [names.address], JAVA_DEFAULTS, jvm=JVM)
+    begun = time.monotonic()
+    settings = JAVA_DEFAULTS | ({"flushDiskType": "SYNC_FLUSH"} if sync else {})
+    jvm = SMALL_JVM if sync else JVM
+    broker = java.Broker("5.5.0", folder / "broker", [names.address], settings, jvm=jvm)
+    pid = broker.program.process.pid
     try:
-        yield Server("java", broker.address, broker.program.process.pid)
+        yield Server("java", broker.address, pid, time.monotonic() - begun, _resident_mb(pid), sync)
     finally:
         broker.kill()
         names.kill()
+
+
+def has_java() -> bool:
+    """Whether the Java broker can be had: Maven is there, or was when it was fetched."""
+    sys.path.insert(0, str(ROOT))
+    from tests.interop.peers import cache, java
+
+    try:
+        java.runtime()
+        java.classes("5.5.0")
+    except cache.PeerMissing as why:
+        print(f"without the Java broker: {why}")
+        return False
+    return True
+
+
+@contextmanager
+def our_broker(folder: Path, sync: bool = False) -> Iterator[Server]:
+    command = [sys.executable, "-m", "pyromq", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"]
+    command += ["--store-path-root-dir", str(folder), "--log-level", "error"]
+    if sync:
+        command += ["--flush-mode", "SYNC_FLUSH"]
+    with started("ours", command, sync) as server:
+        yield server
 
 
 def measure(load: Path, case: Case, server: Server, seconds: int) -> dict[str, Any]:
@@ -122,39 +167,67 @@ def measure(load: Path, case: Case, server: Server, seconds: int) -> dict[str, A
     return result
 
 
+def under_load(load: Path, servers: list[Server], seconds: int) -> None:
+    heads = f"{'msg/s':>9} {'of ours':>8} {'p50 us':>8} {'p99 us':>8} {'cpu us/msg':>10} {'refused':>8}"
+    print(f"{'case':26} {'server':6} {heads}")
+    for server in servers:
+        measure(load, WARM_UP, server, WARM_UP_S)
+        measure(load, FIRST, server, 1)
+    for case in CASES:
+        ours = None
+        for server in servers:
+            if server.sync != case.sync or (server.name == "echo" and not case.echo):
+                continue
+            one = measure(load, case, server, seconds)
+            ours = ours or one
+            ratio = one["rate"] / ours["rate"] if ours["rate"] else 0.0
+            print(
+                f"{case.name:26} {server.name:6} {one['rate']:9.0f} {ratio:8.2f} "
+                f"{one['p50_us']:8} {one['p99_us']:8} {one['cpu_us']:10.1f} {one['errors']:8}",
+                flush=True,
+            )
+
+
+def at_rest(load: Path, servers: list[Server], messages: int, seconds: int) -> None:
+    """Start-up, CPU of an idle broker, memory before and after many messages."""
+    brokers = [server for server in servers if server.name != "echo" and not server.sync]
+    before = [server.cpu_s() for server in brokers]
+    time.sleep(IDLE_S)
+    idle = [(server.cpu_s() - cpu) / IDLE_S * 100 for server, cpu in zip(brokers, before, strict=True)]
+    print(
+        f"\n{'server':6} {'start s':>8} {'idle MB':>8} {'idle cpu %':>10} {'MB now':>8} {'messages':>9} {'MB after':>8}"
+    )
+    for server, percent in zip(brokers, idle, strict=True):
+        begun_mb, sent = server.resident_mb(), 0
+        while sent < messages:
+            sent += measure(load, MANY, server, seconds)["messages"]
+        print(
+            f"{server.name:6} {server.start_s:8.1f} {server.idle_mb:8.0f} {percent:10.2f} {begun_mb:8.0f} "
+            f"{sent:9} {server.resident_mb():8.0f}",
+            flush=True,
+        )
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--java", action="store_true")
+    options.add_argument("--no-java", action="store_true", help="ours and the echo alone")
     options.add_argument("--seconds", type=int, default=5)
+    options.add_argument("--messages", type=int, default=10_000_000, help="of the memory figure")
     chosen = options.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         load = folder / "mqload"
         subprocess.run(["cc", "-O2", "-o", load, ROOT / "bench" / "mqload.c"], check=True)
-        broker = [sys.executable, "-m", "pyromq", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"]
-        broker += ["--store-path-root-dir", str(folder / "store"), "--log-level", "error"]
         servers = [
-            stack.enter_context(started("ours", broker)),
+            stack.enter_context(our_broker(folder / "store")),
+            stack.enter_context(our_broker(folder / "sync", sync=True)),
             stack.enter_context(started("echo", [sys.executable, "-c", ECHO])),
         ]
-        if chosen.java:
+        if not chosen.no_java and has_java():
             servers.append(stack.enter_context(java_broker(folder / "java")))
-        heads = f"{'msg/s':>9} {'of ours':>8} {'p50 us':>8} {'p99 us':>8} {'cpu us/msg':>10} {'refused':>8}"
-        print(f"{'case':26} {'server':6} {heads}")
-        for server in servers:
-            measure(load, WARM_UP, server, WARM_UP_S)
-        for case in CASES:
-            ours = None
-            for server in servers:
-                if server.name == "echo" and not case.echo:
-                    continue
-                one = measure(load, case, server, chosen.seconds)
-                ours = ours or one
-                ratio = one["rate"] / ours["rate"] if ours["rate"] else 0.0
-                print(
-                    f"{case.name:26} {server.name:6} {one['rate']:9.0f} {ratio:8.2f} "
-                    f"{one['p50_us']:8} {one['p99_us']:8} {one['cpu_us']:10.1f} {one['errors']:8}"
-                )
+            servers.append(stack.enter_context(java_broker(folder / "java-sync", sync=True)))
+        under_load(load, servers, chosen.seconds)
+        at_rest(load, servers, chosen.messages, chosen.seconds)
 
 
 if __name__ == "__main__":
