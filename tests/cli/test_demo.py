@@ -25,7 +25,7 @@ def run_demo(temporary: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=400,
     )
 
 
@@ -41,6 +41,8 @@ def test_the_demo_shows_routes_and_cleans_up(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     assert re.search(r"0\W+0\W+greeting-0\W+Hello", done.stdout)
     assert "killed with kill -9 and started again: all 10 messages are there" in done.stdout
+    assert re.search(r"greetings\W+demo-broker\W+0\W+3", done.stdout)  # Spark's table
+    assert "backlog: messages 10" in done.stdout
     processes = re.findall(r"process (\d+)", done.stdout)
     assert len(processes) == 2
     assert not any(is_running(int(one)) for one in processes)

@@ -26,6 +26,7 @@ COMMANDS = {
     "group": ("group", "group", "Let a consumer group skip messages, or go on at a time or offset."),
     "config": ("config", "config", "Check configuration files, list settings."),
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
+    "pipeline": ("pipeline", "pipeline", "Run a Spark job over RocketMQ's data."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
 }
 

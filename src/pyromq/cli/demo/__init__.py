@@ -16,6 +16,7 @@ import click
 
 from ...transport import loop
 from .messages import messages
+from .pipeline import pipeline
 from .routes import lose_brokers, register_brokers, show_routes, start_name_server
 from .stage import Stage, open_stage
 
@@ -25,6 +26,7 @@ STEPS: list[Callable[[Stage], Awaitable[None]]] = [
     show_routes,
     lose_brokers,
     messages,
+    pipeline,
 ]
 
 
