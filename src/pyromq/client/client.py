@@ -66,6 +66,11 @@ class Client:
         """What brokers call us."""
         return self.session.client_id
 
+    @property
+    def running_handlers(self) -> int:
+        """Messages that handlers of this client are busy with."""
+        return sum(each.runner.running for each in self._consumers if isinstance(each, PushConsumer))
+
     async def start(self) -> None:
         """Starts also the consumers that `subscribe` has declared."""
         self.session.start()

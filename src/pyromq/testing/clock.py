@@ -2,7 +2,7 @@
 
     clock = ManualClock()
     broker = Broker(clock=clock, ...)
-    await clock.advance(120)        # two minutes of timers, in order, in a millisecond
+    await clock.advance(minutes=2)        # two minutes of timers, in order, in a millisecond
 
 Event loop only. A callback that raises ends `advance` with that exception, so a test cannot miss it.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -44,6 +44,7 @@ class ManualClock:
     """Implements `ambient.Clock`. Counts in whole microseconds, so that many small steps add up exactly."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self.quiet: Callable[[], Awaitable[None]] | None = None  # who knows better than `settle` when all is done
         self._wall_us = now_ms * 1000
         self._passed_us = 0
         self._timers: list[tuple[int, int, ManualTimer]] = []
@@ -93,23 +94,28 @@ class ManualClock:
         """How many timers are set: a part that was stopped leaves none behind."""
         return sum(not timer.is_cancelled for _, _, timer in self._timers)
 
-    async def advance(self, seconds: float) -> None:
+    async def advance(
+        self, seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
+    ) -> None:
         """Let the time pass: each due timer runs at its own moment, and the loop settles after each."""
-        until = self._passed_us + _micros(seconds)
-        await self.settle()
+        until = self._passed_us + _micros(seconds + 60 * (minutes + 60 * (hours + 24 * days)))
+        await self._settled()
         while self._timers and self._timers[0][0] <= until:
             moment, _, timer = heapq.heappop(self._timers)
             if timer.is_cancelled:
                 continue
             self._passed_us = max(self._passed_us, moment)
             timer.run()
-            await self.settle()
+            await self._settled()
         self._passed_us = until
-        await self.settle()
+        await self._settled()
 
     def step_wall(self, seconds: float) -> None:
         """Set the wall clock forward or back, as an operator or NTP does; durations and timers do not notice."""
         self._wall_us += _micros(seconds)
+
+    async def _settled(self) -> None:
+        await (self.settle() if self.quiet is None else self.quiet())
 
     async def settle(self, rounds: int = SETTLE_ROUNDS) -> None:
         """Let everything run that is ready now. What waits for a real socket must be awaited by the test itself."""

@@ -11,6 +11,7 @@ fills the sender's write buffer, as with a socket.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -165,6 +166,14 @@ class MemoryNetwork:
         self._chunk_bytes = chunk_bytes
         self._listeners: dict[str, Callable[[asyncio.Transport], object]] = {}
         self._port = 49_152
+        self._streams: list[weakref.ref[MemoryStream]] = []
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is under way between two ends that read."""
+        alive = [stream for one in self._streams if (stream := one()) is not None and not stream.is_closing()]
+        self._streams = [weakref.ref(stream) for stream in alive]
+        return not any(stream.get_write_buffer_size() for stream in alive)
 
     def listen(self, address: str, attach: Callable[[asyncio.Transport], object]) -> None:
         self._listeners[address] = attach
@@ -179,6 +188,7 @@ class MemoryNetwork:
             raise ConnectionRefusedError(f"nobody listens at {address}")
         self._port += 1
         near, far = pair(f"client:{self._port}", address, self._chunk_bytes)
+        self._streams += (weakref.ref(near), weakref.ref(far))
         attach(far)
         near.set_protocol(protocol)
         protocol.connection_made(near)

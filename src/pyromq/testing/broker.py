@@ -1,0 +1,229 @@
+"""A whole name server and broker for tests: in this process, on a disk in memory, its clock in the test's hand.
+
+    async def test_delay(rmq_broker, rmq_client):
+        await rmq_client.send("mail", b"x", delay=3600)
+        await rmq_broker.clock.advance(hours=1)
+        assert await rmq_client.receive_one("mail", group="t")
+
+The real ones, not stand-ins: groups, offsets, retries, timers, transactions work as in production, and survive
+`restart` and `kill`. Clients made here reach it through memory; other programs through its sockets on loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from .. import logs
+from ..ambient import SystemClock, seeded_random
+from ..broker.broker import Broker
+from ..broker.config import BrokerConfig
+from ..client.client import Client
+from ..client.config import ClientConfig
+from ..config import Loaded
+from ..model.message import StoredMessage
+from ..namesrv.config import NamesrvConfig
+from ..namesrv.server import NameServer
+from ..protocol.bodies.topics import TopicConfig
+from ..protocol.messages import unwrap
+from ..store.message_store import run_at_once
+from ..transport.memory import MemoryNetwork
+from .clock import ManualClock
+from .faults import Faults
+from .simulated_disk import SimulatedDisk
+
+log = logs.get("pyromq.testing")
+
+HANDLER_PATIENCE_S = 5.0  # of real time, for handlers that still run when time is to go on
+FOUND_AGAIN_S = 5.0  # of virtual time: clients do not try to connect more often than every few seconds
+FLUSH_S = 10.0  # of virtual time: the broker's own 0.5 s would be most of the work of passing hours
+SETTINGS: dict[str, Any] = {
+    "broker_name": "broker-a",
+    "listen_port": 0,
+    "fast_listen_port": 0,
+    "commit_log_file_bytes": 1 << 20,
+    "queue_file_bytes": 20 * 1000,
+    "batch_queue_file_bytes": 46 * 1000,
+    "index_slots": 1000,
+    "index_entries": 4000,
+    "max_loop_lag_ms": 1 << 40,  # hours pass in one turn here
+    "recall_message_enable": True,
+}
+
+
+class RmqBroker:
+    """Event loop only. `async with`, or the fixture `rmq_broker`."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.clock.quiet = self.settle
+        self.network = MemoryNetwork()
+        self.disk = SimulatedDisk(now_ms=self.clock.now_ms)
+        self.faults = Faults(self)
+        self._rng = seeded_random(1)
+        self._settings = SETTINGS | settings
+        self._clients: list[Client] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
+        self.waiting_handlers = 0  # those of `receive`, which wait for the test
+
+    # --- start and stop -------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> RmqBroker:
+        folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="pyromq-test-")))  # its overlay of settings
+        self._names = NameServer(
+            Loaded(NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=0)),
+            clock=self.clock,
+            rng=self._rng,
+            run_blocking=_at_once,
+            connect=self.network.connect,
+        )
+        self.namesrv = await self._names.listen()
+        self.network.listen(self.namesrv, self._names.server.attach)
+        self._config = BrokerConfig(**self._settings, store_path_root_dir=folder, namesrv_addr=(self.namesrv,))
+        await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            for client in self._clients:
+                await self._while_time_passes(client.stop())
+            await self._while_time_passes(self._stop())
+            await self._while_time_passes(self._names.stop())
+        finally:
+            await self._stack.aclose()
+
+    async def _start(self) -> None:
+        self.broker = Broker(
+            Loaded(self._config),
+            clock=self.clock,
+            rng=self._rng,
+            disk=self.disk,
+            run_blocking=run_at_once,
+            connect=self.network.connect,
+            around=self.faults.around,
+        )
+        self.address = await self.broker.start()
+        self._config = replace(self._config, listen_port=int(self.address.rpartition(":")[2]))
+        self.network.listen(self.address, self.broker.servers[0].attach)
+        assert self.broker.registration is not None
+        loops = [*self.broker.message_loops(), self.broker.registration.run(), self._flush()]
+        self._tasks = [asyncio.get_running_loop().create_task(loop) for loop in loops]
+        await self.settle()
+
+    async def _stop(self) -> None:
+        await self._halt()
+        await self.broker.stop()
+
+    async def _halt(self) -> None:
+        """Nobody reaches it any more, and its loops are at an end."""
+        self.network.unlisten(self.address)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def restart(self) -> None:
+        """A clean stop and a start on the same disk and port. Takes 5 s of the clock: clients find it again."""
+        await self._while_time_passes(self._stop())
+        await self._start()
+        await self.clock.advance(FOUND_AGAIN_S)
+
+    async def kill(self) -> None:
+        """As `kill -9`: nothing is saved; then a start on what the disk has. Takes 5 s of the clock, too."""
+        await self._halt()
+        for server in self.broker.servers:
+            await self._while_time_passes(server.stop(0))
+        self.disk = self.disk.kill()
+        await self._start()
+        await self.clock.advance(FOUND_AGAIN_S)
+
+    async def _while_time_passes(self, work: Coroutine[Any, Any, None]) -> None:
+        """What is being stopped may wait for its own time-outs."""
+        task = asyncio.get_running_loop().create_task(work)
+        await self.clock.settle()
+        while not task.done():
+            await self.clock.advance(1)
+        task.result()
+
+    async def _flush(self) -> None:
+        while True:
+            await self.clock.sleep(FLUSH_S)
+            await self.broker.store.flush_all()
+            await self.broker.retention.round()
+
+    # --- clients --------------------------------------------------------------------------------------------------
+
+    async def client(self, **settings: Any) -> Client:
+        """A client on this clock, stopped with the broker."""
+        config = ClientConfig(**({"name_servers": (self.namesrv,), "instance": f"t{len(self._clients)}"} | settings))
+        client = Client(config, clock=self.clock, rng=self._rng, connect=self.network.connect)
+        await client.start()
+        self._clients.append(client)
+        return client
+
+    async def settle(self) -> None:
+        """Requests, replies and handlers that are under way come to their end. A handler gets 5 s of real time."""
+        real = SystemClock()
+        until = real.monotonic() + HANDLER_PATIENCE_S
+        while True:
+            await self.clock.settle()
+            self._check_loops()
+            if not self.network.is_quiet:
+                continue
+            if self._running_handlers() <= self.waiting_handlers:
+                return
+            if real.monotonic() > until:
+                log.warning("a handler still runs, time goes on without it", running=self._running_handlers())
+                return
+            await real.sleep(0.001)
+
+    def _running_handlers(self) -> int:
+        return sum(client.running_handlers for client in self._clients)
+
+    def _check_loops(self) -> None:
+        """A broker whose loop died would only look slow."""
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                task.result()
+
+    # --- looking in -----------------------------------------------------------------------------------------------
+
+    async def create_topic(self, topic: str, queues: int = 4, **attributes: str) -> None:
+        """Known to the name server when this returns."""
+        self.broker.topics.put(
+            TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, attributes=attributes)
+        )
+        await self.settle()
+
+    @property
+    def topics(self) -> list[str]:
+        return sorted(self.broker.topics.all())
+
+    @property
+    def groups(self) -> list[str]:
+        return sorted(self.broker.groups.all())
+
+    def messages(self, topic: str) -> list[StoredMessage]:
+        """Everything that a topic holds, in the order in which it was stored; `%DLQ%group` works too."""
+        found: list[StoredMessage] = []
+        for queue in self.broker.store.queues.of_topic(topic):
+            for offset in range(queue.min_offset, queue.readable_end):
+                entry = queue.entry_at(offset)
+                record = None if entry is None else self.broker.store.reader.record_at(entry.position)
+                found += [] if record is None else unwrap(record)
+        return sorted(found, key=lambda message: message.physical_offset)
+
+    def lag(self, topic: str, group: str) -> int:
+        """Messages that the group has not committed yet."""
+        done = self.broker.offsets.queues(topic, group)
+        queues = self.broker.store.queues.of_topic(topic)
+        return sum(queue.readable_end - max(queue.min_offset, done.get(queue.queue_id, 0)) for queue in queues)
+
+
+async def _at_once(blocking: Any) -> Any:
+    return blocking()

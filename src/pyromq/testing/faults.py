@@ -1,0 +1,93 @@
+"""Switches by which a test makes a broker misbehave: refuse, be slow, cut connections, run out of disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..model.codes import RequestCode, ResponseCode
+from ..transport.dispatch import Answer, Handler, Reply, Request, await_answer
+
+if TYPE_CHECKING:
+    from .broker import RmqBroker
+
+SENDS = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE))
+PULLS = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
+PLENTY_BYTES = 1 << 40
+
+
+@dataclass(slots=True)
+class _Fault:
+    codes: frozenset[int] | None
+    left: int | None  # None: until `clear`
+    refusal: Reply | None = None
+    delay_s: float = 0.0
+
+    def takes(self, code: int) -> bool:
+        if self.left == 0 or (self.codes is not None and code not in self.codes):
+            return False
+        if self.left is not None:
+            self.left -= 1
+        return True
+
+
+class Faults:
+    """Event loop only. `codes` are request codes, such as `SENDS`; without them all requests are meant."""
+
+    def __init__(self, broker: RmqBroker) -> None:
+        self._broker = broker
+        self._active: list[_Fault] = []
+
+    def refuse(
+        self,
+        codes: Iterable[int] | None = SENDS,
+        *,
+        code: int = ResponseCode.SYSTEM_BUSY,
+        remark: str = "refused by the test",
+        times: int | None = None,
+    ) -> None:
+        """Answer with this code, so many times or until `clear`."""
+        self._active.append(_Fault(_set(codes), times, refusal=Reply(code, remark=remark)))
+
+    def delay(self, seconds: float, codes: Iterable[int] | None = None, *, times: int | None = None) -> None:
+        """Serve after so many seconds of the test's clock."""
+        self._active.append(_Fault(_set(codes), times, delay_s=seconds))
+
+    def disconnect(self) -> None:
+        """Cut every connection to the broker. Clients may connect again at once."""
+        for server in self._broker.broker.servers:
+            for peer in tuple(server.peers()):
+                peer.close("cut by the test")
+
+    async def disk_full(self, full: bool = True) -> None:
+        """There is no room left, until it is switched off."""
+        disk = self._broker.disk
+        disk.capacity = disk.usage().used if full else PLENTY_BYTES
+        await self._broker.broker.retention.round()  # which looks at the disk
+
+    def clear(self) -> None:
+        """Serve everything again. A full disk stays full."""
+        self._active.clear()
+
+    def around(self, serve: Handler) -> Handler:
+        """What the broker puts around its dispatcher."""
+
+        def faulty(request: Request) -> Answer:
+            fault = next((each for each in self._active if each.takes(request.command.code)), None)
+            if fault is None:
+                return serve(request)
+            if fault.refusal is not None:
+                return fault.refusal
+            return self._later(fault.delay_s, serve, request)
+
+        return faulty
+
+    async def _later(self, seconds: float, serve: Handler, request: Request) -> Reply | None:
+        await self._broker.clock.sleep(seconds)
+        request.arrived = self._broker.clock.monotonic()  # a slow network, not an overloaded broker
+        return await await_answer(serve(request))
+
+
+def _set(codes: Iterable[int] | None) -> frozenset[int] | None:
+    return None if codes is None else frozenset(codes)

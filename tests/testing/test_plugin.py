@@ -1,0 +1,196 @@
+"""The pytest plugin as its users see it: hours pass at once, chains unfold, nothing is lost over restarts and kills."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from pyromq.client.client import connect
+from pyromq.client.core.retry import Reject
+from pyromq.client.errors import NoBroker, Refused
+from pyromq.client.received import Received
+from pyromq.client.sending import SendPolicy
+from pyromq.client.subscription import tag
+from pyromq.model.codes import ResponseCode
+from pyromq.model.group import ConsumeFromWhere
+from pyromq.testing.broker import RmqBroker
+from pyromq.testing.client import NothingCame, RmqClient
+from pyromq.testing.faults import SENDS
+
+pytest_plugins = ("pytester",)
+FIRST = ConsumeFromWhere.FIRST_OFFSET
+
+
+async def test_a_message_is_received_once(rmq_client: RmqClient) -> None:
+    sent = await rmq_client.send("T", b"hello", tag="a", keys=["k"])
+    got = await rmq_client.receive_one("T", group="g")
+    assert (got.body, got.id, got.tag, got.keys) == (b"hello", sent.message_id, "a", ["k"])
+    await rmq_client.expect_nothing("T", group="g")
+    assert (await rmq_client.receive_one("T", group="another")).body == b"hello"
+
+
+async def test_nothing_comes_and_that_is_told(rmq_client: RmqClient) -> None:
+    with pytest.raises(NothingCame, match="group 'g' got no message of 'T' within 0 s; the topic holds 0"):
+        await rmq_client.receive_one("T", group="g", wait_s=0)
+    await rmq_client.send("T", b"x")
+    with pytest.raises(AssertionError, match=r"group 'g' got .*b'x'"):
+        await rmq_client.expect_nothing("T", group="g")
+
+
+async def test_a_filter(rmq_client: RmqClient) -> None:
+    for name in ("a", "b"):
+        await rmq_client.send("T", name, tag=name)
+    assert (await rmq_client.receive_one("T", group="g", filter=tag("b"))).body == b"b"
+    await rmq_client.expect_nothing("T", group="g", filter=tag("b"))
+
+
+async def test_retries_unfold_deadline_by_deadline(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    """10 s, 30 s, 1 min ... 2 h: 16 retries in less than 5 hours, then the dead letters."""
+    attempts: list[tuple[int, int]] = []
+
+    async def fail(msg: Received) -> None:
+        attempts.append((msg.attempt, (rmq_broker.clock.now_ms() - msg.born_ms) // 1000))
+        raise ValueError("again")
+
+    await rmq_client.send("T", b"x")
+    async with rmq_client.client.push_consumer("T", fail, group="g", begin=FIRST):
+        await rmq_broker.settle()
+        await rmq_broker.clock.advance(40)
+        assert attempts == [(1, 0), (2, 10), (3, 40)]
+        await rmq_broker.clock.advance(hours=5)
+    assert [number for number, _ in attempts] == list(range(1, 18))
+    assert [message.body for message in rmq_broker.messages("%DLQ%g")] == [b"x"]
+    assert rmq_broker.lag("T", "g") == 0
+
+
+async def test_a_rejected_message_is_dead_at_once(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    async def reject(msg: Received) -> None:
+        raise Reject
+
+    await rmq_client.send("T", b"x")
+    async with rmq_client.client.push_consumer("T", reject, group="g", begin=FIRST):
+        await rmq_broker.settle()
+        assert len(rmq_broker.messages("%DLQ%g")) == 1
+    assert "g" in rmq_broker.groups
+    assert "T" in rmq_broker.topics
+
+
+async def test_a_handler_that_takes_real_time_is_waited_for(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    done: list[bytes] = []
+
+    async def slow(msg: Received) -> None:
+        await asyncio.sleep(0.05)
+        done.append(msg.body)
+
+    await rmq_broker.create_topic("T")
+    async with rmq_client.client.push_consumer("T", slow, group="g", begin=FIRST):
+        await rmq_client.send("T", b"x")
+        await rmq_broker.settle()
+        assert done == [b"x"]
+
+
+async def test_transactions_are_checked_when_their_time_has_come(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    rmq_client.producer.transaction_check("T", lambda msg: True)
+    async with rmq_client.producer.transaction("T", b"half") as transaction:
+        transaction.leave_open()
+    await rmq_client.expect_nothing("T")
+    await rmq_broker.clock.advance(minutes=1)
+    assert (await rmq_client.receive_one("T")).body == b"half"
+
+
+@pytest.mark.parametrize("how", ["restart", "kill"])
+async def test_what_was_sent_is_there_after(how: str, rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    for number in range(5):
+        await rmq_client.send("T", str(number), order_key="k")
+    await getattr(rmq_broker, how)()
+    await rmq_client.send("T", "5", order_key="k")
+    got = [(await rmq_client.receive_one("T")).body for _ in range(6)]
+    assert sorted(got) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+
+
+async def test_refusals_are_retried_or_raised(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    rmq_broker.faults.refuse(times=1, code=ResponseCode.SYSTEM_ERROR)
+    await rmq_client.send("T", b"second try")
+    rmq_broker.faults.refuse(code=ResponseCode.NO_PERMISSION, remark="not today")
+    async with rmq_client.client.producer("once", policy=SendPolicy(retries=0)) as producer:
+        with pytest.raises(Refused, match="not today"):
+            await producer.send("T", b"x")
+    rmq_broker.faults.clear()
+    await rmq_client.send("T", b"fine")
+    assert [message.body for message in rmq_broker.messages("T")] == [b"second try", b"fine"]
+
+
+async def test_delays_and_cut_connections(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    await rmq_client.send("T", b"first")
+    rmq_broker.faults.delay(2, SENDS, times=1)
+    sending = asyncio.ensure_future(rmq_client.send("T", b"slow"))
+    await rmq_broker.settle()
+    assert not sending.done()
+    await rmq_broker.clock.advance(2)
+    await sending
+    rmq_broker.faults.disconnect()
+    await rmq_broker.settle()
+    await rmq_client.send("T", b"again")
+    assert len(rmq_broker.messages("T")) == 3
+
+
+async def test_a_full_disk_refuses_sends_and_recovers(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    await rmq_client.send("T", b"before")
+    await rmq_broker.faults.disk_full()
+    sending = asyncio.ensure_future(rmq_client.send("T", b"lost?", timeout=1))
+    await rmq_broker.clock.advance(2)
+    with pytest.raises((Refused, NoBroker)):
+        await sending
+    assert (await rmq_client.receive_one("T")).body == b"before"
+    await rmq_broker.faults.disk_full(False)
+    await rmq_client.send("T", b"after")
+    assert (await rmq_client.receive_one("T")).body == b"after"
+
+
+@pytest.mark.rmq(message_delay_level="2s 4s", auto_create_topic_enable=False)
+async def test_settings_by_a_marker(rmq_broker: RmqBroker) -> None:
+    assert rmq_broker.broker.live.config.message_delay_level == "2s 4s"
+    assert "TBW102" not in rmq_broker.topics
+
+
+async def test_other_programs_reach_it_by_its_socket(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    async with connect(rmq_broker.namesrv) as outside, outside.producer() as producer:
+        await producer.send("T", b"from outside")
+    assert (await rmq_client.receive_one("T")).body == b"from outside"
+
+
+def test_the_plugin_is_found_by_its_entry_point_and_its_own_tests_pass(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_mail="""
+        import pytest
+
+        @pytest.mark.asyncio
+        async def test_delay(rmq_broker, rmq_client):
+            await rmq_client.send("mail", b"x", delay=3600)
+            await rmq_client.expect_nothing("mail", group="t")
+            await rmq_broker.clock.advance(hours=1)
+            assert await rmq_client.receive_one("mail", group="t")
+        """
+    )
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+
+
+def test_the_examples_of_the_page_pass(pytester: pytest.Pytester) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    pytester.makepyfile(**{f"test_{number}": example for number, example in enumerate(examples)})
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=3)
+
+
+def test_without_pytest_asyncio_the_fixture_says_what_to_install(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (pytester.path / "pytest_asyncio.py").write_text("raise ImportError")
+    pytester.makepyfile(test_it="def test_it(rmq_broker): pass")
+    result = pytester.runpytest_subprocess("-q", "-p", "pyromq.testing.plugin")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*pip install 'pyromq?testing?'*"])
