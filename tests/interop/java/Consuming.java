@@ -12,6 +12,7 @@ import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -49,7 +50,9 @@ class Consuming {
     }
 
     private void startPush(JSONObject wanted) throws Exception {
-        push = new DefaultMQPushConsumer(group);
+        push = wanted.containsKey("trace")
+            ? new DefaultMQPushConsumer(group, true, wanted.getString("trace"))
+            : new DefaultMQPushConsumer(group);
         Instances.join(push, group, wanted.getString("servers"));
         if (wanted.containsKey("namespace")) {
             push.setNamespace(wanted.getString("namespace"));
@@ -63,7 +66,7 @@ class Consuming {
             push.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_TIMESTAMP);
             push.setConsumeTimestamp(UtilAll.timeMillisToHumanString3(Long.parseLong(from)));
         }
-        push.subscribe(wanted.getString("topic"), wanted.getString("tags"));
+        push.subscribe(wanted.getString("topic"), selector(wanted));
         if (wanted.getString("kind").equals("orderly")) {
             push.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
                 handle(messages, wanted);
@@ -81,6 +84,12 @@ class Consuming {
         push.start();
     }
 
+    /** By tags, or by what stands behind "SQL92:". */
+    private static MessageSelector selector(JSONObject wanted) {
+        String tags = wanted.getString("tags");
+        return tags.startsWith("SQL92:") ? MessageSelector.bySql(tags.substring(6)) : MessageSelector.byTag(tags);
+    }
+
     /** The enum for it lives in another package in each major version. */
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static void broadcasting(DefaultMQPushConsumer consumer) throws Exception {
@@ -95,7 +104,7 @@ class Consuming {
         lite = new DefaultLitePullConsumer(group);
         Instances.join(lite, group, wanted.getString("servers"));
         lite.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        lite.subscribe(wanted.getString("topic"), wanted.getString("tags"));
+        lite.subscribe(wanted.getString("topic"), selector(wanted));
         lite.start();
         polling = new Thread(() -> {
             while (running) {

@@ -21,7 +21,10 @@ class Producing {
     private Thread thread;
 
     static DefaultMQProducer producer(JSONObject wanted) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("PG_" + System.nanoTime());
+        String group = "PG_" + System.nanoTime();
+        DefaultMQProducer producer = wanted.containsKey("trace")
+            ? new DefaultMQProducer(group, true, wanted.getString("trace"))
+            : new DefaultMQProducer(group);
         Instances.join(producer, producer.getProducerGroup(), wanted.getString("servers"));
         if (wanted.containsKey("namespace")) {
             producer.setNamespace(wanted.getString("namespace"));
