@@ -64,7 +64,7 @@ class RmqBroker:
         self.clock.quiet = self.settle
         self.network = MemoryNetwork()
         self.disk = SimulatedDisk(now_ms=self.clock.now_ms)
-        self.faults = Faults(self)
+        self.faults = Faults(self.clock, lambda: self.disk, lambda: self.broker)
         self._rng = seeded_random(1)
         self._settings = SETTINGS | settings
         self._clients: list[Client] = []

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..broker.broker import Broker
 from ..model.codes import RequestCode, ResponseCode
 from ..transport.dispatch import Answer, Handler, Reply, Request, await_answer
-
-if TYPE_CHECKING:
-    from .broker import RmqBroker
+from .clock import ManualClock
+from .simulated_disk import SimulatedDisk
 
 SENDS = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE))
 PULLS = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
@@ -35,7 +34,9 @@ class _Fault:
 class Faults:
     """Event loop only. `codes` are request codes, such as `SENDS`; without them all requests are meant."""
 
-    def __init__(self, broker: RmqBroker) -> None:
+    def __init__(self, clock: ManualClock, disk: Callable[[], SimulatedDisk], broker: Callable[[], Broker]) -> None:
+        self._clock = clock
+        self._disk = disk
         self._broker = broker
         self._active: list[_Fault] = []
 
@@ -56,15 +57,15 @@ class Faults:
 
     def disconnect(self) -> None:
         """Cut every connection to the broker. Clients may connect again at once."""
-        for server in self._broker.broker.servers:
+        for server in self._broker().servers:
             for peer in tuple(server.peers()):
                 peer.close("cut by the test")
 
     async def disk_full(self, full: bool = True) -> None:
         """There is no room left, until it is switched off."""
-        disk = self._broker.disk
+        disk = self._disk()
         disk.capacity = disk.usage().used if full else PLENTY_BYTES
-        await self._broker.broker.retention.round()  # which looks at the disk
+        await self._broker().retention.round()  # which looks at the disk
 
     def clear(self) -> None:
         """Serve everything again. A full disk stays full."""
@@ -84,8 +85,8 @@ class Faults:
         return faulty
 
     async def _later(self, seconds: float, serve: Handler, request: Request) -> Reply | None:
-        await self._broker.clock.sleep(seconds)
-        request.arrived = self._broker.clock.monotonic()  # a slow network, not an overloaded broker
+        await self._clock.sleep(seconds)
+        request.arrived = self._clock.monotonic()  # a slow network, not an overloaded broker
         return await await_answer(serve(request))
 
 
