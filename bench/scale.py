@@ -26,7 +26,9 @@ sys.path.insert(0, str(ROOT))
 from bench.broker import Case, Server, measure, our_broker  # noqa: E402
 
 SEND = Case("send", "send -t Small -c 4 -w 16 -s 128 -q 4")
-PULL, SEND_BATCH, CREATE_TOPIC = 11, 320, 17
+SEND_MESSAGE, PULL, CREATE_TOPIC, INSPECT = 10, 11, 17, 30_001
+BUSY = 2
+AT_ONCE = 2_000  # pulls between two looks
 TOPIC_QUEUES = 1_000
 WAIT_MS = 15 * 60_000  # longer than the run: held pulls stay held
 
@@ -42,8 +44,8 @@ def connect(server: Server) -> socket.socket:
     return socket.create_connection((host, int(port)))
 
 
-def answers(connection: socket.socket, count: int) -> list[dict[str, Any]]:
-    """So many responses' headers."""
+def answers(connection: socket.socket, count: int, bodies: list[bytes] | None = None) -> list[dict[str, Any]]:
+    """So many responses' headers, and their bodies if somebody wants them."""
     got: list[dict[str, Any]] = []
     data = b""
     while len(got) < count:
@@ -55,6 +57,8 @@ def answers(connection: socket.socket, count: int) -> list[dict[str, Any]]:
             continue
         size, header = struct.unpack(">iI", data[:8])
         got.append(json.loads(data[8 : 8 + (header & 0xFFFFFF)]))
+        if bodies is not None:
+            bodies.append(data[8 + (header & 0xFFFFFF) : 4 + size])
         data = data[4 + size :]
     return got
 
@@ -77,6 +81,19 @@ def create_topic(server: Server, name: str, queues: int) -> None:
             raise SystemExit(f"topic {name}: {answer}")
 
 
+def until_held(server: Server, count: int) -> None:
+    """Whoever asks too fast is refused: wait until so many are held."""
+    with connect(server) as connection:
+        while True:
+            connection.sendall(frame(INSPECT, {}, 1))
+            bodies: list[bytes] = []
+            (answer,) = answers(connection, 1, bodies)
+            held = json.loads(bodies[0])["polled"]["pulls"]
+            if answer["code"] != 0 or held >= count:
+                return
+            time.sleep(0.05)
+
+
 def hold_pulls(server: Server, count: int, connections: list[socket.socket]) -> None:
     """Spread over the connections; all on queues where nothing comes."""
     create_topic(server, "Quiet", TOPIC_QUEUES)
@@ -94,7 +111,8 @@ def hold_pulls(server: Server, count: int, connections: list[socket.socket]) -> 
             "subVersion": 0,
         }
         connections[number % len(connections)].sendall(frame(PULL, fields, number))
-    time.sleep(2)
+        if (number + 1) % AT_ONCE == 0 or number + 1 == count:
+            until_held(server, number + 1)
     # poll, not select: descriptors go beyond 1,024
     poll = select.poll()
     for connection in connections:
@@ -112,12 +130,20 @@ def fill_queues(server: Server, count: int) -> None:
         for start in range(0, count, TOPIC_QUEUES):
             topic = f"Many{start // TOPIC_QUEUES}"
             create_topic(server, topic, TOPIC_QUEUES)
-            for low in range(0, TOPIC_QUEUES, 100):
-                for queue in range(low, low + 100):
-                    sender.sendall(frame(10, send_fields(topic, queue), queue, b"x" * 16))
-                bad = [one for one in answers(sender, 100) if one["code"] != 0]
-                if bad:
-                    raise SystemExit(f"a send to {topic} was refused: {bad[0]}")
+            for low in range(0, TOPIC_QUEUES, 50):
+                send_to_each(sender, topic, list(range(low, low + 50)))
+
+
+def send_to_each(sender: socket.socket, topic: str, queues: list[int]) -> None:
+    """A message that makes its queue costs a file: who is refused for it (2) comes again."""
+    while queues:
+        for queue in queues:
+            sender.sendall(frame(SEND_MESSAGE, send_fields(topic, queue), queue, b"x" * 16))
+        got = answers(sender, len(queues))
+        queues = [one["opaque"] for one in got if one["code"] == BUSY]
+        bad = [one for one in got if one["code"] not in (0, BUSY)]
+        if bad:
+            raise SystemExit(f"a send to {topic} was refused: {bad[0]}")
 
 
 def send_fields(topic: str, queue: int) -> dict[str, object]:

@@ -10,7 +10,7 @@ import pytest
 
 from pyromq.broker.surface import NOT_SERVED, page
 from pyromq.model.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command
+from pyromq.protocol.command import Command, Encoding
 from tests.broker.running import Running, running_broker
 
 DOCS = Path(__file__).parents[2] / "docs" / "codes.md"
@@ -96,21 +96,34 @@ async def test_the_fast_port_serves_everything_but_what_may_wait(broker: Running
     assert RequestCode.PULL_MESSAGE not in fast
 
 
+def state_of(broker: Running) -> tuple[object, ...]:
+    parts = broker.broker
+    return (
+        parts.store.commit_log.end,
+        dict(parts.topics.all()),
+        dict(parts.groups.all()),
+        {key: dict(queues) for key, queues in parts.offsets.all().items()},
+        parts.live.config,
+        parts.pulls.held,
+    )
+
+
 @pytest.mark.parametrize("code", [code for code in RequestCode if code not in REASONS], ids=lambda code: code.name)
 async def test_bad_input_gets_an_answer_and_changes_nothing(
     broker: Running, code: RequestCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     rng = random.Random(code)
-    parts = broker.broker
-    before = (parts.store.commit_log.end, dict(parts.topics.all()), parts.live.config)
+    before = state_of(broker)
     hostile: list[tuple[dict[str, str], bytes]] = [({}, body) for body in BODIES]
     for _ in range(25):
         names = rng.sample(FIELDS, rng.randrange(1, len(FIELDS)))
         hostile.append(({name: rng.choice(HOSTILE) for name in names}, rng.choice(BODIES)))
-    for fields, body in hostile:
-        answer = await broker.client.call(broker.address, Command(code=code, fields=dict(fields), body=body), 20)
+    for number, (fields, body) in enumerate(hostile):
+        encoding = Encoding.ROCKETMQ if number % 2 and code < 1 << 15 else Encoding.JSON
+        command = Command(code=code, fields=dict(fields), body=body, encoding=encoding)
+        answer = await broker.client.call(broker.address, command, 20)
         assert "Traceback" not in (answer.remark or "")
         assert "internal error" not in (answer.remark or ""), (fields, body)
     assert (await broker.call(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0)).fields == {"offset": "1"}
-    assert (parts.store.commit_log.end, dict(parts.topics.all()), parts.live.config) == before
+    assert state_of(broker) == before
     assert "request failed" not in caplog.text
