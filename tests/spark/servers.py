@@ -22,7 +22,6 @@ SMALL = {
     "maxHashSlotNum": 10_000,
     "maxIndexNum": 40_000,
     "duplicateWindowEnable": "true",
-    "largePullGroups": "pyromq-spark",
 }
 
 

@@ -180,7 +180,7 @@ class BrokerConfig(StoreConfig):
         help="percent of the machine's memory that messages are taken to fill",
     )
     large_pull_groups: tuple[str, ...] = setting(
-        (), flag=False, live=True, help="groups that may pull up to largePullCount messages at once"
+        ("pyromq-spark",), flag=False, live=True, help="groups that may pull up to largePullCount messages at once"
     )
     large_pull_count: int = setting(2_048, low=1, flag=False, live=True, help="messages of one pull of these groups")
     large_pull_bytes: int = setting(1 << 20, low=1, high=12 << 20, flag=False, live=True, help="bytes of one such pull")
