@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
+from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
 ENTRY = struct.Struct(">qiq")
 ENTRY_BYTES = ENTRY.size
+_CODE = struct.Struct(">q")
+_CODE_AT = 12
+_FEW_CODES = 8  # tags that are searched for one after the other
+_MANY_ENTRIES = 200  # from here on a search for the bytes beats a look at each entry
+_UNWRITTEN = bytes(ENTRY_BYTES)
 FILLER_SIZE = 0x7FFFFFFF  # an entry that stands for no record: the head of a queue that starts above 0, or a gap
 
 
@@ -37,6 +43,9 @@ def pick_entries(
 ) -> Picked:
     """The entries that match, in order. The first match is taken whatever its size; fillers and entries below the
     log's minimum `low` are stepped over; an entry that was never written ends it."""
+    many = len(entries) >= _MANY_ENTRIES * ENTRY_BYTES
+    if many and tag_codes is not None and len(tag_codes) <= _FEW_CODES and _UNWRITTEN not in entries:
+        return _pick_rare(entries, first_offset, tag_codes, max_count, max_bytes, low)
     ranges: list[Range] = []
     offset, total = first_offset, 0
     for position, size, code in ENTRY.iter_unpack(entries):
@@ -52,3 +61,41 @@ def pick_entries(
                 total += size
         offset += 1
     return Picked(ranges, offset, False)
+
+
+def _pick_rare(
+    entries: bytes, first_offset: int, tag_codes: Collection[int], max_count: int, max_bytes: int, low: int
+) -> Picked:
+    """The same by searching for the tags' bytes, so that what does not match costs nothing."""
+    ranges: list[Range] = []
+    total = 0
+    found = [(at, needle) for code in tag_codes if (at := _next(entries, needle := _CODE.pack(code), 0)) >= 0]
+    heapify(found)
+    while found:
+        at, needle = found[0]
+        offset = first_offset + at // ENTRY_BYTES
+        if len(ranges) >= max_count:  # the loop above ends directly behind the last match
+            return Picked(ranges, ranges[-1].queue_offset + 1, True)
+        position, size, _ = ENTRY.unpack_from(entries, at - _CODE_AT)
+        if size != FILLER_SIZE and position >= low:
+            if ranges and total + size > max_bytes:
+                return Picked(ranges, offset, True)
+            ranges.append(Range(position, size, offset))
+            total += size
+        later = _next(entries, needle, at + 1)
+        if later < 0:
+            heappop(found)
+        else:
+            heapreplace(found, (later, needle))
+    end = first_offset + len(entries) // ENTRY_BYTES
+    if len(ranges) >= max_count and ranges and ranges[-1].queue_offset + 1 < end:
+        return Picked(ranges, ranges[-1].queue_offset + 1, True)
+    return Picked(ranges, end, False)
+
+
+def _next(entries: bytes, needle: bytes, start: int) -> int:
+    """Where the next entry has this tag code: the bytes may also stand across two fields, which does not count."""
+    at = entries.find(needle, start)
+    while at >= 0 and at % ENTRY_BYTES != _CODE_AT:
+        at = entries.find(needle, at + 1)
+    return at
