@@ -49,6 +49,7 @@ from .admin.message_life import MessageLife
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
 from .admin.replicas import Replicas
+from .admin.rocksdb import RocksDbAdmin
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
@@ -512,6 +513,13 @@ class Broker:
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._own_address, self._settings_changed),
             runtime=self.runtime,
             replicas=Replicas(self.store),
+            rocksdb=RocksDbAdmin(
+                {
+                    "topics": topics.saved,
+                    "subscriptionGroups": groups.saved,
+                    "consumerOffsets": self._offsets_saved,
+                }
+            ),
             upkeep=Maintenance(self.topics, self.store, self.retention),
             cold_reads=ColdReadAdmin(self.live, self.cold_reads),
             inspection=Inspection(

@@ -21,6 +21,7 @@ from .admin.message_life import MESSAGE_LIFE, MessageLife
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
 from .admin.replicas import Replicas
+from .admin.rocksdb import RocksDbAdmin
 from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
@@ -46,7 +47,6 @@ REPLICATION = "replication is not there yet: this broker is a lone master"
 USERS = "users and permissions are not there yet"
 LITE = "lite topics are not there yet"
 STATIC = "static topics are not there yet"
-ROCKSDB = "this broker keeps no RocksDB"
 READ_AHEAD = "read-ahead is left to the operating system"
 
 # Codes without a handler here, by reason.
@@ -166,7 +166,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.TRIGGER_LITE_DISPATCH,
     ),
     STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
-    ROCKSDB: (Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Code.EXPORT_ROCKSDB_CONFIG_TO_JSON),
     READ_AHEAD: (Code.SET_COMMITLOG_READ_MODE,),
 }
 
@@ -205,6 +204,7 @@ def surface(
     settings: SettingsAdmin,
     runtime: RuntimeInfo,
     replicas: Replicas,
+    rocksdb: RocksDbAdmin,
     upkeep: Maintenance,
     cold_reads: ColdReadAdmin,
     inspection: Inspection,
@@ -279,6 +279,8 @@ def surface(
         Code.GET_BROKER_RUNTIME_INFO: runtime,
         Code.GET_BROKER_HA_STATUS: replicas.status,
         Code.GET_BROKER_EPOCH_CACHE: replicas.epochs,
+        Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: rocksdb.compare,
+        Code.EXPORT_ROCKSDB_CONFIG_TO_JSON: rocksdb.export,
         Code.CLEAN_EXPIRED_CONSUMEQUEUE: upkeep.clean_expired_queues,
         Code.CLEAN_UNUSED_TOPIC: upkeep.clean_unused_topics,
         Code.DELETE_EXPIRED_COMMITLOG: upkeep.delete_expired_log,
