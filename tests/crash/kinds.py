@@ -34,6 +34,7 @@ from pyromq.client.received import Received
 from pyromq.errors import PyroError
 from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.model.message import StoredMessage
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from pyromq.protocol.command import Command
@@ -76,6 +77,8 @@ class FaultyBroker(ours.Broker):
     def _started(self) -> Program:
         command: list[str | Path] = [sys.executable, "-m", "tests.crash.kinds_broker", self.fault, "-c", self.conf]
         env = {"HOME": str(self.home), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
+        if self.fault != "none":
+            env["PYROMQ_KERNEL"] = "python"  # where the faults are
         program = Program(command, name="pyromq broker", env=env, cwd=self.home)
         try:
             program.wait_for(r"pyromq broker ready on ")
@@ -268,10 +271,24 @@ class Consumers:
             raise RetryLater(0.05)
 
     async def read_dead_letters(self) -> None:
+        """What is new."""
+        topic = f"%DLQ%{CONSUMERS}"
+        for message in await self._read(topic, 0, self._dead_offset):
+            self._ledger.dead[key_of(message.body)].append(message.store_timestamp)
+            self._dead_offset = message.queue_offset + 1
+
+    async def count_stored(self) -> None:
+        for topic in (KINDS_TOPIC, LANES_TOPIC):
+            for queue in range(2):
+                for message in await self._read(topic, queue, 0):
+                    self._ledger.stored[key_of(message.body)] += 1
+
+    async def _read(self, topic: str, queue: int, offset: int) -> list[StoredMessage]:
+        found: list[StoredMessage] = []
         fields = {
-            "consumerGroup": "kinds-dead",
-            "topic": f"%DLQ%{CONSUMERS}",
-            "queueId": 0,
+            "consumerGroup": "kinds-reader",
+            "topic": topic,
+            "queueId": queue,
             "maxMsgNums": 32,
             "sysFlag": 4,
             "commitOffset": 0,
@@ -279,13 +296,12 @@ class Consumers:
             "subscription": "*",
             "subVersion": 0,
         }
-        while True:
-            answer = await self._producers.call(RequestCode.PULL_MESSAGE, fields | {"queueOffset": self._dead_offset})
-            if answer is None:
-                return
-            for message in decode_messages(answer.body):
-                self._ledger.dead[key_of(message.body)].append(message.store_timestamp)
-            self._dead_offset = int(answer.fields["nextBeginOffset"])
+        while (
+            answer := await self._producers.call(RequestCode.PULL_MESSAGE, fields | {"queueOffset": offset})
+        ) is not None:
+            found += decode_messages(answer.body)
+            offset = int(answer.fields["nextBeginOffset"])
+        return found
 
 
 async def kill_again_and_again(broker: ours.Broker, ledger: Ledger, rng: Random, plan: Plan) -> None:
@@ -318,6 +334,7 @@ async def drain(ledger: Ledger, consumers: Consumers, patience_s: float) -> None
         await asyncio.sleep(0.1)
     await asyncio.sleep(1.5)  # what comes twice, or although it was rolled back, needs time to come
     await consumers.read_dead_letters()
+    await consumers.count_stored()
 
 
 async def run(folder: Path, plan: Plan) -> tuple[list[str], dict[str, object]]:

@@ -7,6 +7,7 @@ Times are milliseconds of the machine's wall clock, which the broker reads too. 
 - none outside its order: a lane's next message only after the one before was handled
 - none that was rolled back, none that was never sent
 - none twice, except where at-least-once allows it: around a kill, or where a send had no answer and was repeated
+- none stored twice in its topic, kill or not, unless it was sent twice: a delay, timer or commit is carried out once
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Ledger:
     sent: dict[str, Sent] = field(default_factory=dict)
     deliveries: dict[str, list[Delivery]] = field(default_factory=lambda: defaultdict(list))
     dead: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # when each copy was stored
+    stored: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # copies in its own topic
     outages: list[Outage] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
     handled: int = 0
@@ -109,6 +111,8 @@ class Ledger:
             found += self._never(one)
             found += self._early(one)
             found += self._twice(one)
+            if self.stored.get(one.key, 0) > one.tries:
+                found.append(f"STORED: {one.kind} {one.key} is {self.stored[one.key]} times in its topic")
         return found + self._order()
 
     def _never(self, one: Sent) -> Iterable[str]:
@@ -201,6 +205,7 @@ class Ledger:
         return {
             "acked": dict(sorted(kinds.items())),
             "unanswered": sum(not one.acked for one in self.sent.values()),
+            "stored": sum(self.stored.values()),
             "deliveries": self.handled,
             "dead": sum(map(len, self.dead.values())),
             "kills": len(self.outages),

@@ -33,6 +33,7 @@ async def test_every_promise_is_kept_through_kills(tmp_path: Path) -> None:
     assert isinstance(acked, dict)
     assert set(acked) == KINDS
     assert sum(acked.values()) > 200
+    assert figures["stored"] in range(sum(acked.values()) // 2, 2 * sum(acked.values()))
 
 
 # Of two kinds, since a rollback that commits cannot be seen where commits are lost.
@@ -107,6 +108,14 @@ def test_twice_is_allowed_near_a_kill_and_for_a_send_without_answer() -> None:
         found.delivered("a", 0, 49_000)
         found.delivered("a", 0, 52_000)
         assert words(found) == expected
+
+
+def test_one_copy_for_each_send_kill_or_not() -> None:
+    found = ledger(Sent("a", "delayed", 0), Sent("b", "plain", 0, tries=2), kills=((1, 2),))
+    for key in ("a", "b"):
+        found.delivered(key, 0, 10)
+        found.stored[key] = 2
+    assert words(found) == ["STORED"]
 
 
 def test_order_within_a_lane() -> None:

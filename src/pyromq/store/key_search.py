@@ -11,15 +11,19 @@ from collections.abc import Sequence
 from .index_file import IndexFile
 
 _ENTRIES_AT_ONCE = 1000
+_RESOLUTION_MS = 999  # an entry has whole seconds: its record may be so much younger
 
 
 class KeySearch:
-    """Event loop only. `found` holds positions in the log, newest first, once `step` said that it is over."""
+    """Event loop only. What lies up to a second before the window may be among it: the records tell exactly.
+
+    `found` holds positions in the log, newest first, once `step` said that it is over.
+    """
 
     def __init__(self, files: Sequence[IndexFile], key_hash: int, begin: int, end: int, limit: int) -> None:
         self._there = files  # as the index has them now: retention may take some away meanwhile
         self._hash = key_hash
-        self._begin = begin
+        self._begin = begin - _RESOLUTION_MS
         self._end = end
         self._limit = limit
         self._files = self._worth_reading()

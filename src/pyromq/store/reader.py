@@ -205,9 +205,11 @@ class Reader:
         return self._index.search(query.topic, indexed, query.begin, query.end, limit)
 
     def keyed_at(self, position: int, query: KeyQuery) -> Record | None:
-        """The record at a position, if it has the key: equal hashes of other keys are told apart here."""
+        """The record at a position, if it has the key and time: the index knows hashes and whole seconds alone."""
         record = self.record_at(position)
-        return record if record is not None and _has_key(record, query.topic, query.key, query.tag) else None
+        if record is None or not query.begin <= record.store_timestamp <= query.end:
+            return None
+        return record if _has_key(record, query.topic, query.key, query.tag) else None
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, boundary: Boundary = Boundary.LOWER) -> int:
         queue = self._queues.get(topic, queue_id)

@@ -167,6 +167,22 @@ async def test_a_kill_at_any_moment_repeats_and_loses_nothing(tmp_path: Path, pa
         assert life.bodies("T") == ["0", "1", "2", "3", "4", "last"]
 
 
+@pytest.mark.parametrize("between_s", [0.1, 0.5, 0.9])
+async def test_a_kill_repeats_nothing_within_a_second_of_the_index(tmp_path: Path, between_s: float) -> None:
+    """The index has whole seconds from its first entry on: what was delivered in the middle of one is found too."""
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock, killed=True) as life:
+        await life.send(topic="First", properties={"UNIQ_KEY": "first"})
+        await life.advance(between_s)
+        await life.send(body=b"late", properties={"DELAY": "1", "UNIQ_KEY": "U"})
+        await life.advance(1)
+        assert life.bodies("T") == ["late"]
+    async with virtual_broker(tmp_path, disk.kill(), clock) as life:
+        await life.advance(20)
+        assert life.bodies("T") == ["late"]
+
+
 @pytest.mark.parametrize("seed", range(12))
 async def test_a_power_cut_loses_nothing_that_was_flushed(tmp_path: Path, seed: int) -> None:
     """Progress never runs ahead of the log: what it passed is on the medium in its topic."""
