@@ -1,4 +1,4 @@
-"""The runtime info (28) has every key that Java's has, with numbers that were counted; a lone master's HA state (907)."""
+"""The runtime info (28) has every key that Java's has, with counted numbers; a lone master's HA state (907)."""
 
 from __future__ import annotations
 
