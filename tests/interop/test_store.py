@@ -13,8 +13,9 @@ import pytest
 from pyromq.model.ids import pack_host
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.messages import decode_messages
-from pyromq.protocol.record import Record
+from pyromq.protocol.record import BLANK, CRC_PROPERTY_BYTES, Record
 from pyromq.store.config import StoreConfig
+from pyromq.store.disk import StoreLocked
 from pyromq.store.findings import Level
 from pyromq.store.message_store import MessageStore
 from pyromq.store.real_disk import RealDisk
@@ -23,6 +24,7 @@ from pyromq.testing.clock import ManualClock
 
 from . import wire
 from .peers import java
+from .peers.process import ProgramFailed
 
 pytestmark = pytest.mark.interop
 
@@ -189,6 +191,47 @@ def test_java_appends_and_we_open_the_result(
     again = opened(root)
     assert all_bodies(again, 0)[-1] == b"ours again"
     again.close()
+
+
+def test_a_store_is_never_shared_by_a_java_broker_and_ours(java_peers: None, home: Callable[[str], Path]) -> None:
+    folder = home("shared-store")
+    root = folder / "store"
+    written_by_us(root)
+    store = opened(root)
+    before = store.commit_log.end
+    with pytest.raises(ProgramFailed, match="ended without a line like"):
+        java.Broker("5.5.0", folder, [], SIZES)
+    store.put([record(b"undisturbed", 0)])
+    assert store.commit_log.end > before
+    store.close()
+    java_broker = Served(folder)
+    with pytest.raises(StoreLocked, match="held by another process"):
+        opened(root)
+    assert verify_store(RealDisk(root), CONFIG).records > COUNT  # tools may look all the same
+    java_broker.send(b"java's own", 0)
+    java_broker.stop(signal.SIGKILL)
+    store = opened(root)
+    assert all_bodies(store, 0)[-2:] == [b"undisturbed", b"java's own"]
+    store.close()
+
+
+def test_records_of_ours_stay_watched_after_java_appended(java_peers: None, home: Callable[[str], Path]) -> None:
+    """Java knows nothing of our list of ranges with CRC: its records have none and are whole, ours without are not."""
+    folder = home("shared-store")
+    root = folder / "store"
+    written_by_us(root)
+    java_broker = Served(folder)
+    java_broker.send(b"from java", 0)
+    java_broker.stop(signal.SIGTERM)
+    second = BLANK.unpack((root / "commitlog" / f"{0:020d}").read_bytes()[:8])[0]  # where the second record starts
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(second - CRC_PROPERTY_BYTES)
+        file.write(bytes(CRC_PROPERTY_BYTES))
+    report = verify_store(RealDisk(root), CONFIG)
+    assert [(one.level, one.offset) for one in report.findings] == [(Level.DAMAGE, 0)]
+    store = opened(root)
+    assert all_bodies(store, 0) == [*BODIES[2::2], b"from java"]
+    store.close()
 
 
 def all_bodies(store: MessageStore, queue_id: int) -> list[bytes]:

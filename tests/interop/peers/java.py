@@ -204,7 +204,11 @@ class Broker:
         conf = _write_properties(home / "conf" / "broker.conf", merged)
         main = "org.apache.rocketmq.broker.BrokerStartup"
         self.program = start(version, main, ["-c", conf], home=home, jvm=jvm, env=env)
-        self.program.wait_for(r"The broker\[.*\] boot success")
+        try:
+            self.program.wait_for(r"The broker\[.*\] boot success")
+        except ProgramFailed:
+            self.program.kill()
+            raise
 
     def kill(self) -> None:
         """kill -9. A clean stop takes Java 20 s and more, and nothing here needs the store afterwards."""
