@@ -15,9 +15,10 @@ from typing import Self
 from .. import logs
 from ..errors import ProtocolError
 from ..model import names
-from ..model.codes import ResponseCode
+from ..model.codes import RequestCode, ResponseCode
 from ..model.group import ConsumeFromWhere, ConsumeType, MessageModel
-from ..protocol.bodies.heartbeat import ConsumerData
+from ..protocol.bodies.body import encode_body
+from ..protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
 from .assigned import Assigned
 from .background import Bell, Tasks
@@ -133,11 +134,13 @@ class PushConsumer:
     async def start(self) -> None:
         """Registers with the brokers and takes queues; returns after the first sharing-out."""
         self._session.check_open()
+        for topic, wanted in self._wanted.items():
+            await self._learn(topic)
+            if wanted.sql:
+                await self._check_filter(topic, wanted)
         self._session.add_member(self)
         self.is_open = True
         self._deliveries.start()
-        for topic in self._wanted:
-            await self._learn(topic)
         await self._session.heartbeat()
         complete = await self.rebalance()
         if not self.is_open:
@@ -154,6 +157,18 @@ class PushConsumer:
         except Error as fault:
             if not names.is_retry(topic):  # that one is made by the first heartbeat
                 log.warning("no queues to consume yet", group=self.group, fault=str(fault))
+
+    async def _check_filter(self, topic: str, wanted: Filter) -> None:
+        """A broker that cannot evaluate it says so now, and not by silence. Refused has the reason."""
+        known = self._session.known_route(topic)
+        if known is None:
+            return  # nobody to ask yet
+        body = CheckClientRequestBody(
+            client_id=self._session.client_id, group=self.group, subscription_data=wanted.describe(topic, 0)
+        )
+        for name in known.addresses:
+            if (address := known.master(name)) is not None:
+                await self._session.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=encode_body(body))
 
     async def stop(self) -> None:
         """Pulls end, handlers that run are finished, what is done is committed, the group is left."""

@@ -79,7 +79,7 @@ class Puller:
             suspend_timeout_millis=round(hold_s * 1000),
             subscription=wanted.expression,
             sub_version=0,
-            expression_type="TAG",
+            expression_type=wanted.expression_type,
             max_msg_bytes=PULL_BYTES,
             bname=queue.broker_name,
         )

@@ -1,4 +1,5 @@
-"""What a consumer wants of a topic: everything, or messages with certain tags. Brokers compare hashes, we the text."""
+"""What a consumer wants of a topic: everything, certain tags (brokers compare hashes, we the text), or an SQL92
+expression over the properties, which brokers alone evaluate."""
 
 from __future__ import annotations
 
@@ -7,20 +8,25 @@ from dataclasses import dataclass
 from ..model.java_hash import java_hash
 from ..model.message import Message
 from ..protocol.bodies.heartbeat import SubscriptionData
-from .errors import Error, NotSupported
+from .errors import Error
 
 _SEPARATOR = "||"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Made by `tag` or `everything`."""
+    """Made by `tag`, `sql` or `everything`."""
 
     tags: frozenset[str] = frozenset()
+    sql: str = ""
 
     @property
     def expression(self) -> str:
-        return " || ".join(sorted(self.tags)) or "*"
+        return self.sql or " || ".join(sorted(self.tags)) or "*"
+
+    @property
+    def expression_type(self) -> str:
+        return "SQL92" if self.sql else "TAG"
 
     def matches(self, message: Message) -> bool:
         return not self.tags or message.tags in self.tags
@@ -30,6 +36,7 @@ class Filter:
         return SubscriptionData(
             topic=topic,
             sub_string=self.expression,
+            expression_type=self.expression_type,
             tags_set=tags,
             code_set=[java_hash(tag) for tag in tags],
             sub_version=version,
@@ -49,4 +56,7 @@ def tag(*tags: str) -> Filter:
 
 
 def sql(expression: str) -> Filter:
-    raise NotSupported(f"SQL filters are not there yet: {expression!r}", hint="Filter by tag(...), or in the handler")
+    """Messages whose properties fit: `region = 'eu' AND total > 10`. Brokers need enablePropertyFilter=true."""
+    if not expression.strip():
+        raise Error("sql(''): the expression is empty", hint="Leave the filter out to get every message")
+    return Filter(sql=expression)
