@@ -2,10 +2,12 @@
 #   make demo   shows on this machine what works today      make test   the whole suite
 #   make setup  everything for development                  make lint   ruff and mypy --strict
 #   make bench  measurements as tables                      make docs   the documentation as pages in site/
+#   make native the native kernel, where there is gcc       make wheel  a wheel with it in dist/
 #   make lock   new locked versions                         make clean  removes what these made
+#   make sanitize  the kernel's tests with address and undefined-behaviour checks
 
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test lint bench docs lock clean peers java
+.PHONY: setup demo test lint bench docs lock clean peers java native wheel sanitize
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -21,8 +23,10 @@ CORE := $(VENV)/.core
 SPARK := $(VENV)/.spark
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/.docs
+NATIVE := $(VENV)/.native
+KERNEL := $(wildcard src/pyromq/kernel/native/*.p* src/pyromq/kernel/native/*.h) scripts/native
 
-setup: $(DEV) java
+setup: $(DEV) $(NATIVE) java
 
 $(VENV)/pyvenv.cfg:
 	@scripts/venv $(VENV)
@@ -52,11 +56,26 @@ $(DOCS): requirements/docs.txt $(CORE)
 	@$(INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
+# Without a compiler it says so, and the Python kernel serves.
+$(NATIVE): $(KERNEL) $(DEV)
+	@$(BIN)/python scripts/native
+	@touch $@
+
+native: $(NATIVE)
+
+wheel: $(NATIVE)
+	@$(INSTALL) build
+	@$(BIN)/python -m build --wheel --no-isolation
+
+# The tests that compare both kernels and the mutated frames, on a kernel built with ASan and UBSan.
+sanitize: $(DEV)
+	@scripts/sanitize $(BIN)/python
+
 demo: $(SPARK) java
 	@$(BIN)/pyromq demo
 
 # `make test T=tests/protocol PYTEST_ARGS=-x` runs a part.
-test: $(DEV) java peers
+test: $(DEV) $(NATIVE) java peers
 	$(BIN)/coverage run -m pytest $(T) $(PYTEST_ARGS)
 	@$(BIN)/coverage report --skip-covered --skip-empty
 
@@ -72,7 +91,7 @@ lint: $(DEV)
 	$(BIN)/mypy
 
 # `make bench B=bench/frame.py` runs one.
-bench: $(DEV)
+bench: $(DEV) $(NATIVE)
 	@scripts/debian gcc=gcc
 	@for script in $(B); do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
@@ -91,5 +110,6 @@ lock: $(DEV)
 	$$compile requirements/docs.in -c requirements/dev.txt -o requirements/docs.txt
 
 clean:
+	rm -f src/pyromq/kernel/native/*.so
 	rm -rf $(VENV) build dist site htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -90,7 +90,7 @@ def started(name: str, command: list[str], sync: bool = False) -> Iterator[Serve
     begun = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
-        address = process.stdout.readline().split()[-1]
+        address = process.stdout.readline().partition(" on ")[2].split()[0]
         ready = time.monotonic() - begun
         try:
             yield Server(name, address, process.pid, ready, _resident_mb(process.pid), sync)

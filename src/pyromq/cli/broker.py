@@ -12,6 +12,7 @@ from ..broker.broker import run
 from ..broker.config import BrokerConfig
 from ..broker.java_keys import BROKER_KEYS
 from ..config import Loaded, load
+from ..kernel.choice import kernel_name
 from ..transport import loop
 from ..transport.address import parse_address
 from .options import config_options
@@ -59,4 +60,5 @@ async def serve(loaded: Loaded[BrokerConfig]) -> None:
 
 
 def say_ready(address: str) -> None:
-    click.echo(f"pyromq broker ready on {address}")  # echo flushes: who started us waits for this line
+    # echo flushes: who started us waits for this line
+    click.echo(f"pyromq broker ready on {address} ({kernel_name()} kernel)")

@@ -13,6 +13,7 @@ import msgspec
 
 from ...ambient import Clock
 from ...config import Live
+from ...kernel.choice import kernel_name
 from ...model.topic import Perm
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
@@ -75,6 +76,7 @@ class Inspection:
         troubles = self.troubles()
         table = {
             "ready": not troubles,
+            "kernel": kernel_name(),
             "troubles": troubles,
             "parked": dict(self._parked()),
             "halfMessages": self._undecided(MOST),
