@@ -176,8 +176,9 @@ class MessageStore:
 
     def put_encoded(self, burst: Burst) -> None:
         """What a kernel made of a received buffer."""
-        self._writer.put_encoded(burst)
-        self._appended([])
+        with self._room.watched():
+            self._writer.put_encoded(burst)
+            self._appended([])
 
     def _appended(self, places: list[Placed]) -> list[Placed]:
         end = self.commit_log.end
