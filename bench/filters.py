@@ -1,0 +1,108 @@
+"""Filters against Java's: SQL92 evaluations per second on one core, and a pull over a topic where few messages match.
+
+    python bench/filters.py [--messages 1000000] [--every 1000] [--skip-pulls]
+
+Ratios of one run are what to compare. The Java side is RocketMQ 5.5.0: its filter module in a loop, and its broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from pyromq.model.filters.sql92 import Sql92
+from pyromq.protocol.batch import BatchEntry, encode_batch
+from pyromq.protocol.properties import encode_properties
+from tests.interop import wire
+from tests.interop.peers import java, ours
+from tests.interop.sql92.asking import ask_java
+
+ROUNDS = 200_000
+BATCH = 500
+HEADER = {"a": "P", "b": "Sparse", "c": "TBW102", "d": "1", "e": "0", "f": "0"}
+HEADER |= {"g": "1700000000000", "h": "0", "i": "", "m": "true"}
+SAMPLES = (
+    ("a > 5", {"a": "6"}),
+    ("a = 'blue' AND b > 5 OR c IS NOT NULL", {"a": "blue", "b": "6"}),
+    ("a IN ('x', 'y', 'z') AND b BETWEEN 1 AND 100 AND NOT (c = TRUE)", {"a": "z", "b": "50", "c": "false"}),
+    ("price > 9.5 AND name CONTAINS 'ph'", {"price": "12.5", "name": "alphabet"}),
+)
+
+
+def evaluations() -> None:
+    theirs = ask_java(SAMPLES, "speed", str(5 * ROUNDS))
+    for (text, properties), java_rate in zip(SAMPLES, theirs, strict=True):
+        expression = Sql92(text)
+        best = 0.0
+        for _ in range(5):
+            began = time.perf_counter()
+            for _ in range(ROUNDS):
+                expression.matches(properties)
+            best = max(best, ROUNDS / (time.perf_counter() - began))
+        print(f"{best / 1e6:7.2f} M/s ours {java_rate / 1e6:7.2f} M/s Java {best / java_rate:6.3f}x  {text}")
+
+
+def fill(address: str, messages: int, every: int) -> None:
+    wire.create_topic(address, "Sparse", 1)
+    with wire.Client(address) as client:
+        for first in range(0, messages, BATCH):
+            entries = [
+                BatchEntry(b"x" * 100, 0, encode_properties({"TAGS": "rare" if number % every == 0 else "common"}))
+                for number in range(first, min(first + BATCH, messages))
+            ]
+            answer = client.call(320, HEADER, encode_batch(entries))
+            assert answer.code == 0, answer.remark
+
+
+def pull_all(address: str, messages: int, every: int) -> float:
+    """Seconds to walk the topic from its beginning by the rare tag."""
+    with wire.Client(address) as client:
+        fields = {"consumerGroup": "G", "topic": "Sparse", "queueId": "0", "maxMsgNums": "32", "sysFlag": "4"}
+        fields |= {"commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "rare", "subVersion": "0"}
+        offset = pulls = got = 0
+        began = time.perf_counter()
+        while offset < messages:
+            answer = client.call(11, fields | {"queueOffset": str(offset)})
+            pulls += 1
+            got += answer.body.count(b"TAGS\x01rare")
+            offset = int(answer.fields["nextBeginOffset"])
+        took = time.perf_counter() - began
+    assert got == (messages + every - 1) // every, f"{got} messages came"
+    print(f"  {took:6.3f} s, {pulls} pulls, {messages / took / 1e6:.2f} M messages/s passed")
+    return took
+
+
+def pulls(messages: int, every: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        large = {"mappedFileSizeCommitLog": str(256 << 20), "mappedFileSizeConsumeQueue": str(20 * 300_000)}
+        names = ours.NameServer(home / "names")
+        own = ours.Broker(home / "ours", [names.address], large)
+        theirs = java.Broker("5.5.0", home / "java", [names.address], large, jvm=("-Xms1g", "-Xmx1g"))
+        try:
+            times = {}
+            for name, address in (("ours", own.address), ("Java", theirs.address)):
+                fill(address, messages, every)
+                print(f"{name}: {messages} messages, 1 in {every} matches")
+                times[name] = min(pull_all(address, messages, every) for _ in range(3))
+            print(f"ours is {times['Java'] / times['ours']:.1f}x Java")
+        finally:
+            for program in (own, theirs, names):
+                program.kill()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--every", type=int, default=1_000)
+    parser.add_argument("--skip-pulls", action="store_true")
+    wanted = parser.parse_args()
+    evaluations()
+    if not wanted.skip_pulls:
+        pulls(wanted.messages, wanted.every)
+
+
+if __name__ == "__main__":
+    main()
