@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.ambient import SystemClock
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
+from pyromq.transport.client import Client
 from tests.broker.running import Running, running_broker
 
 STORM = 600
@@ -51,6 +55,30 @@ async def test_a_send_behind_a_storm_is_answered_long_before_its_end(
         storm = [Command(code=code, fields=dict(fields), body=body) for _ in range(STORM)]
         found = await places(broker, [*storm, send_command()])
         assert found[-1] < STORM // 2
+
+
+async def test_a_send_is_answered_early_while_others_storm(tmp_path: Path) -> None:
+    """Key queries, statistics and heartbeats at once, from connections of their own."""
+    settings: dict[str, Any] = {"unfinished_requests": 10_000, "wait_time_mills_in_send_queue": 60_000}
+    async with running_broker(tmp_path, **settings) as broker, AsyncExitStack() as stack:
+        for _ in range(20):
+            await broker.client.call(broker.address, send_command(), 20)
+        order: list[str] = []
+
+        async def ask(client: Client, request: Command, name: str) -> None:
+            await client.call(broker.address, request, 60)
+            order.append(name)
+
+        asked = []
+        for number, (code, fields, body) in enumerate(STORMS):
+            client = Client(clock=SystemClock(), rng=random.Random(number))
+            stack.push_async_callback(client.close)
+            await client.connect(broker.address)
+            storm = [Command(code=code, fields=dict(fields), body=body) for _ in range(STORM)]
+            asked += [ask(client, request, "storm") for request in storm]
+        asked.append(ask(broker.client, send_command(), "send"))
+        await asyncio.gather(*asked)
+        assert order.index("send") < len(order) // 2
 
 
 async def test_heartbeats_pass_a_storm_of_sends(tmp_path: Path) -> None:
