@@ -76,3 +76,85 @@ def backlog(
 
     with spark_for("backlog", master, memory, conf) as spark:
         show(run(spark, {"nameServer": namesrv, "topic": topic}, groups), as_json)
+
+
+@pipeline.command()
+@name_server
+@click.argument("folder")
+@click.option("--topic", default="", help="Topics, with commas between them.")
+@click.option("--topic-pattern", default="", help="Topics whose whole name this expression fits.")
+@click.option("--group", default="", help="Publish the archive's offsets as those of this group.")
+@click.option("--most", default=500_000, show_default=True, help="Messages of one micro-batch.")
+@click.option("--every", default="", metavar="TIME", help="Go on for ever, such as '10 seconds'.  [default: once]")
+@click.option("--dry-run", is_flag=True, help="Only tell what there is to do.")
+@session_options
+def archive(
+    namesrv: str,
+    folder: str,
+    topic: str,
+    topic_pattern: str,
+    group: str,
+    most: int,
+    every: str,
+    dry_run: bool,
+    master: str,
+    memory: str,
+    conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Keep topics as Parquet in FOLDER, with a manifest of offsets."""
+    from ..pipelines.archive import archive as run
+
+    given = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
+    source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(most)}
+    source |= {name: value for name, value in given.items() if value}
+    with spark_for("archive", master, memory, conf) as spark:
+        show(run(spark, source, folder, every=every, dry_run=dry_run), as_json)
+
+
+@pipeline.command()
+@name_server
+@click.option("--archive", "folder", default="", help="Folder of an archive to read instead of brokers.")
+@click.option("--topic", default="", help="Topics to read, with commas between them.")
+@click.option("--to", "target", required=True, help="Topic to write to.")
+@click.option("--since", default="", help="Stored at or after this time (2026-11-15, or with a time; UTC).")
+@click.option("--until", default="", help="Stored before this time.")
+@click.option("--where", default="", help="Spark SQL on the columns of a read, such as \"tags = 'paid'\".")
+@click.option("--rate", default=0, help="Messages a second.  [default: as fast as it goes]")
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@session_options
+def replay(
+    namesrv: str,
+    folder: str,
+    topic: str,
+    target: str,
+    since: str,
+    until: str,
+    where: str,
+    rate: int,
+    dry_run: bool,
+    master: str,
+    memory: str,
+    conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Send messages of an archive or a topic to a topic again."""
+    from ..pipelines.replay import replay as run
+
+    if not folder and not topic:
+        raise click.UsageError("--topic or --archive says what to read; give one of them")
+    source = {"nameServer": namesrv} | ({"topic": topic} if topic else {})
+    with spark_for("replay", master, memory, conf) as spark:
+        done = run(
+            spark,
+            source,
+            {"nameServer": namesrv, "topic": target},
+            archive=folder,
+            topic=topic,
+            since=since,
+            until=until,
+            where=where,
+            rate=rate,
+            dry_run=dry_run,
+        )
+        show(done, as_json)

@@ -182,6 +182,7 @@ class WriteOptions(NetOptions):
         "sendTimeoutMs", kinds.whole(1), 60_000, Use.WRITE, "for a request and its repeats, until a task fails"
     )
     max_batch_bytes: int = option("maxBatchBytes", kinds.whole(1, 4 << 20), 1 << 20, Use.WRITE, "of one request")
+    max_rate: int | None = option("maxMessagesPerSecond", kinds.whole(1), None, Use.WRITE, "of each task")
     once: str = option(
         "sendOnce",
         kinds.one_of("auto", "required", "off"),

@@ -47,6 +47,7 @@ class Request:
     body: memoryview
     rows: int
     identity: str  # the same for a repeat and for nothing else
+    flag: int = 0  # of a single message; those of a batch have their own
     deadline: float = 0.0
 
 
@@ -89,6 +90,7 @@ class BatchSender:
         self._routes: dict[str, Route] = {}  # as first seen: rows keep the queue that was chosen for them
         self._masters: dict[str, str] = {}  # where brokers are by now
         self._lines: dict[str, _Line] = {}
+        self._free_at = 0.0  # when the rate allows the next request
         self.sent = Sent()
 
     def route(self, topic: str) -> Route:
@@ -97,7 +99,8 @@ class BatchSender:
         return self._routes[topic]
 
     def put(self, request: Request) -> None:
-        """Waits while an earlier request to the same queue is under way."""
+        """Waits while an earlier request to the same queue is under way, and for its turn where the rate is limited."""
+        self._keep_rate(request.rows)
         request.deadline = self._clock.monotonic() + self._options.send_timeout_ms / 1000
         name = request.queue.broker_name
         while any(other.queue == request.queue for other in self._waiting(name)):
@@ -114,6 +117,15 @@ class BatchSender:
         for line in self._lines.values():
             line.connection.close()
         self._cluster.close()
+
+    def _keep_rate(self, rows: int) -> None:
+        if self._options.max_rate is None:
+            return
+        now = self._clock.monotonic()
+        begin = max(now, self._free_at)
+        self._free_at = begin + rows / self._options.max_rate
+        if begin > now:
+            self._pause(begin - now)
 
     # --- one broker -----------------------------------------------------------------------------------------------
 
@@ -135,6 +147,7 @@ class BatchSender:
     def _sent_on(self, line: _Line, request: Request) -> int:
         outgoing = request.outgoing
         header = outgoing.header(self._options.producer_group, request.queue, self._clock.now_ms())
+        header.flag = request.flag
         if line.has_window:
             header.properties = f"{outgoing.properties}{Property.SEND_ID}\x01{request.identity}/0/0\x02"
         command = Command(code=outgoing.code, fields=header.to_fields())

@@ -39,6 +39,7 @@ COLUMNS = {
     "deliverTimestamp": "timestamp, or bigint in milliseconds",
 }
 _FREE = -1
+_A_SECOND = 4  # requests of a sender whose rate is limited
 
 
 def check_columns(given: Iterable[str], options: WriteOptions) -> None:
@@ -103,7 +104,8 @@ class RowWriter:
                 )
                 yield from self._batches(group, entries)
             for row in group.rows[timed[group.rows]].tolist():
-                yield self._single(group, body[row].as_py(), properties[row].as_py().decode())
+                flag = 0 if flags is None else int(flags[row])
+                yield self._single(group, body[row].as_py(), properties[row].as_py().decode(), flag)
 
     def _ids(self, count: int) -> pa.Array:
         """12 bytes of the origin, 4 of the row's number: as long as the ids of other clients."""
@@ -136,9 +138,11 @@ class RowWriter:
         _, offset_buffer, data = entries.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32)[entries.offset : entries.offset + len(entries) + 1]
         begin, view = 0, memoryview(data)
+        rate = self._options.max_rate
+        most = len(entries) if rate is None else max(1, rate // _A_SECOND)  # a limited rate is not kept by lumps
         while begin < len(entries):
             fits = int(np.searchsorted(offsets, offsets[begin] + self._options.max_batch_bytes, side="right")) - 1
-            end = max(begin + 1, fits)
+            end = max(begin + 1, min(fits, begin + most))
             yield self._request(
                 group,
                 RequestCode.SEND_BATCH_MESSAGE,
@@ -148,9 +152,11 @@ class RowWriter:
             )
             begin = end
 
-    def _single(self, group: _Group, body: bytes, properties: str) -> Request:
+    def _single(self, group: _Group, body: bytes, properties: str, flag: int) -> Request:
         """Delayed messages cannot be in a batch."""
-        return self._request(group, RequestCode.SEND_MESSAGE_V2, properties, memoryview(body), 1)
+        request = self._request(group, RequestCode.SEND_MESSAGE_V2, properties, memoryview(body), 1)
+        request.flag = flag
+        return request
 
     def _request(self, group: _Group, code: RequestCode, properties: str, body: memoryview, rows: int) -> Request:
         queues = self._sender.route(group.topic).writable

@@ -1,0 +1,51 @@
+"""Small texts on whatever file system Spark uses: a manifest may lie in HDFS or an object store as well as here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def _place(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """Hadoop's file system for a path, and the path in its words."""
+    jvm: Any = spark.sparkContext._jvm
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place
+
+
+def write_text(spark: SparkSession, path: str, text: str) -> None:
+    """Whole or not at all: written aside, then renamed over what was there."""
+    system, place = _place(spark, path)
+    _, aside = _place(spark, f"{path}.new")
+    out = system.create(aside, True)
+    try:
+        out.write(bytearray(text.encode()))
+        out.hsync()
+    finally:
+        out.close()
+    system.delete(place, False)
+    if not system.rename(aside, place):
+        raise OSError(f"{path}.new could not be renamed to {path}")
+
+
+@overload
+def read_texts(spark: SparkSession, folder: str, ending: str) -> list[str]: ...
+@overload
+def read_texts(spark: SparkSession, folder: str, ending: str, *, named: Literal[True]) -> list[tuple[str, str]]: ...
+def read_texts(spark: SparkSession, folder: str, ending: str, *, named: bool = False) -> Any:
+    """The texts of a folder's files, with their names where asked; none if there is no such folder."""
+    system, place = _place(spark, folder)
+    if not system.exists(place):
+        return []
+    found = []
+    for status in system.listStatus(place):
+        name = status.getPath().getName()
+        if status.isFile() and name.endswith(ending) and not name.startswith("."):
+            source = system.open(status.getPath())
+            try:
+                found.append((name, bytes(source.readAllBytes()).decode()))
+            finally:
+                source.close()
+    return found if named else [text for _, text in found]
