@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ from pyromq.protocol.compression import Compression
 from pyromq.protocol.headers.pull import PullMessage
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import decode_properties
-from pyromq.transport.dispatch import Answer, Reply, Request
+from pyromq.transport.dispatch import Answer, Handler, Reply, Request
 from tests.client.cluster import Cluster, FakeBroker
 from tests.client.world import World
 
@@ -415,3 +416,57 @@ async def test_the_queue_may_be_chosen_by_a_function(cluster: Cluster) -> None:
         assert {(await producer.send("T", b"x", queue=last)).queue.queue_id for _ in range(3)} == {3}
         spread = [(await producer.send("T", b"x")).queue.queue_id for _ in range(4)]
     assert sorted(spread) == [0, 1, 2, 3]
+
+
+async def test_a_send_that_may_be_stored_is_repeated_there_and_nowhere_else(cluster: Cluster) -> None:
+    brokers = [cluster.broker("a", T=2), cluster.broker("b", T=2)]
+    asked: list[str] = []
+
+    def cut_once(request: Request) -> Answer:
+        asked.append(request.command.fields["n"])
+        if len(asked) == 1:
+            brokers[0].cut()
+            brokers[1].cut()
+            return None
+        return Reply(fields={"msgId": "AT0", "queueId": request.command.fields["e"], "queueOffset": "0"})
+
+    for broker in brokers:
+        broker.script[SEND] = cut_once
+    client = await cluster.client()
+    async with client.producer(policy=SendPolicy(once=True)) as producer:
+        sending = asyncio.ensure_future(producer.send("T", b"x"))
+        await cluster.clock.advance(2)
+        await sending
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
+    names = [decode_properties(each.fields["i"])["__SEND_ID"] for broker in brokers for each in broker.requests(SEND)]
+    assert len(set(names)) == 1
+
+
+async def test_with_the_duplicate_window_a_lost_answer_costs_no_second_message(tmp_path: Path) -> None:
+    world = World(tmp_path, duplicate_window_enable=True)
+    await world.start_name_server()
+    running = await world.start_broker()
+    lost = 0
+
+    def lose_answers(serve: Handler) -> Handler:
+        def served(request: Request) -> Answer:
+            nonlocal lost
+            answer = serve(request)
+            if request.command.code in (SEND, RequestCode.SEND_BATCH_MESSAGE) and lost % 2 == 0:
+                request.peer.close("the answer gets lost")
+            lost += request.command.code in (SEND, RequestCode.SEND_BATCH_MESSAGE)
+            return answer
+
+        return served
+
+    for name, front in running.broker._front.items():
+        running.broker._front[name] = lose_answers(front)  # type: ignore[assignment]
+    async with world.client() as client, client.producer(policy=SendPolicy(once=True, timeout_s=20)) as producer:
+        for number in range(5):
+            await producer.send("T", str(number))
+        await producer.send_many("T", [f"m{number}" for number in range(5)])
+    assert lost >= 10
+    bodies = sorted(message.body.decode() for message in await everything(world, "T"))
+    assert bodies == ["0", "1", "2", "3", "4", "m0", "m1", "m2", "m3", "m4"]
+    await world.close()

@@ -58,6 +58,10 @@ class Outgoing:
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
 
+    def name_send(self, identity: str) -> None:
+        """For the brokers' duplicate window: the same for every attempt."""
+        self.properties += encode_properties({Property.SEND_ID: identity}).decode()
+
     def header(self, producer_group: str, queue: MessageQueue, now_ms: int) -> SendMessageV2:
         return SendMessageV2(
             producer_group=producer_group,

@@ -56,6 +56,7 @@ class SendPolicy:
     retries: int = 2
     retry_not_ok: bool = False  # also repeat a message that was stored, but not flushed or copied in time
     avoid_slow_brokers: bool = True
+    once: bool = False  # name each send for the brokers' duplicate window, and repeat it where it may be stored
 
 
 class Sender:
@@ -67,6 +68,8 @@ class Sender:
         self._policy = policy
         self._rotation = Rotation(session.rng)
         self._latencies = Latencies()
+        self._number = session.next_sender()
+        self._sent = 0
 
     async def send(
         self, message: Outgoing, choose: QueueChoice | None = None, timeout_s: float | None = None
@@ -76,6 +79,8 @@ class Sender:
         deadline = clock.monotonic() + (self._policy.timeout_s if timeout_s is None else timeout_s)
         last_broker = ""
         faults: list[Error] = []
+        if self._policy.once:
+            message.name_send(self._next_send_id())
         while not faults or (self._attempts_left(faults) > 0 and clock.monotonic() < deadline):
             queue: MessageQueue | None = None
             try:
@@ -89,10 +94,17 @@ class Sender:
                     raise
                 faults.append(fault)
             if queue is not None:
+                if self._policy.once and isinstance(faults[-1], Unreachable | TimedOut):
+                    choose = _only(queue)  # it may be stored there, and no other broker would know
                 last_broker = queue.broker_name
                 self._latencies.failed(last_broker, clock.monotonic())
             await self._pause(faults, deadline)
         raise self._failure(message.topic, faults)
+
+    def _next_send_id(self) -> str:
+        """`PRODUCER/EPOCH/SEQUENCE`, see docs/duplicates.md. A client's id is never taken over, so its epoch is 0."""
+        self._sent += 1
+        return f"{self._session.ids.of_process}:{self._number}/0/{self._sent}"
 
     def _attempts_left(self, faults: list[Error]) -> int:
         """Brokers that cannot be reached cost time, not attempts: one that restarts is found again within the time."""
@@ -165,6 +177,10 @@ class Sender:
         if all(isinstance(fault, Unreachable | NoBroker) for fault in faults):
             return NoBroker(f"no broker of topic {topic!r} can be reached: {last}", address=last.address)
         return type(last)(text, address=last.address, code=last.code)
+
+
+def _only(queue: MessageQueue) -> QueueChoice:
+    return lambda queues: queue
 
 
 def by_key(key: str) -> QueueChoice:

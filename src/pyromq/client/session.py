@@ -84,6 +84,7 @@ class Session:
         self._tasks = Tasks(self._died)
         self._stale, self._silent = Bell(clock), Bell(clock)
         self._fault: BaseException | None = None
+        self._senders = 0
         self.is_closed = False
 
     # --- start and stop -------------------------------------------------------------------------------------------
@@ -210,6 +211,11 @@ class Session:
                 await self.clock.sleep(self.config.trouble_pause_s)
 
     # --- heartbeats -----------------------------------------------------------------------------------------------
+
+    def next_sender(self) -> int:
+        """A number of its own for each sender of this client."""
+        self._senders += 1
+        return self._senders
 
     def add_producer(self, group: str) -> None:
         self._producers[group] = self._producers.get(group, 0) + 1

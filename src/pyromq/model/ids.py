@@ -86,6 +86,7 @@ class UniqueIds:
         self._now_ms = now_ms
         self._counter = 0
         self._month = self._next_month = 0
+        self.of_process = (self._ip + struct.pack(">HI", self._process_id, self._salt)).hex().upper()  # in all of them
 
     def next(self) -> str:
         now = self._now_ms()
