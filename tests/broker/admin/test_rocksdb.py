@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.broker.running import running_broker
 
 async def test_there_is_nothing_to_compare(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
-        told = json.loads((await broker.call(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS)).body)
+        told = json.loads(bytes((await broker.call(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS)).body))
         assert (told["checkStatus"], "files alone" in told["checkResult"]) == (3, True)
 
 
@@ -33,7 +34,7 @@ def written(folder: Path, table: str) -> str:
 
 
 @pytest.mark.parametrize("fields", [{}, {"configType": "topics;users"}])
-async def test_what_is_no_table_is_refused(tmp_path: Path, fields: dict[str, str]) -> None:
+async def test_what_is_no_table_is_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
     async with running_broker(tmp_path) as broker:
         answer = await broker.call(RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON, **fields)
         assert answer.code == ResponseCode.SYSTEM_ERROR

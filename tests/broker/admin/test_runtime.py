@@ -24,7 +24,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Running]:
 
 async def runtime(broker: Running) -> dict[str, str]:
     answer = await broker.call(RequestCode.GET_BROKER_RUNTIME_INFO)
-    table: dict[str, str] = json.loads(answer.body)["table"]
+    table: dict[str, str] = json.loads(bytes(answer.body))["table"]
     return table
 
 
@@ -53,7 +53,7 @@ async def test_a_delay_level_that_was_used_is_shown(broker: Running) -> None:
 
 async def test_a_lone_master_has_no_slaves_and_no_epochs(broker: Running) -> None:
     await broker.send()
-    state = json.loads((await broker.call(RequestCode.GET_BROKER_HA_STATUS)).body)
+    state = json.loads(bytes((await broker.call(RequestCode.GET_BROKER_HA_STATUS)).body))
     assert (state["master"], state["haConnectionInfo"], state["inSyncSlaveNums"]) == (True, [], 0)
     assert state["masterCommitLogMaxOffset"] == broker.broker.store.commit_log.end > 0
     epochs = await broker.call(RequestCode.GET_BROKER_EPOCH_CACHE)
@@ -61,6 +61,6 @@ async def test_a_lone_master_has_no_slaves_and_no_epochs(broker: Running) -> Non
 
 
 async def test_the_settings_name_the_address_that_clients_are_told(broker: Running) -> None:
-    shown = (await broker.call(RequestCode.GET_BROKER_CONFIG)).body.decode()
+    shown = bytes((await broker.call(RequestCode.GET_BROKER_CONFIG)).body).decode()
     assert re.search(r"^brokerIP1=127\.0\.0\.1$", shown, re.MULTILINE)
     assert f"listenPort={broker.address.rpartition(':')[2]}\n" in shown
