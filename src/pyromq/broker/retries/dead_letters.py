@@ -20,7 +20,7 @@ from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, enco
 from ...protocol.record import CRC_PROPERTY_BYTES, Record, decode_record
 from ...store.message_store import MessageStore
 from ...store.queue import MessageQueue
-from ...store.reader import GetStatus
+from ...store.reader import GetStatus, KeyQuery
 from ...store.retention import LogFile, RetentionConfig
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
@@ -91,7 +91,7 @@ class DeadLetters:
         refusals: list[RequestRefused] = []
         for queue in self.queues():
             async for record in self.read(queue, end):
-                if not self._stays(record, end):
+                if not await self._stays(record, end):
                     continue
                 if record.size > room:
                     lost += 1
@@ -99,6 +99,8 @@ class DeadLetters:
                 room -= record.size
                 carried += 1
                 self._put_again(record, refusals)
+                if carried % AT_ONCE == 0:
+                    self._intake.flush()  # not a whole file of them at once
             self._intake.flush()
         if refusals:
             raise refusals[0]
@@ -128,7 +130,7 @@ class DeadLetters:
                 return
             offset = selection.next_offset
 
-    def _stays(self, record: Record, end: int) -> bool:
+    async def _stays(self, record: Record, end: int) -> bool:
         """Not if its time has passed, nor if a copy is there: a kill may come between the copy and the deletion."""
         died = died_ms(record)
         if died + self._kept_ms <= self._now_ms():
@@ -136,7 +138,7 @@ class DeadLetters:
         unique = decode_properties(record.properties).get(Property.UNIQ_KEY)
         return unique is None or not any(
             found.physical_offset >= end and died_ms(found) == died
-            for found in self._store.reader.by_key(record.topic, unique)
+            for found in await self._store.by_key(KeyQuery(record.topic, unique))
         )
 
     def _put_again(self, record: Record, refusals: list[RequestRefused]) -> None:
