@@ -316,6 +316,8 @@ class Broker:
 
     def _parked(self) -> dict[str, int]:
         levels = self.delay_progress.waiting_in(self.store.queues)()
+        if self.delays is not None and self.delays.lost:
+            levels["delay levels, LOST"] = self.delays.lost
         return levels | ({} if self.timers is None else self.timers.parked())
 
     def _make_timers(self, store_host: bytes) -> Timers:

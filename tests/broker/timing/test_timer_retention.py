@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyromq.broker.admin.inspection import INSPECT
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
@@ -127,12 +129,14 @@ async def test_what_a_forced_deletion_takes_is_counted_and_said(
 ) -> None:
     async with virtual_broker(tmp_path, **settings(72)) as life:
         await life.send(body=b"t", properties={"TIMER_DELAY_SEC": "100"})
+        await life.send(body=b"l", properties={"DELAY": "6"})
         await life.advance(1)
         for _ in range(3):
             await fill(life)
         await life.broker.store.drop_oldest_log_file()  # nobody asked the carriers
         await life.advance(120)
         assert life.bodies("T") == []
-        assert life.broker.timers is not None
-        assert life.broker.timers.lost == 1
         assert "A TIMED MESSAGE IS LOST" in caplog.text
+        assert "DELAYED MESSAGES ARE LOST" in caplog.text
+        parked = json.loads(bytes((await life.call(INSPECT)).body))["parked"]
+        assert parked == {"delay levels, LOST": 1, "timer, LOST": 1}

@@ -71,6 +71,7 @@ class Delivery:
         self._store_host = store_host
         self._count = count
         self._levels: dict[int, _Level] = {}
+        self.lost = 0  # messages whose log file went before they were due
         self._arrived = asyncio.Event()
         self._turn = asyncio.Lock()  # the loop and `carry` must not move one queue at the same time
         # Delivered just before a kill, and not yet noted: what came due until now may have left already.
@@ -139,10 +140,12 @@ class Delivery:
             if selection.next_offset == level.next:
                 return None
             if selection.status is GetStatus.OFFSET_TOO_SMALL:
+                self.lost += selection.next_offset - level.next
                 log.error(
                     "DELAYED MESSAGES ARE LOST: their log file went before they were due",
                     level=level.number,
                     messages=selection.next_offset - level.next,
+                    lost=self.lost,
                 )
             self._move(level, selection.next_offset, 0)
 

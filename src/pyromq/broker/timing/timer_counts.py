@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from ...model.java_hash import java_hash
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.stats import TimerCount, TimerMetrics
 from ...protocol.json import Dialect
@@ -35,6 +36,11 @@ class TimerCounts:
         count.count = max(0, count.count + change)
         count.time_stamp = self._now_ms()
         self._changed.add(topic)
+
+    def lose(self, topic_hash: int) -> None:
+        """One whose record is gone: only the hash of its topic is left."""
+        for topic in [topic for topic in self._counts if java_hash(topic) == topic_hash][:1]:
+            self.add(topic, -1)
 
     def store_changed(self) -> bool:
         """Hand what is new to the table. False: nothing is."""

@@ -115,6 +115,7 @@ class TimerSlots:
             record = records.get(unit.record_position)
             if record is None or record.topic != TIMER_TOPIC:
                 self.lost += 1
+                self._counts.lose(unit.topic_hash)
                 log.error(
                     "A TIMED MESSAGE IS LOST: its record is gone or damaged",
                     position=unit.record_position,
