@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyromq.client.client import connect
-from pyromq.client.core.retry import Reject, RetryLater
+from pyromq.client.core.retry import Reject, Retry, RetryLater
 from pyromq.client.errors import Error, NotSupported, Refused
 from pyromq.client.received import Received
 from pyromq.client.subscription import sql, tag
@@ -19,6 +19,7 @@ from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo
 from tests.broker.running import turns_until
@@ -224,6 +225,22 @@ async def test_a_rejected_message_is_a_dead_letter(world: World) -> None:
     assert seen.bodies == ["1"]
     assert seen.messages[0].topic == "T"
     assert committed(world, "g") == 2
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_operators_may_set_the_bound_of_a_group_at_the_broker(world: World, orderly: bool) -> None:
+    world.brokers["broker-a"].broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=0))
+    await send(world, 1)
+
+    async def handle(text: str) -> None:
+        raise ValueError(text)
+
+    options: dict[str, Any] = {"group": "g", "begin": FIRST, "orderly": orderly, "retry": Retry(of_group=True)}
+    async with world.client() as client, client.push_consumer("T", handle, **options):
+        seen = Seen()
+        async with world.client() as other, other.push_consumer("%DLQ%g", seen, group="undertaker", begin=FIRST):
+            await seen.count(1)
+    assert seen.bodies == ["0"]
 
 
 async def test_broadcast_gives_everything_to_everybody_and_remembers_in_a_file(world: World, tmp_path: Path) -> None:
