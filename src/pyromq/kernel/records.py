@@ -10,7 +10,9 @@ from .choice import kernel_name, native
 from .python.append import place_burst
 from .python.keys import chain_keys as _chain_keys
 from .python.placed import DelayLevels, Placed, parse_delay_levels
-from .python.pull import Picked, Range, pick_entries
+from .python.pull import Picked, Range
+from .python.pull import cut_sealed as _cut_sealed
+from .python.pull import pick_entries as _pick_entries
 from .python.scan import Fault, Scanned, check_at, is_intact, scan_records
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Scanned",
     "chain_keys",
     "check_at",
+    "cut_sealed",
     "is_intact",
     "kernel_name",
     "parse_delay_levels",
@@ -33,3 +36,5 @@ __all__ = [
 
 _native = native()
 chain_keys = _chain_keys if _native is None else _native.chain_keys
+cut_sealed = _cut_sealed if _native is None else _native.cut_sealed
+pick_entries = _pick_entries if _native is None else _native.pick_entries

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from .. import logs
-from ..kernel.records import Picked, Range, is_intact
+from ..kernel.records import Picked, Range, cut_sealed, is_intact
 from ..model.message import Property
 from ..protocol.properties import decode_properties
 from ..protocol.record import BLANK, BLANK_BYTES, CRC_PROPERTY_BYTES, FIXED_BYTES, Record, RecordError, decode_record
@@ -150,6 +150,9 @@ class Reader:
 
     def _intact(self, ranges: Sequence[Range], parts: Sequence[bytes]) -> list[bytes]:
         """Cut what was read together into records, and leave out what is damaged."""
+        sealed = cut_sealed(ranges, parts)
+        if sealed is not None:
+            return sealed
         lacks_crc = self._log.whole_crc.lacks
         records: list[bytes] = []
         pieces = iter(parts)

@@ -1,8 +1,10 @@
 """Types of the native module, for mypy. docs in the .pxi files."""
 
 from array import array
+from collections.abc import Collection, Sequence
 
 from ..appends import AppendHost, Terms
+from ..python.pull import Picked, Range
 from ..seam import Fed, FeedConnection
 
 class Grant:
@@ -19,4 +21,13 @@ class SendFeed:
 def chain_keys(
     keys: bytes, first: int, count: int, slots: array[int], dirty: bytearray, number: int, seconds: int
 ) -> tuple[bytes, int]: ...
+def pick_entries(
+    entries: bytes,
+    first_offset: int,
+    tag_codes: Collection[int] | None,
+    max_count: int,
+    max_bytes: int,
+    low: int,
+) -> Picked: ...
+def cut_sealed(ranges: Sequence[Range], parts: Sequence[bytes]) -> list[bytes] | None: ...
 def crc32(data: bytes, before: int = 0) -> int: ...

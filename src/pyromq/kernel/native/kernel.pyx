@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The native kernel: plain sends from received bytes to records, queue entries, keys and answers, without Python objects.
+"""The native kernel: plain sends from received bytes to records, queue entries, keys and answers; loops of a pull.
 
 Built in place by `make native`; `kernel/choice.py` finds it. No policy: what is plain, to where, and whether at all is
 said by the broker (`kernel/appends.py`). Every pointer comes with its length, checked before each read and write.
@@ -14,6 +14,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 from pyromq.kernel.appends import Burst
+from pyromq.kernel.python.pull import Picked, Range
 from pyromq.kernel.seam import NOTHING, Fed, Waiting
 
 cdef extern from "crc32.h" nogil:
@@ -25,8 +26,12 @@ cdef enum:
     KEY_BYTES = 12            # hash 4, position 8
     CRC_BYTES = 20            # the whole-record CRC property
     PAGE_SLOTS = 1024
+    FIXED_BYTES = 91          # the shortest record
     NOT_PLAIN = 0x0C | 0xC0   # sysFlag: transaction bits, inner batch marks
     REQUIRED = 0xFF           # fields that a send must have: all up to FLAG
+
+cdef uint32_t MAGIC_V1 = 0xDAA320A7
+cdef uint32_t MAGIC_V2 = 0xDAA320AB
 
 crc32_prepare()
 
@@ -36,3 +41,4 @@ include "properties.pxi"
 include "record.pxi"
 include "reply.pxi"
 include "feed.pxi"
+include "pull.pxi"
