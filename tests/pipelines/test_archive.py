@@ -12,6 +12,7 @@ from pyromq.errors import PyroError
 from pyromq.pipelines import archive as module
 from pyromq.pipelines.archive import archive, gaps, read_archive
 from pyromq.pipelines.backlog import backlog
+from pyromq.pipelines.files import write_text
 from pyromq.pipelines.replay import replay
 from tests.spark.servers import Servers
 from tests.spark.test_batch_read import numbers, read
@@ -54,7 +55,7 @@ def test_an_archive_that_is_killed_at_any_stage_neither_loses_nor_doubles(
 ) -> None:
     servers.send(topic, 100)
     folder = str(tmp_path / "archive")
-    keep, write = module._keep, module.write_text
+    keep, write = module._keep, write_text
 
     def die(*given: object) -> None:
         raise RuntimeError("killed")

@@ -1,6 +1,6 @@
 """An archive or a topic, by time and by filter, to a topic again; as fast as told. At least once with Apache's brokers.
 
-Each message carries where it came from in the properties REPLAY_TOPIC, REPLAY_OFFSET (broker/queue/offset) and REPLAY_ID.
+Each message says where it came from: properties REPLAY_TOPIC, REPLAY_OFFSET (broker/queue/offset) and REPLAY_ID.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def replay(
     rate: int = 0,
     dry_run: bool = False,
 ) -> Summary:
-    """`source` are options of a read (without an archive), `target` of a write with its topic; `rate` is messages a second.
+    """`source` are options of a read, `target` of a write with its topic; `rate` is messages a second.
 
     `since` and `until` are store times (2026-11-15 or with a time, UTC), `where` is Spark SQL on the columns of a read.
     """
