@@ -17,8 +17,9 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from tests.broker.running import Running, running_broker, turns_until
 
-BY_HEARTBEAT = {"sysFlag": 0}
-HOLD = {"sysFlag": 2, "suspendTimeoutMillis": 20_000}
+BY_HEARTBEAT: dict[str, Any] = {"sysFlag": 0}
+BROUGHT: dict[str, Any] = {"expressionType": "SQL92"}
+HOLD: dict[str, Any] = {"sysFlag": 2, "suspendTimeoutMillis": 20_000}
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ async def test_a_broker_without_property_filters_says_so(tmp_path: Path) -> None
         assert refused.code == ResponseCode.SYSTEM_ERROR
         assert (refused.remark or "").startswith("The broker does not support consumer to filter message by SQL92")
         await beat(broker, sql("n > 5"))
-        for flags in (BY_HEARTBEAT, {"expressionType": "SQL92"}):
+        for flags in (BY_HEARTBEAT, BROUGHT):
             refused = await broker.pull(tags="n > 5", **flags)
             assert refused.code == ResponseCode.SYSTEM_ERROR
             assert "enablePropertyFilter" in (refused.remark or "")
@@ -206,8 +207,8 @@ async def test_filters_are_kept_over_a_restart_in_javas_format(tmp_path: Path) -
 async def test_a_retry_topic_is_filtered_only_if_that_is_wanted(tmp_path: Path) -> None:
     retry = "%RETRY%G"
     for support, wanted in ((False, [2]), (True, [1])):
-        settings = {"enable_property_filter": True, "filter_support_retry": support}
-        async with running_broker(tmp_path / str(support), **settings) as broker:
+        folder = tmp_path / str(support)
+        async with running_broker(folder, enable_property_filter=True, filter_support_retry=support) as broker:
             await fill(broker, 1)
             await beat(broker, sql("n = 1"), sql("n = 2", topic=retry))
             for number in (1, 2, 3):
