@@ -180,3 +180,11 @@ def test_a_brokers_queues_are_known_by_topic_broker_and_number(servers: Servers,
     servers.send(topic, 1)
     with Cluster(read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH)) as cluster:
         assert set(cluster.queues([topic])) == {Queue(topic, "broker-a", number) for number in range(4)}
+
+
+def test_sql_is_applied_by_the_broker(spark: SparkSession, own: Servers, topic: str) -> None:
+    own.start(enablePropertyFilter="true")
+    frame = spark.range(60).selectExpr("concat('m', id) AS body", "map('n', string(id)) AS properties")
+    frame.write.format("rocketmq").mode("append").options(nameServer=own.namesrv, topic=topic).save()
+    found = read(spark, own, topic, "body binary", sql="n >= 40").collect()
+    assert numbers(found) == list(range(40, 60))

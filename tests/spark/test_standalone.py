@@ -1,0 +1,76 @@
+"""The same code on a real Spark cluster: a master and two workers on this machine, started and stopped here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.spark.servers import Servers
+
+_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+_ALONE = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m"}
+
+
+def start(folder: Path, *arguments: str, until: str) -> tuple[subprocess.Popen[str], str]:
+    """A daemon of Spark's, and what its log says when it is up."""
+    process = subprocess.Popen(
+        [str(_CLASS), *arguments], env={**_ALONE, "SPARK_WORKER_DIR": str(folder)}, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        found = re.search(until, line)
+        if found is not None:
+            return process, found[0]
+    raise AssertionError(f"{arguments[0]} did not come up")
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    running = []
+    try:
+        process, address = start(
+            tmp_path,
+            "org.apache.spark.deploy.master.Master",
+            *("--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
+            until=r"spark://127\.0\.0\.1:\d+",
+        )
+        running.append(process)
+        for number in range(2):
+            worker, _ = start(
+                tmp_path / str(number),
+                "org.apache.spark.deploy.worker.Worker",
+                *("--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "600m", address),
+                until="Successfully registered with master",
+            )
+            running.append(worker)
+        yield address
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+
+
+def test_a_pipeline_runs_on_two_workers(master: str, servers: Servers, topic: str) -> None:
+    servers.send(topic, 200)
+    command = [sys.executable, "-m", "pyromq", "pipeline", "backlog", "-n", servers.namesrv, "--topic", topic]
+    settings = ["--conf", "spark.executor.memory=500m", "--conf", "spark.cores.max=2", "--memory", "600m"]
+    done = subprocess.run(
+        [*command, "--json", "--master", master, *settings],
+        env=_ALONE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout)["messages"] == 200
