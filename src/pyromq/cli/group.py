@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 
 import click
 
@@ -17,6 +16,7 @@ from ..protocol.bodies.offsets import ResetOffsetBody
 from ..protocol.command import Command
 from ..protocol.headers.offsets import QueryConsumerOffset, ResetOffset
 from .asking import NO_ANSWER, Where, where
+from .clients import time_ms
 
 TO_THE_END = -1  # as a time
 ALL_QUEUES = -1
@@ -81,16 +81,14 @@ def reset(
     if offset is not None and (queue is None or namesrv is not None):
         raise click.UsageError("--offset is of one queue of one broker: give --queue and -b")
     asked = Where(broker, namesrv, timeout)
-    _reset(asked, name, topic, ALL_QUEUES if queue is None else queue, offset, 0 if when is None else _ms(when))
-
-
-def _ms(text: str) -> int:
-    if text.isdigit():
-        return int(text)
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise click.UsageError(f"--time {text}: neither milliseconds nor a time like 2026-11-16T00:00:00") from None
+    _reset(
+        asked,
+        name,
+        topic,
+        ALL_QUEUES if queue is None else queue,
+        offset,
+        0 if when is None else time_ms(when, "--time"),
+    )
 
 
 def _committed(asked: Where, name: str, topic: str, queue: int) -> int:

@@ -21,6 +21,8 @@ COMMANDS = {
     "up": ("up", "up", "Run a name server and a broker, ready to use."),
     "namesrv": ("namesrv", "namesrv", "Run a name server."),
     "broker": ("broker", "broker", "Run a broker."),
+    "pub": ("pub", "pub", "Send messages."),
+    "sub": ("sub", "sub", "Show messages as they come."),
     "inspect": ("inspect", "inspect", "Show what a running broker holds, and whether it is ready."),
     "msg": ("msg", "msg", "Tell the life of a message, list dead letters."),
     "group": ("group", "group", "Let a consumer group skip messages, or go on at a time or offset."),

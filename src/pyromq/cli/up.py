@@ -31,6 +31,7 @@ SMALL: dict[str, object] = {
 GUIDE = """\
 PyroMQ is up. Name server {namesrv}, broker {broker}, data in {data}.
 
+  send and look:        pyromq pub orders hello -n {namesrv};  pyromq sub orders --from first -n {namesrv}
   Java, Go, C++, Node:  name server address {namesrv}
   mqadmin:              mqadmin clusterList -n {namesrv}
   stop:                 Ctrl-C; start again with the same command, nothing is lost

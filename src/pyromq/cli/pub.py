@@ -1,0 +1,105 @@
+"""`pyromq pub`: send messages from the command line. One result line per message, or a bar for many."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..ambient import SystemClock
+from ..client.client import connect
+from ..client.sending import SendResult
+from .clients import name_server
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pyromq pub orders hello --tag created --key order-1
+  pyromq pub orders @order.json --prop region=eu --delay 60
+  cat lines.txt | pyromq pub orders - --lines"""
+)
+@click.argument("topic")
+@click.argument("body", default="-")
+@click.option("--tag", help="Tag of the message.")
+@click.option("--key", "keys", multiple=True, help="Key to find it by; may be given several times.")
+@click.option("--prop", "props", multiple=True, metavar="NAME=VALUE", help="Property; may be given several times.")
+@click.option("--order-key", help="Messages with one key keep their order.")
+@click.option("--delay", type=click.FloatRange(min=0), help="Seconds until it is delivered.")
+@click.option("--lines", is_flag=True, help="Every line of BODY is a message.")
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so many times.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="At most so many a second.")
+@name_server
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per message.")
+def pub(
+    topic: str,
+    body: str,
+    tag: str | None,
+    keys: tuple[str, ...],
+    props: tuple[str, ...],
+    order_key: str | None,
+    delay: float | None,
+    lines: bool,
+    count: int,
+    rate: float | None,
+    namesrv: str | None,
+    as_json: bool,
+) -> None:
+    """Send BODY to TOPIC: a text, @FILE, or - for standard input."""
+    arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": _pairs(props), "order_key": order_key}
+    asyncio.run(_send(namesrv, topic, _bodies(body, lines, count), rate, as_json, arguments | {"delay": delay}))
+
+
+async def _send(
+    namesrv: str | None, topic: str, bodies: Iterator[bytes], rate: float | None, as_json: bool, arguments: Any
+) -> None:
+    clock = SystemClock()
+    async with connect(namesrv) as client, client.producer() as producer:
+        for body in bodies:
+            result = await producer.send(topic, body, **arguments)
+            click.echo(json.dumps(_facts(result)) if as_json else _line(result))
+            if rate is not None:
+                await clock.sleep(1 / rate)
+
+
+def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
+    for _ in range(count):
+        if body == "-":
+            content = sys.stdin.buffer if lines else [sys.stdin.buffer.read()]
+        elif body.startswith("@"):
+            content = [Path(body[1:]).read_bytes()]
+        else:
+            content = [body.encode()]
+        if not lines:
+            yield from content
+        else:
+            yield from (line for part in content for line in part.splitlines() if line)
+
+
+def _pairs(props: tuple[str, ...]) -> dict[str, str]:
+    pairs = [prop.partition("=") for prop in props]
+    for name, mark, _ in pairs:
+        if not name or not mark:
+            raise click.UsageError(f"--prop {name}: write it as NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _facts(result: SendResult) -> dict[str, Any]:
+    return {
+        "messageId": result.message_id,
+        "offsetMessageId": result.offset_message_id,
+        "broker": result.queue.broker_name,
+        "queue": result.queue.queue_id,
+        "offset": result.queue_offset,
+        "status": result.status.name,
+    } | ({"recallHandle": result.recall_handle} if result.recall_handle else {})
+
+
+def _line(result: SendResult) -> str:
+    where = f"{result.queue.broker_name} queue {result.queue.queue_id} offset {result.queue_offset}"
+    return f"{result.message_id}  {where}" + ("" if result.status.name == "OK" else f"  {result.status.name}")

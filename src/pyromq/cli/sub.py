@@ -1,0 +1,131 @@
+"""`pyromq sub`: show messages as they come. Without a group it only looks; with one it consumes as its member."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ..client.client import Client, connect
+from ..client.received import Received
+from ..client.subscription import Filter, everything, sql, tag
+from ..model.group import ConsumeFromWhere
+from .clients import name_server, shown_time, time_ms
+from .stopping import stop_on_signals
+
+Show = Callable[[Received], None]
+POLL_S = 0.5  # so often a stop is noticed
+LOOKING = "pyromq_sub"  # the group's name in requests of those who only look; nothing is committed for it
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pyromq sub orders                               what comes from now on, until Ctrl-C
+  pyromq sub orders --from first --count 10       the ten oldest that it finds
+  pyromq sub orders --sql "region = 'eu'" --json
+  pyromq sub orders -g billing                    as a member of group billing: acks what it shows"""
+)
+@click.argument("topic")
+@click.option("-g", "--group", help="Consume as a member of this group; without it nothing is committed.")
+@click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
+@click.option("--sql", "expression", help="Only messages whose properties fit this SQL92 expression.")
+@click.option("--from", "begin", default="latest", show_default=True, help="latest, first, or a time.")
+@click.option("--count", type=click.IntRange(min=1), help="End after so many.")
+@name_server
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per message.")
+def sub(
+    topic: str,
+    group: str | None,
+    tags: tuple[str, ...],
+    expression: str | None,
+    begin: str,
+    count: int | None,
+    namesrv: str | None,
+    as_json: bool,
+) -> None:
+    """Show the messages of TOPIC as they come."""
+    if tags and expression:
+        raise click.UsageError("--tag and --sql are two kinds of filter: give one of them")
+    wanted = sql(expression) if expression else tag(*tags) if tags else everything()
+    asyncio.run(_show(namesrv, topic, group, wanted, _begin(begin), count, as_json))
+
+
+def _begin(text: str) -> dict[str, Any]:
+    places = {"latest": ConsumeFromWhere.LAST_OFFSET, "first": ConsumeFromWhere.FIRST_OFFSET}
+    if text in places:
+        return {"begin": places[text]}
+    return {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": time_ms(text, "--from")}
+
+
+async def _show(
+    namesrv: str | None,
+    topic: str,
+    group: str | None,
+    wanted: Filter,
+    begin: dict[str, Any],
+    count: int | None,
+    as_json: bool,
+) -> None:
+    shown = 0
+    enough = stop_on_signals()
+
+    def show(msg: Received) -> None:
+        nonlocal shown
+        click.echo(json.dumps(_facts(msg)) if as_json else _line(msg))
+        shown += 1
+        if shown == count:
+            enough.set()
+
+    async with connect(namesrv) as client:
+        if group is None:
+            await _look(client, topic, wanted, begin, show, enough)
+        else:
+            await _consume(client, topic, group, wanted, begin, show, enough)
+
+
+async def _look(
+    client: Client, topic: str, wanted: Filter, begin: dict[str, Any], show: Show, enough: asyncio.Event
+) -> None:
+    async with client.pull_consumer(LOOKING, filter=wanted, auto_commit=False, **begin) as consumer:
+        await consumer.assign(await consumer.queues(topic))
+        while not enough.is_set():
+            for msg in await consumer.poll(timeout=POLL_S):
+                if not enough.is_set():
+                    show(msg)
+
+
+async def _consume(
+    client: Client, topic: str, group: str, wanted: Filter, begin: dict[str, Any], show: Show, enough: asyncio.Event
+) -> None:
+    async def handle(msg: Received) -> None:
+        if enough.is_set():
+            await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
+        show(msg)
+
+    async with client.push_consumer(topic, handle, group=group, filter=wanted, concurrency=1, grace_s=0.0, **begin):
+        await enough.wait()
+
+
+def _facts(msg: Received) -> dict[str, Any]:
+    return {
+        "messageId": msg.id,
+        "topic": msg.topic,
+        "broker": msg.queue.broker_name,
+        "queue": msg.queue.queue_id,
+        "offset": msg.offset,
+        "attempt": msg.attempt,
+        "bornMs": msg.born_ms,
+        "storedMs": msg.stored_ms,
+        "properties": msg.properties,
+        "body": msg.body.decode("utf-8", "backslashreplace"),
+    }
+
+
+def _line(msg: Received) -> str:
+    about = [f"{msg.queue.broker_name}/{msg.queue.queue_id}@{msg.offset}", msg.tag, " ".join(msg.keys)]
+    body = msg.body.decode("utf-8", "backslashreplace")
+    return f"{shown_time(msg.stored_ms)}  {'  '.join(each for each in about if each)}  {body}"
