@@ -18,7 +18,7 @@ from ..model.java_hash import java_hash
 from ..model.message import Property
 from ..protocol.bodies.heartbeat import SubscriptionData
 from ..protocol.properties import decode_properties, find_property
-from ..protocol.record import locate
+from ..protocol.record import property_bytes
 
 log = logs.get("pyromq.broker")
 
@@ -72,7 +72,7 @@ class Sieve:
 
     def accepts(self, record: bytes) -> bool:
         """Of a whole record, as the log holds it."""
-        raw = record[locate(record).properties_at :]
+        raw = property_bytes(record)
         return self.accepts_properties(decode_properties(raw) if self._few is None else self._found(raw))
 
     def _found(self, raw: bytes) -> dict[str, str]:
@@ -109,7 +109,7 @@ class RetrySieve:
         self.failed = 0
 
     def accepts(self, record: bytes) -> bool:
-        raw = record[locate(record).properties_at :]
+        raw = property_bytes(record)
         origin = find_property(raw, Property.RETRY_TOPIC.encode())
         sieve = self._find("" if origin is None else origin.decode("utf-8", "replace"))
         return sieve is None or sieve.accepts_properties(decode_properties(raw))
