@@ -657,6 +657,7 @@ class Broker:
                 server.use_feed(verdicts.feed)
                 if self._config.flush_mode is FlushMode.SYNC:
                     self.store.readable.on_advance(server.release)
+                    self.store.readable.on_failure(server.give_up_parked)
 
 
 async def run(

@@ -19,10 +19,15 @@ class Watermark:
         self._tickets = 0
         self._failure: Exception | None = None
         self._listeners: list[Callable[[int], None]] = []
+        self._on_failure: list[Callable[[], None]] = []
 
     def on_advance(self, listener: Callable[[int], None]) -> None:
         """Call it with the new value each time it grows, before waiters wake."""
         self._listeners.append(listener)
+
+    def on_failure(self, listener: Callable[[], None]) -> None:
+        """Call it when the value will not grow any more."""
+        self._on_failure.append(listener)
 
     def advance(self, value: int) -> None:
         if value <= self.value:
@@ -49,6 +54,8 @@ class Watermark:
     def fail(self, failure: Exception) -> None:
         """It will not grow any more: everyone who waits, now or later, is told why."""
         self._failure = failure
+        for listener in self._on_failure:
+            listener()
         waiters, self._waiters = self._waiters, []
         for _, _, waiter in waiters:
             if not waiter.done():

@@ -13,6 +13,8 @@ class FrameWriter(Protocol):
 
     def parked(self, change: int) -> None: ...
 
+    def abort(self, reason: str) -> None: ...
+
 
 class ParkedReplies:
     """In the order in which they were handed in; positions never go down, so the front is the next to leave.
@@ -29,6 +31,13 @@ class ParkedReplies:
     def park(self, position: int, replies: bytes, writer: FrameWriter) -> None:
         self._parked.append((position, replies, writer))
         writer.parked(len(replies))
+
+    def give_up(self, reason: str) -> None:
+        """The log will never be readable up to them: whoever waits is cut off, which is what he must know."""
+        while self._parked:
+            _, replies, writer = self._parked.popleft()
+            writer.parked(-len(replies))
+            writer.abort(reason)
 
     def release(self, readable: int) -> None:
         """Send what waits for positions up to `readable`. A writer that is gone meanwhile drops its own."""

@@ -108,6 +108,10 @@ class Server:
         """The log is readable up to here: replies that the kernel parked below it leave."""
         self._service.release(readable)
 
+    def give_up_parked(self) -> None:
+        """The log will not become readable any more: connections with parked replies are cut off."""
+        self._service.give_up_parked()
+
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight, write it out, close. After the grace it is all cut off."""
         self._is_stopping = True

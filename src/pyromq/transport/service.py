@@ -227,6 +227,11 @@ class Service:
         self._parked.release(readable)
         self._look_if_quiet()
 
+    def give_up_parked(self) -> None:
+        """The log will not become readable any more."""
+        self._parked.give_up("what it waits for will not be stored")
+        self._look_if_quiet()
+
     def use_feed(self, feed: Feed) -> None:
         """From the next received bytes on, unless the end has begun."""
         if not self._stopping:

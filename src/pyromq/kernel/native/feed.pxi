@@ -245,6 +245,8 @@ cdef class SendFeed:
         cdef Grant grant = self.last_grant
         cdef Lane lane = self.last_lane
         cdef Text name
+        if self.notes.left and bytes_of(topic) in self.notes.left:
+            return None
         if grant is not None:
             name = text_of(grant.name)
             if name.n != topic.n or memcmp(name.at, topic.at, <size_t>topic.n) != 0:
@@ -256,8 +258,6 @@ cdef class SendFeed:
             self.last_grant = grant
         elif lane is not None and lane.queue_id == queue_id and lane.grant is grant:
             return lane
-        if self.notes.left and grant.name in self.notes.left:
-            return None
         if queue_id >= grant.queues or not self.opened():
             return None
         lane = grant.lanes.get(queue_id)
