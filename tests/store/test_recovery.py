@@ -585,3 +585,13 @@ def test_when_java_wrote_in_between_our_own_mark_does_not_count(clean: bool) -> 
     recovered = opened(disk)
     assert recovered.commit_log.end == positions[58]
     assert put(recovered, "next") == [positions[58]]
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "pyromq/synced", "pyromq/catalogue"])
+def test_marks_that_cannot_be_read_cost_nothing_and_are_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    filled(disk)[0].close()
+    disk.open(name).pwrite(0, b"garbage!" * 5)
+    assert_whole(disk).close()
+    assert any("our marks do not count" in line.message for line in caplog.records)
+    assert verify_store(disk, SMALL).exit_code == Level.NOTE

@@ -18,7 +18,7 @@ from ..kernel.records import Placed, kernel_name
 from ..protocol.record import Record
 from .catalogue import Catalogue, KnownQueue, write_catalogue
 from .changes import Changes
-from .checkpoint import forget_synced, mark_running, mark_stopped, read_checkpoint
+from .checkpoint import SYNCED_FILE, forget_synced, mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
 from .deleted_topics import DeletedTopics
@@ -107,6 +107,8 @@ class MessageStore:
         refuse_missing_log(self._disk, self._config, found)
         self.commit_log.whole_crc = ranges_that_count(self._disk, self._config, found.ours)
         if found.synced is None:
+            if self._disk.exists(SYNCED_FILE):
+                log.warning("our marks do not count: another broker wrote to this store since, or they are damaged")
             forget_synced(self._disk)
             forget_derived(self._disk)
         mark_running(self._disk, os.getpid())
