@@ -51,6 +51,16 @@ class Daemon:
             self.process.stdout.close()
 
 
+def until_registered(namesrv: str, broker: str) -> None:
+    with Cluster(connection_options({"nameServer": namesrv}, Use.BATCH)) as cluster:
+        for _ in range(600):
+            with suppress(TopicNotFound):
+                if broker in cluster.route(AUTO_CREATE_TOPIC).addresses:
+                    return
+            pause(0.05)
+    raise AssertionError(f"{broker} did not register")
+
+
 class Servers:
     """Stopped in any case by `close`."""
 
@@ -70,16 +80,7 @@ class Servers:
         listen = self._ports.get(name, "127.0.0.1:0")
         self.brokers[name] = Daemon("broker", "--listen", listen, "--namesrv", self.namesrv, "--config", str(config))
         self._ports[name] = self.brokers[name].address
-        self._until_registered(name)
-
-    def _until_registered(self, name: str) -> None:
-        with Cluster(connection_options({"nameServer": self.namesrv}, Use.BATCH)) as cluster:
-            for _ in range(600):
-                with suppress(TopicNotFound):
-                    if name in cluster.route(AUTO_CREATE_TOPIC).addresses:
-                        return
-                pause(0.05)
-        raise AssertionError(f"{name} did not register")
+        until_registered(self.namesrv, name)
 
     def kill(self, name: str = "broker-a") -> None:
         self.brokers.pop(name).stop(signal.SIGKILL)

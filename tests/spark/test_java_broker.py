@@ -13,6 +13,7 @@ from pyromq.spark.options import Use, read_options, write_options
 from pyromq.spark.sending import BatchSender
 from pyromq.spark.writing import RowWriter
 from tests.interop.peers import cache, java
+from tests.spark.servers import until_registered
 from tests.spark.test_batch_read import numbers
 from tests.spark.test_write import chunks
 from tests.support import require
@@ -31,6 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
         require(False, str(reason))
     names = java.NameServer(VERSION, tmp_path_factory.mktemp("names"))
     running = java.Broker(VERSION, tmp_path_factory.mktemp("broker"), [names.address])
+    until_registered(names.address, running.name)
     yield names.address, running.home / "store"
     running.kill()
     names.kill()
