@@ -141,7 +141,7 @@ class Timers:
                 if not self._timers.dirty:
                     return wait
                 left = self._flush_ms / 1000 - (self._clock.monotonic() - self._flushed_at)
-                if left <= 0:
+                if left < 0.001:  # what is left of a float must not be waited for
                     await self._flush()
                     return wait
                 return min(wait, left)
