@@ -13,7 +13,6 @@ import argparse
 import json
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ from pyromq.protocol.messages import decode_messages
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.broker import Server, java_broker  # noqa: E402
+from bench.broker import Server, java_broker, started  # noqa: E402
 
 SEND, PULL, MAX_OFFSET = 310, 11, 30
 IN_FLIGHT = 256
@@ -96,13 +95,10 @@ def lateness_ms(address: str, topic: str) -> Iterator[int]:
             offset = messages[-1].queue_offset + 1
 
 
-def ours(folder: Path, stack: ExitStack) -> tuple[Server, subprocess.Popen[str]]:
+def ours(folder: Path, stack: ExitStack) -> Server:
     command = [sys.executable, "-m", "pyromq", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"]
     command += ["--store-path-root-dir", str(folder / "store"), "--log-level", "error"]
-    process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT))
-    stack.callback(process.terminate)
-    assert process.stdout is not None
-    return Server("ours", process.stdout.readline().partition(" on ")[2].split()[0], process.pid), process
+    return stack.enter_context(started("ours", command))
 
 
 def timers(server: Server, count: int, window_s: int, watch_s: int, lead_s: int) -> None:
@@ -163,14 +159,12 @@ def main() -> None:
     chosen = options.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server, process = ours(folder, stack)
-        levels(server, chosen.levels)
-        timers(server, chosen.count, chosen.window, chosen.watch, chosen.lead)
-        process.terminate()
-        process.wait()
-        begun = time.monotonic()
-        again, _ = ours(folder, stack)
-        print(f"ours  ready {time.monotonic() - begun:.2f} s after a restart, {again.resident_mb():.0f} MB")
+        with ExitStack() as first:
+            server = ours(folder, first)
+            levels(server, chosen.levels)
+            timers(server, chosen.count, chosen.window, chosen.watch, chosen.lead)
+        again = ours(folder, stack)
+        print(f"ours  ready {again.start_s:.2f} s after a restart, {again.resident_mb():.0f} MB")
         if chosen.java:
             javas = stack.enter_context(java_broker(folder / "java"))
             levels(javas, chosen.levels)
