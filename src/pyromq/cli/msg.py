@@ -1,4 +1,4 @@
-"""`pyromq msg`: the life of one message, and the dead letters. Asks brokers, prints a table or the answer as it is."""
+"""`pyromq msg`: one message's life, its trace, dead letters. Asks brokers, prints tables or answers as they are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import click
 
 from ..broker.admin.dead_letters import DEAD_LETTERS
 from ..broker.admin.message_life import MESSAGE_LIFE
+from ..model import names
 from ..model.codes import ResponseCode
+from ..model.message_trace import MessageTrace, Traced, stories
 from ..protocol.command import Command
+from ..protocol.trace import answered_events, trace_query
+from . import trace_table
 from .asking import NO_ANSWER, Where, where
 
 _NOT_HERE = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
@@ -36,6 +40,46 @@ def get(topic: str, message_id: str, broker: str, namesrv: str | None, timeout: 
     """
     wanted = Command(code=MESSAGE_LIFE, fields={"topic": topic, "id": message_id})
     _show(Where(broker, namesrv, timeout).ask(wanted), as_json, _print_life)
+
+
+@msg.command()
+@click.argument("message_id")
+@click.option(
+    "--trace-topic", default=names.TRACE_TOPIC, show_default=True, help="Where the clients write their traces."
+)
+@where
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each message.")
+def trace(message_id: str, trace_topic: str, broker: str, namesrv: str | None, timeout: float, as_json: bool) -> None:
+    """Tell what clients traced of a message: MESSAGE_ID is its id, or a key. Clients trace where it is switched on.
+
+    Exit code 0: found, 1: nobody traced it, 2: no answer.
+    """
+    found = _traced(Where(broker, namesrv, timeout), trace_topic, message_id)
+    for one in found:
+        click.echo(json.dumps(trace_table.as_json(one)) if as_json else "\n".join(trace_table.lines(one)))
+    if not found:
+        click.echo(f"pyromq: no trace of {message_id} in {trace_topic}", err=True)
+        sys.exit(1)
+
+
+def _traced(whom: Where, trace_topic: str, word: str) -> list[MessageTrace]:
+    """A key leads to ids; each is asked for by itself, since not every event of a message names its keys."""
+    first = stories(_events(whom, trace_topic, word), word)
+    return [
+        one if one.message_id == word else stories(_events(whom, trace_topic, one.message_id), one.message_id)[0]
+        for one in first
+    ]
+
+
+def _events(whom: Where, trace_topic: str, word: str) -> list[Traced]:
+    events: list[Traced] = []
+    for address, answer in whom.ask(trace_query(trace_topic, word)).items():
+        if answer.code == ResponseCode.SUCCESS:
+            events += answered_events(answer.body)
+        elif answer.code not in _NOT_HERE:
+            click.echo(f"pyromq: {address}: {answer.remark}", err=True)
+            sys.exit(NO_ANSWER)
+    return events
 
 
 @msg.command()

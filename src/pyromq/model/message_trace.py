@@ -119,6 +119,13 @@ def assemble(events: Iterable[Traced], message_id: str) -> MessageTrace:
     )
 
 
+def stories(events: Iterable[Traced], word: str) -> list[MessageTrace]:
+    """Of the message with this id; if there is none, of the messages with this key. Empty: nobody traced it."""
+    known = list(events)
+    ids = [word] if any(is_about(event, word) for event in known) else message_ids(known, word)
+    return [assemble(known, one) for one in ids]
+
+
 def message_ids(events: Iterable[Traced], key: str) -> list[str]:
     """Ids of the messages with a key, in order of their first event: a query by key finds these first."""
     found = [event for event in events if key in event.keys.split()]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ..errors import ProtocolError
+from ..model.codes import RequestCode
 from ..model.message_trace import (
     Consumed,
     ConsumeStarted,
@@ -20,9 +21,13 @@ from ..model.message_trace import (
     Traced,
     TransactionEnded,
 )
+from .command import Command
+from .headers.pull import QueryMessage
+from .messages import decode_messages
 
 FIELD = "\x01"
 RECORD = "\x02"
+MOST_MESSAGES = 1024  # that a query asks for; brokers have bounds of their own
 
 T = TypeVar("T")
 
@@ -50,6 +55,28 @@ def trace_keys(events: Iterable[Traced]) -> list[str]:
         words.update(dict.fromkeys(event.keys.split()))
     words.pop("", None)
     return list(words)
+
+
+# --- asking ---------------------------------------------------------------------------------------------------------
+
+
+def trace_query(trace_topic: str, word: str) -> Command:
+    """Asks one broker (12) for the trace messages that its index knows under a message id or key."""
+    header = QueryMessage(
+        topic=trace_topic, key=word, max_num=MOST_MESSAGES, begin_timestamp=0, end_timestamp=(1 << 63) - 1
+    )
+    return Command(code=RequestCode.QUERY_MESSAGE, fields=header.to_fields())
+
+
+def answered_events(body: bytes | memoryview) -> list[Traced]:
+    """The events in a good answer. Trace topics take messages from anybody: what is no trace is left out."""
+    events: list[Traced] = []
+    for message in decode_messages(body):
+        try:
+            events += decode_trace(message.body)
+        except TraceError:
+            continue
+    return events
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
