@@ -124,8 +124,9 @@ class Delivery:
             if selection is None:
                 level.due_ms = None
                 return LOOK_S
-            due, level.due_ms = await self._split(level, selection.ranges, now)
-            if due and not await self._deliver(level, replace(selection, ranges=due), now):
+            times = await self._times(level, selection.ranges)
+            due, level.due_ms = _split(selection.ranges, times, now)
+            if due and not await self._deliver(level, replace(selection, ranges=due), times, now):
                 level.due_ms = None
                 return AGAIN_S
 
@@ -149,13 +150,9 @@ class Delivery:
                 )
             self._move(level, selection.next_offset, 0)
 
-    async def _split(self, level: _Level, ranges: Sequence[Range], now_ms: int) -> tuple[Sequence[Range], int | None]:
-        """What is due, and when the first behind it will be."""
-        times = await self._store.ask(lambda: [self._due(level, one) for one in ranges])
-        for count, due_ms in enumerate(times):
-            if due_ms > now_ms:
-                return ranges[:count], due_ms
-        return ranges, None
+    async def _times(self, level: _Level, ranges: Sequence[Range]) -> list[int]:
+        """When each is due, as its queue entry says."""
+        return await self._store.ask(lambda: [self._due(level, one) for one in ranges])
 
     def _due(self, level: _Level, one: Range) -> int:
         entry = level.queue.entry_at(one.queue_offset)
@@ -163,14 +160,14 @@ class Delivery:
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, level: _Level, selection: Selection, now_ms: int) -> bool:
+    async def _deliver(self, level: _Level, selection: Selection, times: Sequence[int], now_ms: int) -> bool:
         """Put them to their topics, or on to the next hop. False: one was refused, and is tried again."""
         records = {record.queue_offset: record for record in await self._read(selection)}
         left: dict[int, int] = {}  # queue offset -> end of what was put for it
         refusals: list[RequestRefused] = []
-        for one in selection.ranges:
+        for one, due_ms in zip(selection.ranges, times, strict=False):
             record = records.get(one.queue_offset)
-            target = None if record is None else await self._target(record, self._due(level, one), now_ms)
+            target = None if record is None else await self._target(record, due_ms, now_ms)
             if target is None or one.queue_offset in level.ahead:
                 left[one.queue_offset] = 0
             else:
@@ -265,7 +262,8 @@ class Delivery:
             going = [one for one in selection.ranges if one.position < end]
             if not going:
                 break
-            if not await self._deliver(level, replace(selection, ranges=going), self._clock.now_ms()):
+            times = await self._times(level, going)
+            if not await self._deliver(level, replace(selection, ranges=going), times, self._clock.now_ms()):
                 raise RequestRefused(f"messages of delay level {level.number} could not be carried forward")
             carried += len(going)
         level.due_ms = None
@@ -278,3 +276,11 @@ class Delivery:
             await self._store.flush_log()
         except PyroError as fault:
             log.error("the last delayed messages may be delivered again: the log cannot be synced", why=str(fault))
+
+
+def _split(ranges: Sequence[Range], times: Sequence[int], now_ms: int) -> tuple[Sequence[Range], int | None]:
+    """What is due, and when the first behind it will be."""
+    for count, due_ms in enumerate(times):
+        if due_ms > now_ms:
+            return ranges[:count], due_ms
+    return ranges, None

@@ -17,13 +17,14 @@ from ...kernel.records import DelayLevels
 from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...model.names import SCHEDULE_TOPIC
-from ...protocol.properties import decode_properties
+from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
 from ..message_type import delay_level
-from .properties import encoded
+from .properties import appended, encoded
 
 DUE = "PYRO_DUE_MS"  # when it is really due, where its queue entry says an earlier time
 WANTED_LEVEL = "PYRO_DELAY"  # the level that it was given, while DELAY is that of the hop
+_DELAY = Property.DELAY.encode()
 _TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 
 
@@ -43,10 +44,19 @@ class LevelPark:
 
     def at_level(self, record: Record, level: int) -> Record:
         """Above the highest level means the highest, in the stored property too. Timers give way to a level."""
-        pairs = decode_properties(record.properties)
+        level = self._known(level)
+        raw = record.properties
+        if b"TIMER_" not in raw and record.topic != SCHEDULE_TOPIC and find_property(raw, _DELAY) == b"%d" % level:
+            where = {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
+            quick = appended(raw, where)
+            if quick is not None:
+                return msgspec.structs.replace(
+                    record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=quick, physical_offset=0
+                )
+        pairs = decode_properties(raw)
         for name in (*_TIMERS, DUE, WANTED_LEVEL):
             pairs.pop(name, None)
-        return self._parked(record, self._known(level), pairs)
+        return self._parked(record, level, pairs)
 
     def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record:
         """To wait until a time of its own; the delivered message says `level`."""

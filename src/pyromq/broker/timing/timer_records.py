@@ -20,7 +20,7 @@ from ...protocol.record import Record, locate
 from ...store.timer_store import Waiting
 from ..config import BrokerConfig
 from ..message_type import delay_level
-from .properties import encoded
+from .properties import appended, encoded
 
 TIMERS = (
     Property.TIMER_DELAY_SEC,
@@ -64,13 +64,15 @@ class TimerPark:
 
     def until(self, record: Record, due_ms: int) -> Record:
         """To wait until a time, whatever the limits."""
-        pairs = decode_properties(record.properties)
-        pairs |= {
+        own: dict[str, str] = {
             Property.TIMER_OUT_MS: str(slot_of(due_ms, self._config().timer_precision_ms)),
             Property.REAL_TOPIC: record.topic,
             Property.REAL_QID: str(record.queue_id),
         }
-        return msgspec.structs.replace(record, topic=TIMER_TOPIC, queue_id=0, properties=encoded(pairs))
+        properties = appended(record.properties, own)
+        if properties is None:
+            properties = encoded(decode_properties(record.properties) | own)
+        return msgspec.structs.replace(record, topic=TIMER_TOPIC, queue_id=0, properties=properties)
 
     def _due(self, name: str, text: str, now: int) -> int:
         if not (text.lstrip("+-").isdigit() and text.isascii()):
