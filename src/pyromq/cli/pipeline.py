@@ -158,3 +158,35 @@ def replay(
             dry_run=dry_run,
         )
         show(done, as_json)
+
+
+@pipeline.command()
+@name_server
+@click.option("--group", required=True, help="Consumer group whose dead letters are meant.")
+@click.option("--where", default="", help="Spark SQL on the columns of a read and `origin`, the topic that failed.")
+@click.option("--redrive", "again", is_flag=True, help="Send the selection to the topics where it failed.")
+@click.option("--to", "target", default="", help="Send it to this topic instead.")
+@session_options
+def dlq(
+    namesrv: str,
+    group: str,
+    where: str,
+    again: bool,
+    target: str,
+    master: str,
+    memory: str,
+    conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Which dead letters a group has, and a selection of them sent again."""
+    from ..pipelines.dlq import redrive, report
+
+    if target and not again:
+        raise click.UsageError("--to says where --redrive sends to; give that too")
+    source = {"nameServer": namesrv}
+    with spark_for("dlq", master, memory, conf) as spark:
+        if again:
+            goal = source | ({"topic": target} if target else {})
+            show(redrive(spark, source, goal, group, where), as_json)
+        else:
+            show(report(spark, source, group, where), as_json)

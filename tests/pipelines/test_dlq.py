@@ -1,0 +1,66 @@
+"""Dead letters of a real group: told by topic and tag, and sent again to where they failed."""
+
+from __future__ import annotations
+
+from threading import Semaphore
+
+from pyspark.sql import SparkSession
+
+import pyromq
+from pyromq.ambient import pause
+from pyromq.client.core.retry import Reject
+from pyromq.client.errors import TopicNotFound
+from pyromq.client.received import Received
+from pyromq.model.group import ConsumeFromWhere
+from pyromq.pipelines.dlq import redrive, report
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.options import Use, connection_options
+from tests.spark.servers import Servers
+from tests.spark.test_batch_read import numbers, read
+
+
+def reject_all(servers: Servers, topic: str, group: str, count: int) -> None:
+    """A consumer that wants none of them."""
+    seen = Semaphore(0)
+
+    def handle(message: Received) -> None:
+        seen.release()
+        raise Reject
+
+    with pyromq.sync.connect(servers.namesrv) as client:
+        begin = ConsumeFromWhere.FIRST_OFFSET
+        with client.push_consumer(topic, handle, group=group, begin=begin):
+            for _ in range(count):
+                assert seen.acquire(timeout=60)
+            until_dead(servers, f"%DLQ%{group}", count)
+
+
+def until_dead(servers: Servers, topic: str, count: int) -> None:
+    with Cluster(connection_options({"nameServer": servers.namesrv}, Use.BATCH)) as cluster:
+        for _ in range(1200):
+            try:
+                held = cluster.bounds(cluster.queues([topic]))
+            except TopicNotFound:
+                held = {}
+            if sum(bounds.high for bounds in held.values()) >= count:
+                return
+            pause(0.05)
+    raise AssertionError(f"{topic} did not fill")
+
+
+def test_dead_letters_are_told_and_a_selection_is_sent_again(spark: SparkSession, servers: Servers, topic: str) -> None:
+    group = f"g-{topic}"
+    servers.send(topic, 15, tag="open")
+    servers.send(topic, 5, first=15, tag="paid")
+    reject_all(servers, topic, group, 20)
+    source = {"nameServer": servers.namesrv}
+    told = report(spark, source, group)
+    [table] = told.tables
+    assert [(row["origin"], row["tag"], row["messages"]) for row in table.rows] == [
+        (topic, "open", 15),
+        (topic, "paid", 5),
+    ]
+    redrive(spark, source, source, group, "tags = 'paid'")
+    rows = read(spark, servers, topic).collect()
+    again = [row for row in rows if row.properties.get("REDRIVE_GROUP") == group]
+    assert (len(rows), numbers(again)) == (25, list(range(15, 20)))
