@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from pathlib import Path
+
 import pytest
 
+from pyromq.store.real_disk import RealDisk
 from pyromq.store.timer_log import UNIT_BYTES, TimerLog
 from pyromq.store.timer_state import read_check, read_state
 from pyromq.store.timer_store import TimerSettings, TimerStore, Waiting
-from pyromq.store.timer_wheel import TimerWheel
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 
 NOW = 1_700_000_000_000
@@ -209,9 +212,46 @@ def test_a_store_without_timers_gets_no_files() -> None:
     assert disk.list() == []
 
 
-def test_memory_is_a_byte_for_each_slot() -> None:
-    wheel = TimerWheel(SimulatedDisk(), 7200)
-    assert len(wheel._marks) == 7200
+def test_memory_does_not_grow_with_what_waits(tmp_path: Path) -> None:
+    store = TimerStore(RealDisk(tmp_path), TimerSettings(wheel_slots=2 * 3600), NOW, lambda position: None)
+
+    def held_after(start: int, end: int) -> int:
+        for first in range(start, end, 1000):
+            store.add([message(number, 1 + number % 3000) for number in range(first, first + 1000)], NOW)
+            store.flush(NOW)
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        few = held_after(0, 3_000)
+        many = held_after(3_000, 60_000)
+    finally:
+        tracemalloc.stop()
+    assert store.waiting == 60_000
+    assert many - few < 57_000  # less than a byte for each
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_start_does_not_look_at_all_that_waits(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    for number in range(0, 4000, 100):
+        store.add([message(number + n, 10 + n) for n in range(100)], NOW)
+        store.flush(NOW)
+    if how == "stop":
+        store.close(NOW)
+    else:
+        disk = disk.kill()
+    looked: list[int] = []
+    unit = TimerLog._unit
+
+    def counted(raw: bytes, position: int) -> object:
+        looked.append(position)
+        return unit(raw, position)
+
+    monkeypatch.setattr(TimerLog, "_unit", staticmethod(counted))
+    assert opened(disk).waiting == 4000
+    assert len(looked) <= (0 if how == "stop" else 200)
 
 
 def test_a_log_file_ends_as_java_ends_it() -> None:

@@ -28,7 +28,7 @@ BLANK_MAGIC = 0xCBD43194 - (1 << 32)
 ALWAYS, ROLL, DELETE = 1, 2, 4  # marks: ROLL is put to the timer again, DELETE recalls another
 NONE = -1
 _STEP = 1 << 20  # files get room on the medium in steps of this
-_BLOCK = 1 << 16
+_BLOCK = 1 << 12
 
 
 class Unit(NamedTuple):
