@@ -165,7 +165,7 @@ async def test_overload_is_said_by_python(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_is_said_by_python_and_passes(tmp_path: Path) -> None:
-    async with native_life(tmp_path) as one:
+    async with native_life(tmp_path, allocation_step_bytes=4096) as one:
         disk: Any = one.life.disk
         capacity, disk.capacity = disk.capacity, disk.usage().used
         for number in range(1, 2000):  # until a file needs more room
