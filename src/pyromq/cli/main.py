@@ -29,6 +29,7 @@ COMMANDS = {
     "config": ("config", "config", "Check configuration files, list settings."),
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
     "pipeline": ("pipeline", "pipeline", "Run a Spark job over RocketMQ's data."),
+    "spark": ("spark", "spark", "Python with a Spark session that knows RocketMQ's data."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
 }
 
