@@ -10,7 +10,6 @@ import pytest
 
 from tests.support import require
 
-
 TRIED = """\
 from pyspark.errors import PySparkException
 try:
