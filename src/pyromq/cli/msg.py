@@ -13,7 +13,7 @@ import click
 from ..broker.admin.dead_letters import DEAD_LETTERS
 from ..broker.admin.message_life import MESSAGE_LIFE
 from ..model import names
-from ..model.codes import ResponseCode
+from ..model.codes import RequestCode, ResponseCode
 from ..model.message_trace import MessageTrace, Traced, stories
 from ..protocol.command import Command
 from ..protocol.trace import answered_events, trace_query
@@ -72,8 +72,9 @@ def _traced(whom: Where, trace_topic: str, word: str) -> list[MessageTrace]:
 
 
 def _events(whom: Where, trace_topic: str, word: str) -> list[Traced]:
+    query = Command(code=RequestCode.QUERY_MESSAGE, fields=trace_query(trace_topic, word).to_fields())
     events: list[Traced] = []
-    for address, answer in whom.ask(trace_query(trace_topic, word)).items():
+    for address, answer in whom.ask(query).items():
         if answer.code == ResponseCode.SUCCESS:
             events += answered_events(answer.body)
         elif answer.code not in _NOT_HERE:

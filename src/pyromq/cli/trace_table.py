@@ -13,7 +13,7 @@ _COLUMNS = ("time", "what", "group", "took", "result", "details")
 
 def lines(trace: MessageTrace) -> Iterator[str]:
     """A table of all events, in order of time."""
-    topic = next((one.topic for one in (*trace.sent, *trace.ends, *trace.recalls)), "")
+    topic = next((one.topic for one in _of_producers(trace)), "")
     yield f"message {trace.message_id}" + (f" of {topic}" if topic else "")
     rows = [_COLUMNS, *(tuple(row.values()) for row in _rows(trace))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
@@ -21,19 +21,24 @@ def lines(trace: MessageTrace) -> Iterator[str]:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
 
 
+def _of_producers(trace: MessageTrace) -> list[Sent | TransactionEnded | Recalled]:
+    return [*trace.sent, *trace.ends, *trace.recalls]
+
+
 def _rows(trace: MessageTrace) -> list[dict[str, str]]:
-    timed = [(one.time_ms, _row(one)) for one in (*trace.sent, *trace.ends, *trace.recalls, *trace.deliveries)]
-    return [row for _, row in sorted(timed, key=lambda pair: pair[0])]
+    everything: list[Sent | TransactionEnded | Recalled | Delivery] = [*_of_producers(trace), *trace.deliveries]
+    return [_row(one) for one in sorted(everything, key=lambda one: one.time_ms)]
 
 
 def _row(one: Sent | TransactionEnded | Recalled | Delivery) -> dict[str, str]:
     match one:
         case Sent():
             where = f"to {one.store_host}" if one.store_host else ""
-            words = (f"{one.kind.name.lower()}, {one.body_length} bytes", where, _named("keys", one.keys))
+            size = f"{one.kind.name.lower()}, {one.body_length} bytes"
+            words = [size, where, _named("keys", one.keys)]
             return _cells(one.time_ms, "sent", one.group, one.cost_ms, _result(one.success), *words)
         case TransactionEnded():
-            words = ("asked by the broker" if one.from_check else "", _named("keys", one.keys))
+            words = ["asked by the broker" if one.from_check else "", _named("keys", one.keys)]
             return _cells(one.time_ms, "transaction", one.group, None, one.state.lower(), *words)
         case Recalled():
             return _cells(one.time_ms, "recalled", one.group, None, _result(one.success))

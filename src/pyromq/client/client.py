@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..ambient import Clock, Random, SystemClock, system_random
+from ..model.message_trace import MessageTrace
+from ..model.names import TRACE_TOPIC
 from ..transport.client import Connect
 from .broker_requests import BrokerRequests
 from .config import ClientConfig, name_servers
@@ -25,6 +27,8 @@ from .received import Handler
 from .sending import SendPolicy
 from .session import Session
 from .subscription import Filter
+from .trace_search import find_traces
+from .tracing import Tracer
 
 F = TypeVar("F", bound=Handler)
 
@@ -56,6 +60,8 @@ class Client:
             handlers=self._requests.handlers(),
             connect=connect,
         )
+        topic = config.trace_topic
+        self._tracer = None if topic is None else Tracer(self.session, topic)
         self._producers: list[Producer] = []
         self._consumers: list[PushConsumer | PullConsumer] = []
         self._to_start: list[PushConsumer] = []
@@ -74,6 +80,8 @@ class Client:
     async def start(self) -> None:
         """Starts also the consumers that `subscribe` has declared."""
         self.session.start()
+        if self._tracer is not None:
+            self._tracer.start()
         self._is_started = True
         for consumer in self._to_start:
             await consumer.start()
@@ -84,6 +92,8 @@ class Client:
             await consumer.stop()
         for producer in self._producers:
             await producer.stop()
+        if self._tracer is not None:
+            await self._tracer.stop()
         await self.session.stop()
 
     async def __aenter__(self) -> Self:
@@ -99,7 +109,7 @@ class Client:
         self, group: str = DEFAULT_GROUP, *, policy: SendPolicy | None = None, packing: Packing | None = None
     ) -> Producer:
         """Retries and time-outs are the policy's, compression and sizes the packing's."""
-        producer = Producer(self.session, group, policy, packing, self._requests.replies)
+        producer = Producer(self.session, group, policy, packing, self._requests.replies, self._tracer)
         self._producers.append(producer)
         self._requests.add_producer(producer)
         return producer
@@ -115,7 +125,7 @@ class Client:
     ) -> PushConsumer:
         """Messages come to the handler. Other options: those of `ConsumeOptions`. Start it, or use `async with`."""
         wanted = {topic: filter or Filter()} if isinstance(topic, str) else topic
-        consumer = PushConsumer(self.session, group, wanted, handler, ConsumeOptions(**options))
+        consumer = PushConsumer(self.session, group, wanted, handler, ConsumeOptions(**options), self._tracer)
         self._consumers.append(consumer)
         self._requests.add(consumer)
         return consumer
@@ -149,6 +159,10 @@ class Client:
         consumer = PullConsumer(self.session, group, filter or Filter(), PullOptions(**options))
         self._consumers.append(consumer)
         return consumer
+
+    async def traces(self, word: str, *, trace_topic: str | None = None) -> list[MessageTrace]:
+        """What clients traced of the message with this id, or of the messages with this key; empty if nobody did."""
+        return await find_traces(self.session, trace_topic or self.session.config.trace_topic or TRACE_TOPIC, word)
 
     def consumer(self, topic: str, *, group: str) -> Any:
         raise NotSupported(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..errors import ConfigError
+from ..model import names
 from ..transport.address import parse_address
 from ..transport.tls import ClientTls
 
@@ -29,15 +30,23 @@ class ClientConfig:
     route_refresh_s: float = 30.0
     heartbeat_s: float = 30.0
     trouble_pause_s: float = 1.0  # between two looks at routes and brokers while calls fail
+    trace: bool | str = False  # write traces: True into RocketMQ's own topic, or the name of another one
 
     def __post_init__(self) -> None:
         if not self.name_servers:
             raise ConfigError(f"no name server is given: connect({DEFAULT_NAME_SERVER!r}), or set PYROMQ_NAMESRV")
         for address in self.name_servers:
             parse_address(address)
+        if self.trace_topic is not None and (fault := names.topic_fault(self.trace_topic)) is not None:
+            raise ConfigError(f"trace: {fault}")
         for name in ("call_timeout_s", "name_server_timeout_s", "name_server_patience_s", "trouble_pause_s"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} = {getattr(self, name)}: more than 0 is needed")
+
+    @property
+    def trace_topic(self) -> str | None:
+        """None: nothing is traced."""
+        return (names.TRACE_TOPIC if self.trace is True else self.trace) or None
 
 
 def name_servers(given: str | Iterable[str] | None, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ _LEAST_SUSPEND_S, _MOST_SUSPEND_S = 0.01, 30.0
 _LOCK_WAIT_S = 1.0
 
 GiveBack = Callable[[Received, int], Awaitable[bool]]
+Attempt = Callable[[Received], Awaitable[Exception | None]]  # a `Runner`, or something around it
 
 
 class Runner:
@@ -82,7 +83,7 @@ class Concurrent:
     """`concurrency` workers share all queues. Event loop only."""
 
     def __init__(
-        self, runner: Runner, give_back: GiveBack | None, retry: Retry, clock: Clock, tasks: Tasks, concurrency: int
+        self, runner: Attempt, give_back: GiveBack | None, retry: Retry, clock: Clock, tasks: Tasks, concurrency: int
     ) -> None:
         self._runner = runner
         self._give_back = give_back  # None: broadcast, where failures are dropped
@@ -154,7 +155,7 @@ class Orderly:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: Attempt,
         bury: Callable[[Received], Awaitable[bool]],
         most: Callable[[Received], Awaitable[int]],
         clock: Clock,

@@ -22,6 +22,8 @@ from .received import Handler, Received
 from .requests import Replies, reply_properties, reply_topic, request_properties
 from .sending import QueueChoice, Sender, SendPolicy, SendResult, by_key
 from .session import Session
+from .traced_work import Sends, TracedSends, trace_recall
+from .tracing import Tracer
 from .transactions import Transaction, Transactions
 
 F = TypeVar("F", bound=Handler)
@@ -50,6 +52,7 @@ class Producer:
         policy: SendPolicy | None = None,
         packing: Packing | None = None,
         replies: Replies | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         if (fault := names.group_fault(group)) is not None:
             raise BadMessage(fault, hint="Choose another producer group")
@@ -57,10 +60,11 @@ class Producer:
         self.group = group
         self._packing = packing or Packing()
         policy = policy or SendPolicy()
-        self._sender = Sender(session, group, policy)
+        self._tracer = tracer
+        self._sender = self._traced(Sender(session, group, policy))
         # A reply that could not be pushed is stored all the same: sent again, it would be there twice.
-        self._reply_sender = Sender(session, group, replace(policy, retries=0))
-        self.transactions = Transactions(session, group)
+        self._reply_sender = self._traced(Sender(session, group, replace(policy, retries=0)))
+        self.transactions = Transactions(session, group, tracer)
         self._replies = replies or Replies()
         self._introduced: set[str] = set()  # topics whose brokers know us, so that replies find us
         self._lanes: dict[str, _Lane] = {}
@@ -68,6 +72,9 @@ class Producer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_open = False
+
+    def _traced(self, sender: Sender) -> Sends:
+        return sender if self._tracer is None else TracedSends(sender, self._tracer, self.group)
 
     async def start(self) -> None:
         self._session.add_producer(self.group)
@@ -257,7 +264,7 @@ class Producer:
         half.sys_flag |= SysFlag.TRANSACTION_PREPARED
         async with self._flying(topic, None):
             results = await self._sender.send(half, _choice(order_key, None))
-            async with self.transactions.block(results[0]) as transaction:
+            async with self.transactions.block(results[0], properties) as transaction:
                 yield transaction
 
     @overload
@@ -340,7 +347,13 @@ class Producer:
             bname=result.queue.broker_name,
         )
         address = await self._session.master(result.queue)
-        await self._session.call(address, RequestCode.RECALL_MESSAGE, header)
+        success = False
+        try:
+            await self._session.call(address, RequestCode.RECALL_MESSAGE, header)
+            success = True
+        finally:
+            if self._tracer is not None:
+                trace_recall(self._tracer, group=self.group, result=result, success=success)
 
 
 def _choice(order_key: str | None, queue: QueueChoice | None) -> QueueChoice | None:

@@ -27,7 +27,7 @@ from .core.process_queue import FlowLimits, ProcessQueue
 from .core.retry import Retry
 from .errors import Error
 from .giving_back import GivingBack
-from .handling import Concurrent, Deliveries, Orderly, Runner
+from .handling import Attempt, Concurrent, Deliveries, Orderly, Runner
 from .locks import RENEW_S, VALID_S, QueueLocks
 from .offsets import BrokerOffsets, LocalOffsets, Offsets, first_offset
 from .reading import Pulled, Puller, PullResult
@@ -35,6 +35,8 @@ from .rebalance import share_of
 from .received import Handler, adapt
 from .session import Session
 from .subscription import Filter
+from .traced_work import traced_attempts
+from .tracing import Tracer
 
 log = logs.get("pyromq.client")
 
@@ -85,6 +87,7 @@ class PushConsumer:
         wanted: Mapping[str, Filter],
         handler: Handler,
         options: ConsumeOptions | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         for fault in (names.group_fault(group), *(names.topic_fault(topic) for topic in wanted)):
             if fault is not None:
@@ -103,7 +106,9 @@ class PushConsumer:
         self._offsets: Offsets = self._make_offsets()
         self._handling = adapt(handler, self.options.concurrency)
         self.runner = Runner(self._handling, self._clock, self.options.timeout_s)
-        self._deliveries = self._make_deliveries()
+        self._deliveries = self._make_deliveries(
+            self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
+        )
         self.assigned: dict[MessageQueue, Assigned] = {}
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._changed = Bell(self._clock)
@@ -118,16 +123,14 @@ class PushConsumer:
             return BrokerOffsets(self._session, self.group)
         return LocalOffsets(self.options.offsets_folder / self._session.client_id / self.group / "offsets.json")
 
-    def _make_deliveries(self) -> Deliveries:
+    def _make_deliveries(self, attempt: Attempt) -> Deliveries:
         options = self.options
         retry = options.retry or Retry(attempts=None if options.orderly else 16)
         giving_back = GivingBack(self._session, self.group, retry)
         if options.orderly:
-            return Orderly(
-                self.runner, giving_back.dead, giving_back.most, self._clock, self._tasks, options.concurrency
-            )
+            return Orderly(attempt, giving_back.dead, giving_back.most, self._clock, self._tasks, options.concurrency)
         give_back = None if options.broadcast else giving_back
-        return Concurrent(self.runner, give_back, retry, self._clock, self._tasks, options.concurrency)
+        return Concurrent(attempt, give_back, retry, self._clock, self._tasks, options.concurrency)
 
     # --- start and stop -------------------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ from .errors import Error, NoBroker, Refused, TimedOut, Unreachable, refused
 from .outgoing import Outgoing
 from .session import Session, master_of
 
+DEFAULT_REGION = "DefaultRegion"  # Java's, of brokers that do not name theirs
+
 QueueChoice = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
@@ -46,6 +48,8 @@ class SendResult:
     queue_offset: int
     status: SendStatus = SendStatus.OK
     recall_handle: str | None = None  # of a message with a delivery time, where the broker can take it back
+    region: str = DEFAULT_REGION
+    is_traced: bool = True  # False: the broker wants no traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +206,8 @@ def _results(message: Outgoing, queue: MessageQueue, answer: Command) -> list[Se
             queue_offset=(header.queue_offset or 0) + number,
             status=SendStatus(answer.code),
             recall_handle=header.recall_handle,
+            region=header.msg_region or DEFAULT_REGION,
+            is_traced=header.trace_on is not False,
         )
         for number, (unique_id, place) in enumerate(zip(message.ids, places, strict=False))
     ]

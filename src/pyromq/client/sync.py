@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from ..model.message_trace import MessageTrace
 from ..protocol.bodies.keyed import MessageQueue
 from ..transport.loop import loop_factory
 from . import client as _async
@@ -131,6 +132,9 @@ class Client:
 
     def wait(self) -> None:
         self._portal.call(self._made.wait())
+
+    def traces(self, word: str, *, trace_topic: str | None = None) -> list[MessageTrace]:
+        return self._portal.call(self._made.traces(word, trace_topic=trace_topic))
 
     def pull_consumer(self, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
         return PullConsumer(self._portal, self._made.pull_consumer(group, filter=filter, **options))

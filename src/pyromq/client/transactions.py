@@ -6,7 +6,7 @@ answers. While the block of a transaction is still open here, the answer is "not
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
 
@@ -21,6 +21,8 @@ from .errors import Error, NoBroker, Refused, TimedOut, Unreachable
 from .received import Handler, Handling, Received, adapt
 from .sending import SendResult, SendStatus
 from .session import Session
+from .traced_work import trace_answer, trace_end
+from .tracing import Tracer
 
 log = logs.get("pyromq.client")
 
@@ -35,11 +37,19 @@ class Decision(Enum):
     ROLLBACK = SysFlag.TRANSACTION_ROLLBACK
 
 
+_STATES = {  # in traces, by Java's names
+    Decision.UNKNOWN: "UNKNOW",
+    Decision.COMMIT: "COMMIT_MESSAGE",
+    Decision.ROLLBACK: "ROLLBACK_MESSAGE",
+}
+
+
 class Transaction:
     """One half message, as the block of `Producer.transaction` sees it."""
 
-    def __init__(self, result: SendResult) -> None:
+    def __init__(self, result: SendResult, properties: Mapping[str, str]) -> None:
         self.result = result
+        self.properties = properties
         self.decision: Decision | None = None
 
     @property
@@ -59,18 +69,19 @@ class Transaction:
 class Transactions:
     """Event loop only."""
 
-    def __init__(self, session: Session, group: str) -> None:
+    def __init__(self, session: Session, group: str, tracer: Tracer | None = None) -> None:
         self._session = session
         self._group = group
+        self._tracer = tracer
         self._open: dict[str, Transaction] = {}
         self._checks: dict[str, Handling] = {}
 
     # --- the block ------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def block(self, result: SendResult) -> AsyncIterator[Transaction]:
+    async def block(self, result: SendResult, properties: Mapping[str, str]) -> AsyncIterator[Transaction]:
         """A clean end commits, an exception rolls back."""
-        transaction = self._open[result.message_id] = Transaction(result)
+        transaction = self._open[result.message_id] = Transaction(result, properties)
         try:
             if result.status is not SendStatus.OK:
                 raise Refused(
@@ -80,21 +91,30 @@ class Transactions:
                 )
             yield transaction
         except BaseException:
-            await self._roll_back(result)
+            await self._roll_back(transaction)
             raise
         else:
-            await self._end(result, transaction.decision or Decision.COMMIT)
+            await self._end(transaction, transaction.decision or Decision.COMMIT)
         finally:
             del self._open[result.message_id]
 
-    async def _roll_back(self, result: SendResult) -> None:
+    async def _roll_back(self, transaction: Transaction) -> None:
         """The caller's own error matters more than one of the rollback: without it the broker asks, or gives up."""
         try:
-            await self._end(result, Decision.ROLLBACK)
+            await self._end(transaction, Decision.ROLLBACK)
         except Error as fault:
-            log.warning("transaction not rolled back, the broker will ask", id=result.message_id, fault=str(fault))
+            log.warning("transaction not rolled back, the broker will ask", id=transaction.message_id, fault=str(fault))
 
-    async def _end(self, result: SendResult, decision: Decision) -> None:
+    async def _end(self, transaction: Transaction, decision: Decision) -> None:
+        result = transaction.result
+        if self._tracer is not None:
+            trace_end(
+                self._tracer,
+                group=self._group,
+                state=_STATES[decision],
+                half=result,
+                properties=transaction.properties,
+            )
         if decision is Decision.UNKNOWN:
             return
         topic = result.queue.topic
@@ -124,6 +144,8 @@ class Transactions:
 
     async def asked(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:
         decision = await self._decide(half)
+        if self._tracer is not None:
+            trace_answer(self._tracer, group=self._group, state=_STATES[decision], half=half, address=peer.address)
         ended = EndTransaction(
             topic=half.topic,
             producer_group=self._group,

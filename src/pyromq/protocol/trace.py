@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ..errors import ProtocolError
-from ..model.codes import RequestCode
 from ..model.message_trace import (
     Consumed,
     ConsumeStarted,
@@ -21,7 +20,6 @@ from ..model.message_trace import (
     Traced,
     TransactionEnded,
 )
-from .command import Command
 from .headers.pull import QueryMessage
 from .messages import decode_messages
 
@@ -60,12 +58,11 @@ def trace_keys(events: Iterable[Traced]) -> list[str]:
 # --- asking ---------------------------------------------------------------------------------------------------------
 
 
-def trace_query(trace_topic: str, word: str) -> Command:
+def trace_query(trace_topic: str, word: str) -> QueryMessage:
     """Asks one broker (12) for the trace messages that its index knows under a message id or key."""
-    header = QueryMessage(
+    return QueryMessage(
         topic=trace_topic, key=word, max_num=MOST_MESSAGES, begin_timestamp=0, end_timestamp=(1 << 63) - 1
     )
-    return Command(code=RequestCode.QUERY_MESSAGE, fields=header.to_fields())
 
 
 def answered_events(body: bytes | memoryview) -> list[Traced]:
