@@ -19,6 +19,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pyromq.kernel.choice import is_built
+
 ROOT = Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -86,9 +88,10 @@ def _resident_mb(pid: int) -> float:
 
 
 @contextmanager
-def started(name: str, command: list[str], sync: bool = False) -> Iterator[Server]:
+def started(name: str, command: list[str], sync: bool = False, kernel: str = "") -> Iterator[Server]:
     begun = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    environment = os.environ | ({"PYROMQ_KERNEL": kernel} if kernel else {})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
         assert process.stdout is not None
         address = process.stdout.readline().partition(" on ")[2].split()[0]
         ready = time.monotonic() - begun
@@ -145,12 +148,13 @@ def has_java() -> bool:
 
 
 @contextmanager
-def our_broker(folder: Path, sync: bool = False) -> Iterator[Server]:
+def our_broker(folder: Path, sync: bool = False, kernel: str = "") -> Iterator[Server]:
+    """`kernel`: native or python, which is then its name in the table."""
     command = [sys.executable, "-m", "pyromq", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"]
     command += ["--store-path-root-dir", str(folder), "--log-level", "error"]
     if sync:
         command += ["--flush-mode", "SYNC_FLUSH"]
-    with started("ours", command, sync) as server:
+    with started(kernel or "ours", command, sync, kernel) as server:
         yield server
 
 
@@ -219,10 +223,11 @@ def main() -> None:
         load = folder / "mqload"
         subprocess.run(["cc", "-O2", "-o", load, ROOT / "bench" / "mqload.c"], check=True)
         servers = [
-            stack.enter_context(our_broker(folder / "store")),
-            stack.enter_context(our_broker(folder / "sync", sync=True)),
-            stack.enter_context(started("echo", [sys.executable, "-c", ECHO])),
+            stack.enter_context(our_broker(folder / f"{kernel}-{sync}", sync, kernel))
+            for kernel in (("native", "python") if is_built() else ("python",))
+            for sync in (False, True)
         ]
+        servers.append(stack.enter_context(started("echo", [sys.executable, "-c", ECHO])))
         if not chosen.no_java and has_java():
             servers.append(stack.enter_context(java_broker(folder / "java")))
             servers.append(stack.enter_context(java_broker(folder / "java-sync", sync=True)))
