@@ -1,0 +1,76 @@
+"""Reads and writes by TLS: the certificate is checked, and what does not fit is told in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyromq.client.errors import NoNameServer
+from pyromq.errors import ConnectionLost
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.connection import Connection
+from pyromq.spark.options import Use, read_options, write_options
+from pyromq.spark.planner import Range
+from pyromq.spark.pulling import read_range
+from pyromq.spark.schema import arrow_schema
+from pyromq.spark.sending import BatchSender
+from pyromq.spark.writing import RowWriter
+from tests.spark.servers import SMALL, Daemon
+from tests.spark.test_write import chunks
+from tests.transport.certificates import Authority
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Options for a name server and a broker that take TLS alone."""
+    authority = Authority(tmp_path, "ca")
+    pair = authority.issue("server")
+    told = {
+        "tls.server.mode": "enforcing",
+        "tls.server.certPath": pair.certificate,
+        "tls.server.keyPath": pair.key,
+        "tls.enable": "true",
+        "tls.client.trustCertPath": authority.file,
+        "tls.client.authServer": "true",
+    }
+    names_file, broker_file = tmp_path / "namesrv.conf", tmp_path / "broker.conf"
+    names_file.write_text("".join(f"{key}={value}\n" for key, value in told.items()), "utf-8")
+    own = SMALL | told | {"brokerName": "broker-a", "storePathRootDir": tmp_path / "store"}
+    broker_file.write_text("".join(f"{key}={value}\n" for key, value in own.items()), "utf-8")
+    names = Daemon("namesrv", "--listen", "127.0.0.1:0", "--config", str(names_file))
+    try:
+        listening = ("--listen", "127.0.0.1:0", "--namesrv", names.address)
+        broker = Daemon("broker", *listening, "--config", str(broker_file))
+        try:
+            yield {"nameServer": names.address, "topic": "T", "tls": "true", "tls.ca": str(authority.file)}
+        finally:
+            broker.stop()
+    finally:
+        names.stop()
+
+
+def test_messages_there_and_back_by_tls(secured: dict[str, str]) -> None:
+    writing = write_options(secured)
+    assert RowWriter(writing, "query/0/0", 0, BatchSender(writing)).write(chunks(100)).rows == 100
+    options = read_options(secured, Use.BATCH)
+    with Cluster(options) as cluster:
+        queues = cluster.queues(["T"])
+        bounds = cluster.bounds(queues)
+    found = [
+        row["body"]
+        for queue, (low, high) in bounds.items()
+        for batch in read_range(Range(queue, low, high), queues[queue], options, arrow_schema(["body"]))
+        for row in batch.to_pylist()
+    ]
+    assert sorted(found) == sorted(f"m{number}".encode() for number in range(100))
+
+
+def test_a_certificate_of_somebody_else_is_refused(secured: dict[str, str], tmp_path: Path) -> None:
+    other = Authority(tmp_path, "other")
+    options = read_options(secured | {"tls.ca": str(other.file), "fetchOffset.numRetries": "0"}, Use.BATCH)
+    with Cluster(options) as cluster, pytest.raises(NoNameServer):
+        cluster.topics(".*")
+    with pytest.raises(ConnectionLost, match="certificate verify failed"):
+        Connection(secured["nameServer"], options)
