@@ -21,6 +21,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",  # 200 tasks for a handful of rows otherwise, and a checkpoint keeps the number
     "spark.python.unix.domain.socket.enabled": "true",  # a quarter less per small task
+    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine takes long to start Python
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
