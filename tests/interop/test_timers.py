@@ -67,6 +67,24 @@ def test_beyond_the_limit_is_refused_as_java_refuses_it(
         send_timed(java_client("5.5.0"), timed.servers, topic, ["x"], set="setDelayTimeSec", value=259_201)
 
 
+def test_kills_of_our_broker_lose_and_repeat_nothing(home: Callable[[str], Path]) -> None:
+    """Real time, real files: killed with -9 while messages come due, twice."""
+    with cluster(home, "timer-kills", timerFlushIntervalMs="300") as running:
+        broker = running.broker
+        wire.create_topic(broker.address, "Swap", 1)
+        begun = int(time.time() * 1000)
+        delays = {f"m{number}": 500 + number * 220 for number in range(30)}
+        for body, delay_ms in delays.items():
+            send(broker.address, "Swap", body, delay_ms)
+        for so_many in (3, 12):
+            delivered(broker.address, "Swap", so_many)
+            broker.kill()
+            broker.restart()
+        held = delivered(broker.address, "Swap", len(delays))
+        assert sorted(one.body for one in held) == sorted(delays)
+        assert all(one.store_ms >= begun + delays[one.body] for one in held)
+
+
 # --- one store, two brokers -------------------------------------------------------------------------------------------
 
 

@@ -164,7 +164,9 @@ class Broker:
         note_levels(Table(disk, "pyromq/delayLevels.json"), config.message_delay_level)
         self.delays: Delivery | None = None
         self.timer_store = open_timer_store(disk, config.timer, clock.now_ms(), self.store.reader.record_at)
-        self.timer_park = TimerPark(lambda: self.live.config, clock.now_ms)
+        self.timer_park = TimerPark(
+            lambda: self.live.config, clock.now_ms, self.timer_store.count_at, self._rng.randrange
+        )
         self._timer_counts = SaveSoon(Table(disk, "config/timermetrics"), run_blocking, clock)
         self.timers: Timers | None = None
         self._run_blocking = run_blocking
@@ -322,7 +324,7 @@ class Broker:
 
     def _make_timers(self, store_host: bytes) -> Timers:
         return Timers(
-            self._config,
+            self.live,
             self.store,
             self.intake,
             self.timer_store,
@@ -516,7 +518,9 @@ class Broker:
             ),
             group=GroupAdmin(self.groups, self.offsets, groups.saved, self.counters.forget_group),
             offset=OffsetAdmin(self.live, *tables, self.store, self._offsets_saved),
-            progress=Progress(name, self._own_address, self._clock.now_ms, *tables, self.store, self.counters),
+            progress=Progress(
+                name, self._own_address, self._clock.now_ms, *tables, self.store, self.counters, self.filters
+            ),
             connection=ConnectionAdmin(name, self._own_address, *tables, self.producers, self.store),
             settings=SettingsAdmin(self.live, self._clock.now_ms, self._own_address, self._settings_changed),
             runtime=self.runtime,

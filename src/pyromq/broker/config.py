@@ -248,6 +248,13 @@ class BrokerConfig(StoreConfig):
     append_topic_for_timer_delete_key: bool = setting(
         False, flag=False, help="a recall names topic and id, not the id alone"
     )
+    timer_congest_num_each_slot: int = setting(
+        (1 << 31) - 1, low=1, flag=False, live=True, help="messages of one precision above which some are refused"
+    )
+    timer_stop_enqueue: bool = setting(
+        False, flag=False, live=True, help="timed messages are stored, but not looked at: to stop their delivery"
+    )
+    timer_stop_dequeue: bool = setting(False, flag=False, live=True, help="nothing that is due is delivered")
     recall_message_enable: bool = setting(False, flag=False, live=True, help="serve request 370")
     allow_recall_when_broker_not_writeable: bool = setting(
         True, flag=False, live=True, help="serve it too while brokerPermission lacks writing"

@@ -88,14 +88,6 @@ BROKER_KEYS = JavaKeys(
         "checkCRCOnRecover checkCommitLogOffsetOnRecover maxRecoveryCommitlogFiles commitLogRecoverMaxNum",
     ),
     Carried(
-        "delays and timers",
-        """
-        timerInterceptDelayLevel timerCongestNumEachSlot timerStopEnqueue timerStopDequeue timerSkipUnknownError
-        timerEnableRetryUntilSuccess timerEnableCheckMetrics timerCheckMetricsWhen timerWheelSnapshotFlush
-        timerWheelSnapshotIntervalMs timerRecallToTimeWheelEnable delayOffsetUpdateVersionStep
-        """,
-    ),
-    Carried(
         "transactions",
         """
         transactionOpMsgMaxSize
@@ -222,6 +214,14 @@ BROKER_KEYS = JavaKeys(
         serverAsyncSemaphoreValue=64 clientOnewaySemaphoreValue=65535 clientAsyncSemaphoreValue=65535
         maxAsyncPutMessageRequests=5000 recoverConcurrently=false disableCallbackExecutor=false
         disableNettyWorkerGroup=false
+        """,
+    ),
+    NoEffect(
+        "the timer tries until a message is stored, keeps its counts and its files right by itself",
+        """
+        timerInterceptDelayLevel=false timerSkipUnknownError=false timerEnableRetryUntilSuccess=false
+        timerEnableCheckMetrics=true timerCheckMetricsWhen=05 timerWheelSnapshotFlush=false
+        timerWheelSnapshotIntervalMs=10000 timerRecallToTimeWheelEnable=true delayOffsetUpdateVersionStep=200
         """,
     ),
     NoEffect(

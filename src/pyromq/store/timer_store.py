@@ -257,6 +257,11 @@ class TimerStore:
         """Nothing waits in any slot before now: reading goes on from here. Not worth a write of its own."""
         self.read_ms = max(self.read_ms, self._floor(now_ms) - self._precision)
 
+    def count_at(self, slot_ms: int) -> int:
+        """Messages that wait in one slot. One small read, if any."""
+        slot = self._wheel.get(self._tick(slot_ms))
+        return 0 if slot is None else slot.messages
+
     def counts(self, limit: int) -> list[tuple[int, int]]:
         """The next slots, as times, with the number of messages in them."""
         return [(tick * self._precision, n) for tick, n in self._wheel.counts(self._tick(self.read_ms), limit)]

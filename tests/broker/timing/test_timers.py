@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import ResponseCode
+from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.recall_handle import decode_handle
 from pyromq.store.disk import DiskFull
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
-from tests.broker.virtual import START_MS, properties, virtual_broker
+from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 
 TIMER = "rmq_sys_wheel_timer"
 DAY_S = 86_400
@@ -251,3 +251,38 @@ async def test_lost_files_are_made_anew_and_nothing_comes_twice(tmp_path: Path) 
     async with virtual_broker(tmp_path, disk, clock) as life:
         await life.advance(1000)
         assert life.bodies("T") == ["0", "1", "2", "3", "4", "5"]
+
+
+# --- settings that operators change while it runs ---------------------------------------------------------------------
+
+
+async def change(life: Virtual, **settings: object) -> None:
+    body = "".join(f"{name}={value}\n" for name, value in settings.items()).encode()
+    answer = await life.call(RequestCode.UPDATE_BROKER_CONFIG, body)
+    assert answer.code == 0, answer.remark
+
+
+@pytest.mark.parametrize("key", ["timerStopEnqueue", "timerStopDequeue"])
+async def test_delivery_may_be_stopped_and_goes_on(tmp_path: Path, key: str) -> None:
+    async with virtual_broker(tmp_path) as life:
+        await change(life, **{key: "true"})
+        await life.send(properties={"TIMER_DELAY_SEC": "2"})
+        await life.advance(30)
+        assert life.bodies("T") == []
+        await change(life, **{key: "false"})
+        await life.advance(11)
+        assert life.bodies("T") == ["hello"]
+
+
+async def test_a_crowded_second_refuses_some_then_all(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, timer_congest_num_each_slot=20) as life:
+        codes = []
+        for _ in range(120):
+            answer = await life.send(properties={"TIMER_DELIVER_MS": str(START_MS + 9000)})
+            codes.append(answer.code)
+            await life.clock.settle()
+            await life.advance(0.02)
+        assert codes[:20] == [0] * 20
+        assert 20 < codes.count(0) <= 41
+        assert set(codes[-10:]) == {ResponseCode.SYSTEM_ERROR}
+        assert (await life.send(properties={"TIMER_DELAY_SEC": "100"})).code == 0  # another second has room

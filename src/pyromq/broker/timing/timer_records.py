@@ -31,14 +31,24 @@ _OUT = Property.TIMER_OUT_MS.encode()
 _RECALLS = Property.TIMER_DEL_UNIQKEY.encode()
 _TOPIC = Property.REAL_TOPIC.encode()
 _MOST = (1 << 63) - 1
+UNLIMITED = (1 << 31) - 1
 
 
 class TimerPark:
     """Event loop only."""
 
-    def __init__(self, config: Callable[[], BrokerConfig], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        config: Callable[[], BrokerConfig],
+        now_ms: Callable[[], int],
+        count_at: Callable[[int], int] = lambda slot_ms: 0,
+        draw: Callable[[int], int] = lambda bound: 0,
+    ) -> None:
+        """`count_at` tells how many wait in a slot; `draw` is one of the numbers below its argument, by chance."""
         self._config = config
         self._now_ms = now_ms
+        self._count_at = count_at
+        self._draw = draw
 
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
         """For `Intake`: the message as it waits; None if it has no timer, or one that is due already."""
@@ -60,7 +70,20 @@ class TimerPark:
             if Property.TIMER_DEL_UNIQKEY in properties:
                 raise _illegal("the message to be recalled is due already", most)
             return None
+        self._check_congestion(slot_of(due_ms, config.timer_precision_ms), config.timer_congest_num_each_slot)
         return self.until(record, due_ms)
+
+    def _check_congestion(self, slot_ms: int, most: int) -> None:
+        """Above the limit a growing share is refused, above twice the limit all."""
+        if most >= UNLIMITED:
+            return
+        excess = self._count_at(slot_ms) - most
+        if excess > 0 and self._draw(most) < excess:
+            raise RequestRefused(
+                f"timer message is under flow control: {excess + most} wait for the same time, "
+                f"timerCongestNumEachSlot is {most}",
+                ResponseCode.SYSTEM_ERROR,
+            )
 
     def until(self, record: Record, due_ms: int) -> Record:
         """To wait until a time, whatever the limits."""

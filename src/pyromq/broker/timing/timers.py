@@ -12,6 +12,7 @@ from functools import partial
 
 from ... import logs
 from ...ambient import Clock
+from ...config import Live
 from ...errors import PyroError, RequestRefused
 from ...kernel.records import Range
 from ...model.message import Property
@@ -47,7 +48,7 @@ class Timers:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        live: Live[BrokerConfig],
         store: MessageStore,
         intake: Intake,
         timers: TimerStore,
@@ -57,6 +58,8 @@ class Timers:
         store_host: bytes,
         count: PutCounter = lambda topic, queue_id, messages, size: None,
     ) -> None:
+        config = live.config
+        self._live = live
         self._precision = config.timer_precision_ms
         self._flush_ms = config.timer_flush_interval_ms
         self._store = store
@@ -153,7 +156,9 @@ class Timers:
         while True:
             # A recall that was accepted before a slot is due is let in before the slot is taken.
             await self._store.readable.reached(self._store.appended.value)
-            has_room = await self._feed.take_in()
+            has_room = self._live.config.timer_stop_enqueue or await self._feed.take_in()
+            if self._live.config.timer_stop_dequeue:
+                return AGAIN_S
             now = self._clock.now_ms()
             slot_ms = self._timers.next_slot_ms()
             if slot_ms is None or slot_ms + self._precision > now:
