@@ -96,7 +96,6 @@ async def test_any_queue_means_one_of_the_write_queues(broker: Running) -> None:
         ({"topic": "Missing", "defaultTopic": "Nowhere"}, ResponseCode.TOPIC_NOT_EXIST, "apply first please"),
         ({"queueId": 99}, ResponseCode.INVALID_PARAMETER, "queueId[99] is illegal"),
         ({"properties": "K\x01" + "v" * 33000 + "\x02"}, ResponseCode.MESSAGE_ILLEGAL, "properties"),
-        ({"properties": "TIMER_DELAY_SEC\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "timers"),
         ({"sysFlag": 4}, ResponseCode.MESSAGE_ILLEGAL, "sysFlag 4"),
         ({"properties": "INNER_NUM\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "INNER_NUM is for batches"),
     ],
