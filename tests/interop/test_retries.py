@@ -6,6 +6,7 @@ The levels are short (a second each), so that sixteen retries take seconds.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+
+from pyromq.broker.admin.message_life import MESSAGE_LIFE
 
 from . import wire
 from .conftest import OwnCluster, is_known
@@ -123,6 +126,11 @@ def test_sixteen_retries_end_in_the_dead_letters(client: java.Client, quick: Own
     assert (dead["times"], dead["body"]) == (17, "bad")
     assert dead["properties"]["RETRY_TOPIC"] == topic
     assert dead["properties"]["UNIQ_KEY"] == deliveries[0]["id"]
+    life = json.loads(wire.ask(quick.broker.address, MESSAGE_LIFE, {"topic": topic, "id": deliveries[0]["id"]}).body)
+    (told,) = [one for one in life["groups"] if one["group"] == group]
+    assert (told["state"], told["retry"]) == ("dead", 17)
+    steps = ["stored", *["waits for a retry", "on the retry topic"] * 16, "dead"]
+    assert [one["what"] for one in life["history"]] == steps
 
 
 def test_own_levels_and_dead_letters_at_once(client: java.Client, quick: OwnCluster) -> None:
