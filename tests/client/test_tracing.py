@@ -95,6 +95,46 @@ async def test_both_steps_of_a_transaction(world: World) -> None:
     assert [one.state for one in (await story(world, dropped.message_id)).ends] == ["ROLLBACK_MESSAGE"]
 
 
+async def test_answers_to_a_broker_that_asks(tmp_path: Path) -> None:
+    world = World(tmp_path, transaction_check_interval=50, transaction_time_out=50)
+    try:
+        await world.start_name_server()
+        await world.start_broker()
+        await world.create_topic("T", 1)
+        asked = asyncio.Event()
+
+        async def check(msg: Received) -> bool:
+            asked.set()
+            return True
+
+        async with world.client(trace=True) as client, client.producer("PG") as producer:
+            producer.transaction_check("T", check)
+            async with producer.transaction("T", "a", tag="t") as transaction:
+                transaction.leave_open()
+            await asked.wait()
+        ends = (await story(world, transaction.message_id)).ends
+    finally:
+        await world.close()
+    assert (ends[0].state, ends[0].from_check) == ("UNKNOW", False)
+    assert (ends[1].state, ends[1].from_check, ends[1].tags) == ("COMMIT_MESSAGE", True, "t")
+
+
+async def test_recalls(tmp_path: Path) -> None:
+    world = World(tmp_path, recall_message_enable=True)
+    try:
+        await world.start_name_server()
+        await world.start_broker()
+        await world.create_topic("T", 1)
+        async with world.client(trace=True) as client, client.producer("PG") as producer:
+            sent = await producer.send("T", "a", delay=300)
+            await producer.recall(sent)
+        found = await story(world, sent.message_id)
+    finally:
+        await world.close()
+    assert [one.kind for one in found.sent] == [MessageKind.DELAYED]
+    assert [(one.topic, one.group, one.success) for one in found.recalls] == [("T", "PG", True)]
+
+
 async def test_a_topic_of_ones_own_and_the_command_line(world: World) -> None:
     await world.create_topic("T", 1)
     async with world.client(trace="Mine") as client, client.producer("PG") as producer:

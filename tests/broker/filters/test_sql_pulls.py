@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from pyromq.model.codes import RequestCode, ResponseCode
-from pyromq.protocol.bodies.body import encode_body
+from pyromq.protocol.bodies.body import decode_body, encode_body
 from pyromq.protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData, SubscriptionData
+from pyromq.protocol.bodies.stats import QueryConsumeQueueResponseBody
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from tests.broker.running import Running, running_broker, turns_until
@@ -51,6 +52,34 @@ def numbers(answer: Command) -> list[int]:
 async def check(broker: Running, wanted: SubscriptionData) -> Command:
     body = encode_body(CheckClientRequestBody(client_id="c", group="G", subscription_data=wanted))
     return await broker.call(RequestCode.CHECK_CLIENT_CONFIG, body)
+
+
+# --- 321 ------------------------------------------------------------------------------------------------------------
+
+
+async def looked_at(broker: Running, group: str = "G") -> QueryConsumeQueueResponseBody:
+    ask: dict[str, Any] = {"topic": "T", "queueId": 0, "index": 0, "count": 4, "consumerGroup": group}
+    return decode_body(QueryConsumeQueueResponseBody, (await broker.call(RequestCode.QUERY_CONSUME_QUEUE, **ask)).body)
+
+
+async def test_a_look_at_a_queue_shows_what_the_expression_makes_of_it(broker: Running) -> None:
+    await fill(broker, 4)
+    await beat(broker, sql("n > 1"))
+    found = await looked_at(broker)
+    assert [one.eval for one in found.queue_data or []] == [False, False, True, True]
+    data = json.loads(found.filter_data or "")
+    assert (data["expression"], data["expressionType"], data["dead"]) == ("n > 1", "SQL92", False)
+
+
+async def test_nothing_matches_for_who_is_not_online_or_wrote_nonsense(broker: Running) -> None:
+    await fill(broker, 2)
+    absent = await looked_at(broker, "nobody")
+    assert [one.eval for one in absent.queue_data or []] == [False, False]
+    assert absent.filter_data == "nobody@T is not online!"
+    await beat(broker, sql("n >"))
+    wrong = await looked_at(broker)
+    assert [one.eval for one in wrong.queue_data or []] == [False, False]
+    assert wrong.filter_data == "null"
 
 
 # --- 46 -------------------------------------------------------------------------------------------------------------

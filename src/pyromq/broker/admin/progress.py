@@ -9,6 +9,7 @@ from datetime import datetime
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import (
     ConsumeStats,
@@ -35,11 +36,12 @@ from ...protocol.json import Dialect
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
 from ..clients.consumers import Consumers
-from ..filters import codes_of
+from ..clients.filter_data import ConsumerFilters
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
 from ..stats.counters import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Counters
+from .entry_matches import entry_matches
 
 MOST_ENTRIES = 1_000  # of a queue in one answer
 
@@ -58,6 +60,7 @@ class Progress:
         consumers: Consumers,
         store: MessageStore,
         counters: Counters,
+        filters: ConsumerFilters,
     ) -> None:
         self._broker_name = broker_name
         self._address = address
@@ -68,6 +71,7 @@ class Progress:
         self._consumers = consumers
         self._store = store
         self._counters = counters
+        self._filters = filters
 
     # --- of a topic -----------------------------------------------------------------------------------------------
 
@@ -207,29 +211,29 @@ class Progress:
         if queue is None:
             return nothing
         body = QueryConsumeQueueResponseBody(max_queue_index=queue.readable_end, min_queue_index=queue.min_offset)
-        codes: frozenset[int] | None = None
         if header.consumer_group is not None:
             members = self._consumers.find(header.consumer_group)
             body.subscription_data = members.subscriptions.get(header.topic or "") if members is not None else None
-            body.filter_data = (
-                "null" if body.subscription_data else f"{header.consumer_group}@{header.topic} is not online!"
-            )
-            codes = None if body.subscription_data is None else codes_of(body.subscription_data)
+            body.filter_data = self._filter_text(header.topic, header.consumer_group, body.subscription_data)
         if not queue.min_offset <= header.index < queue.readable_end:
             return nothing
         end = min(queue.readable_end, header.index + min(header.count, MOST_ENTRIES))
-        entries = await self._store.ask(lambda: [queue.entry_at(offset) for offset in range(header.index, end)])
+        found = await self._store.ask(lambda: [queue.entry_at(offset) for offset in range(header.index, end)])
+        entries = [one for one in found if one is not None]
+        sieve = self._filters.sieve(header.topic, header.consumer_group or "")
+        matches = await entry_matches(self._store, entries, body.subscription_data, sieve)
         body.queue_data = [
-            ConsumeQueueData(
-                physic_offset=one.position,
-                physic_size=one.size,
-                tags_code=one.tag_code,
-                eval=header.consumer_group is not None and (codes is None or one.tag_code in codes),
-            )
-            for one in entries
-            if one is not None
+            ConsumeQueueData(physic_offset=one.position, physic_size=one.size, tags_code=one.tag_code, eval=is_wanted)
+            for one, is_wanted in zip(entries, matches, strict=True)
         ]
         return Reply(body=encode_body(body))
+
+    def _filter_text(self, topic: str, group: str, wanted: SubscriptionData | None) -> str:
+        """The filter that a group is known by, as JSON; a group by tags has none."""
+        if wanted is None:
+            return f"{group}@{topic} is not online!"
+        data = self._filters.find(topic, group)
+        return "null" if data is None else encode_body(data, Dialect.JAVA).decode()
 
     # --- shared ---------------------------------------------------------------------------------------------------
 

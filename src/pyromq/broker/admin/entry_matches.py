@@ -1,0 +1,26 @@
+"""What a group's subscription makes of queue entries, for whoever looks at a queue (request 321)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...protocol.bodies.heartbeat import SubscriptionData
+from ...protocol.properties import decode_properties
+from ...store.message_store import MessageStore
+from ...store.queue import QueueEntry
+from ..filters import Sieve, codes_of, is_by_tags
+
+
+async def entry_matches(
+    store: MessageStore, entries: Sequence[QueueEntry], wanted: SubscriptionData | None, sieve: Sieve | None
+) -> list[bool]:
+    """As a pull would pick them; nothing matches for a group that is not online, or whose expression is not known."""
+    if wanted is None:
+        return [False] * len(entries)
+    if is_by_tags(wanted.expression_type):
+        codes = codes_of(wanted)
+        return [codes is None or one.tag_code in codes for one in entries]
+    if sieve is None:
+        return [False] * len(entries)
+    records = await store.ask(lambda: [store.reader.record_at(one.position) for one in entries])
+    return [record is not None and sieve.accepts_properties(decode_properties(record.properties)) for record in records]
