@@ -67,7 +67,7 @@ async def process(folder: Path, *options: str) -> AsyncIterator[tuple[str, async
     try:
         assert running.stdout is not None
         line = (await running.stdout.readline()).decode()
-        yield line.split()[-1], running
+        yield line.split()[4], running
     finally:
         if running.returncode is None:
             running.kill()

@@ -32,7 +32,7 @@ async def process(*arguments: str) -> AsyncIterator[tuple[str, asyncio.subproces
     )
     try:
         assert running.stdout is not None
-        yield (await running.stdout.readline()).decode().split()[-1], running
+        yield (await running.stdout.readline()).decode().split()[4], running
     finally:
         if running.returncode is None:
             running.kill()
