@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.properties import decode_properties
 from ...store.message_store import MessageStore
-from ...store.queue import QueueEntry
+from ...store.layout import QueueEntry
 from ..filters import Sieve, codes_of, is_by_tags
 
 
