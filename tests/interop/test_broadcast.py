@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ async def ours(own: OwnCluster, topic: str, group: str, folder: Path, count: int
             enough.set()
 
     first = pyromq.ConsumeFromWhere.FIRST_OFFSET
-    options = {"group": group, "broadcast": True, "begin": first, "offsets_folder": folder}
+    options: dict[str, Any] = {"group": group, "broadcast": True, "begin": first, "offsets_folder": folder}
     async with (
         pyromq.connect(own.servers, instance="ours") as client,
         client.push_consumer(topic, handle, **options),

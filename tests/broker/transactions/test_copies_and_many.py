@@ -129,7 +129,7 @@ async def test_the_listing_goes_on_where_it_ended(tmp_path: Path) -> None:
         await end(life, halves[1], COMMIT)
         await life.advance(30)
 
-        async def ask(**fields: object) -> dict[str, Any]:
+        async def ask(**fields: Any) -> dict[str, Any]:
             answer = await life.call(HALF_MESSAGES, **fields)
             assert answer.code == 0, answer.remark
             found: dict[str, Any] = json.loads(bytes(answer.body))
