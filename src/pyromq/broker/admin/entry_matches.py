@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.properties import decode_properties
-from ...store.message_store import MessageStore
 from ...store.layout import QueueEntry
+from ...store.message_store import MessageStore
 from ..filters import Sieve, codes_of, is_by_tags
 
 
