@@ -64,8 +64,7 @@ $(NATIVE): $(KERNEL) $(DEV)
 native: $(NATIVE)
 
 wheel: $(NATIVE)
-	@$(INSTALL) build
-	@$(BIN)/python -m build --wheel --no-isolation
+	@$(BIN)/hatchling build -t wheel
 
 # The tests that compare both kernels and the mutated frames, on a kernel built with ASan and UBSan.
 sanitize: $(DEV)

@@ -290,13 +290,13 @@ class SendHandler:
         self._count(record.topic, record.queue_id, messages, size)
 
 
-def region_fields(config: BrokerConfig) -> dict[str, str]:
-    return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
-
-
 def _recall_handle(send: _Send, record: Record, unique: str) -> str:
     slot_ms = int(find_property(record.properties, Property.TIMER_OUT_MS.encode()) or 0)
     return RecallHandle(send.to.topic.topic_name, send.config.broker_name, slot_ms + 1, unique).encode()
+
+
+def region_fields(config: BrokerConfig) -> dict[str, str]:
+    return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
 
 
 def _late(config: BrokerConfig, fields: dict[str, str]) -> Reply:
