@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from pyromq.broker.admin.inspection import INSPECT
+from pyromq.model.codes import RequestCode
+from pyromq.store.disk import DiskUsage
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
@@ -89,19 +91,35 @@ async def test_three_days_of_retention_and_months(tmp_path: Path, killed: bool) 
             disk = disk.kill()
 
 
-async def test_size_and_watermark_carry_too(tmp_path: Path) -> None:
-    async with virtual_broker(tmp_path, **settings(72, max_log_bytes=3 << 16)) as life:
+@pytest.mark.parametrize("why", ["size", "watermark", "by hand"])
+async def test_whatever_makes_a_file_go_carries_timer_level_and_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    limits: dict[str, dict[str, Any]] = {
+        "size": {"max_log_bytes": 3 << 16},
+        "watermark": {"files_per_round": 1},
+        "by hand": {"delete_when": ""},
+    }
+    async with virtual_broker(tmp_path, **settings(0 if why == "by hand" else 72, **limits[why])) as life:
         await life.send(body=b"t", properties={"TIMER_DELAY_SEC": "3000"})
         await life.send(body=b"l", properties={"DELAY": "16"})
         half = {"TRAN_MSG": "true", "PGROUP": "P", "UNIQ_KEY": "H", "CHECK_IMMUNITY_TIME_IN_SECONDS": "100000"}
         await life.send(body=b"h", properties=half, sysFlag=4)
+        if why == "watermark":
+            monkeypatch.setattr(life.disk, "usage", lambda: DiskUsage(100, 86))
         for _ in range(6):
             await fill(life)
+            if why == "by hand":
+                await life.call(RequestCode.DELETE_EXPIRED_COMMITLOG)
             await life.advance(20)
         assert life.broker.store.commit_log.start > 1 << 16
-        assert [record.body for record in life.stored("RMQ_SYS_TRANS_HALF_TOPIC")] == [b"h"]
+        assert [record.body for record in life.stored("RMQ_SYS_TRANS_HALF_TOPIC")][-1] == b"h"
+        monkeypatch.undo()  # else what is delivered goes soon after, too
         await life.advance(3000)
         assert sorted(life.bodies("T")) == ["l", "t"]
+        assert life.broker.timers is not None
+        assert life.broker.delays is not None
+        assert (life.broker.timers.lost, life.broker.delays.lost) == (0, 0)
 
 
 async def test_a_kill_between_copy_and_deletion_delivers_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
