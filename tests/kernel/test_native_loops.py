@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyromq.kernel.appends import PAGE_SLOTS
 from pyromq.kernel.python.append import place_burst
-from pyromq.kernel.python.keys import KEY, chain_keys
+from pyromq.kernel.python.keys import KEY, big_endian, chain_keys
 from pyromq.kernel.python.pull import Range, pick_entries
 from pyromq.kernel.python.scan import is_intact
 from pyromq.protocol.record import Record
@@ -37,6 +37,14 @@ def test_index_chains(keys: list[tuple[int, int]], slots: int, data: st.DataObje
         table, dirty = array("I", bytes(4 * slots)), bytearray(-(-slots // PAGE_SLOTS))
         outcomes.append((chain(raw, first, count, table, dirty, 7, 9), table, dirty))
     assert outcomes[0] == outcomes[1]
+
+
+@given(st.lists(st.integers(0, (1 << 32) - 1), max_size=50), st.data())
+def test_slots_as_the_file_has_them(slots: list[int], data: st.DataObject) -> None:
+    table = array("I", slots)
+    first = data.draw(st.integers(0, len(slots)))
+    until = data.draw(st.integers(first, len(slots) + 5))
+    assert native_module().big_endian(table, first, until) == big_endian(table, first, until)
 
 
 entry = st.one_of(

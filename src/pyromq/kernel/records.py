@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .choice import kernel_name, native
 from .python.append import place_burst
+from .python.keys import big_endian as _big_endian
 from .python.keys import chain_keys as _chain_keys
 from .python.placed import DelayLevels, Placed, parse_delay_levels
 from .python.pull import Picked, Range
@@ -22,6 +23,7 @@ __all__ = [
     "Placed",
     "Range",
     "Scanned",
+    "big_endian",
     "chain_keys",
     "check_at",
     "cut_sealed",
@@ -35,6 +37,7 @@ __all__ = [
 
 
 _native = native()
+big_endian = _big_endian if _native is None else _native.big_endian
 chain_keys = _chain_keys if _native is None else _native.chain_keys
 cut_sealed = _cut_sealed if _native is None else _native.cut_sealed
 pick_entries = _pick_entries if _native is None else _native.pick_entries

@@ -17,7 +17,7 @@ from array import array
 from dataclasses import dataclass
 
 from ..kernel.appends import KEY_BYTES, PAGE_SLOTS
-from ..kernel.records import chain_keys
+from ..kernel.records import big_endian, chain_keys
 from .disk import Disk, DiskFile, FileMissing
 from .reads import Reads
 
@@ -166,10 +166,8 @@ class IndexFile:
         slots = self._slot_table()
         parts = []
         for run in _RUNS.finditer(self._dirty):
-            part = slots[run.start() * PAGE_SLOTS : run.end() * PAGE_SLOTS]
-            if sys.byteorder == "little":
-                part.byteswap()
-            parts.append((HEADER_BYTES + run.start() * PAGE_SLOTS * SLOT_BYTES, part.tobytes()))
+            first, until = run.start() * PAGE_SLOTS, run.end() * PAGE_SLOTS
+            parts.append((HEADER_BYTES + first * SLOT_BYTES, big_endian(slots, first, until)))
         self._dirty = bytearray(len(self._dirty))
         self.is_changed = False
         return IndexCommit(self.name, [*parts, (0, self.header.pack())])

@@ -511,6 +511,22 @@ def chain_keys(bytes keys, Py_ssize_t first, Py_ssize_t count, uint32_t[::1] slo
     return out, fresh
 
 
+def big_endian(const uint32_t[::1] slots, Py_ssize_t first, Py_ssize_t until):
+    """A stretch of the slot table as it stands in the file: copied and turned in one pass."""
+    cdef Py_ssize_t i
+    cdef bytes out
+    cdef uint8_t *p
+    until = min(until, slots.shape[0])
+    if first < 0 or first > until:
+        raise ValueError(f"no slots from {first} to {until}")
+    out = PyBytes_FromStringAndSize(NULL, 4 * (until - first))
+    p = <uint8_t *>PyBytes_AS_STRING(out)
+    for i in range(first, until):
+        put32(p, slots[i])
+        p += 4
+    return out
+
+
 def crc32(const uint8_t[::1] data, uint32_t before=0):
     """As zlib.crc32: for the tests, which compare."""
     return crc32_bytes(before, &data[0], <size_t>data.shape[0]) if data.shape[0] else before

@@ -21,6 +21,7 @@ class SendFeed:
 def chain_keys(
     keys: bytes, first: int, count: int, slots: array[int], dirty: bytearray, number: int, seconds: int
 ) -> tuple[bytes, int]: ...
+def big_endian(slots: array[int], first: int, until: int) -> bytes: ...
 def pick_entries(
     entries: bytes,
     first_offset: int,

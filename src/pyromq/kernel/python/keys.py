@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from array import array
 
 from ..appends import PAGE_SLOTS
@@ -33,3 +34,11 @@ def chain_keys(
         dirty[slot // PAGE_SLOTS] = 1
         number += 1
     return b"".join(entries), fresh
+
+
+def big_endian(slots: array[int], first: int, until: int) -> bytes:
+    """A stretch of the slot table as it stands in the file."""
+    part = slots[first:until]
+    if sys.byteorder == "little":
+        part.byteswap()
+    return part.tobytes()
