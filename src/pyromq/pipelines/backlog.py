@@ -68,7 +68,11 @@ def _with_share(queues: list[dict[str, Any]]) -> list[dict[str, Any]]:
     totals: dict[str, int] = {}
     for row in queues:
         totals[row["topic"]] = totals.get(row["topic"], 0) + row["messages"]
-    return [row | {"share": f"{100 * row['messages'] / totals[row['topic']]:.0f} %"} for row in queues]
+    shares = [f"{100 * row['messages'] / totals[row['topic']]:.0f}%" for row in queues]
+    return [
+        {name: value for name, value in row.items() if name != "newest"} | {"share": share}
+        for row, share in zip(queues, shares, strict=True)
+    ]
 
 
 def _lag(source: Mapping[str, str], topics: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:

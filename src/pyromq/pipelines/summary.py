@@ -36,7 +36,7 @@ class Summary:
         out = StringIO()
         console = Console(file=out, width=width)
         for table in self.tables:
-            drawn = RichTable(title=f"{self.pipeline}: {table.title}", title_justify="left")
+            drawn = RichTable(title=f"{self.pipeline}: {table.title}", title_justify="left", show_edge=False)
             names = list(table.rows[0]) if table.rows else ["nothing"]
             for name in names:
                 drawn.add_column(name, no_wrap=True)
