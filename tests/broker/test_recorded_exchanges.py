@@ -34,6 +34,7 @@ NEEDS_LIVE_CLIENTS = {
     Code.SEND_REPLY_MESSAGE,
     Code.SEND_REPLY_MESSAGE_V2,
     Code.CHECK_CLIENT_CONFIG,
+    Code.RECALL_MESSAGE,  # its handles have times: timing/test_recall.py asks at those
 }
 # What we answer differently on purpose (docs/broker.md): code, Java's answer, ours.
 ON_PURPOSE = {
@@ -77,7 +78,8 @@ EXCHANGES = exchanges()
 async def broker(tmp_path: Path) -> AsyncIterator[Running]:
     with tarfile.open(GOLDEN / "store-clean.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
-    async with running_broker(tmp_path / "store", AtTheCapture(), trace_topic_enable=True) as running:
+    settings: dict[str, Any] = {"trace_topic_enable": True, "recall_message_enable": True}  # as it was recorded
+    async with running_broker(tmp_path / "store", AtTheCapture(), **settings) as running:
         yield running
 
 

@@ -15,6 +15,7 @@ from pyromq.model.recall_handle import BadHandle, RecallHandle, decode_handle
 from pyromq.protocol.command import Command
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.test_recorded_exchanges import EXCHANGES
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 
 TIMER = "rmq_sys_wheel_timer"
@@ -191,3 +192,21 @@ async def test_inspection_shows_what_waits_and_the_runtime_how_far_behind(tmp_pa
         life.clock.step_wall(60)
         runtime = json.loads(bytes((await life.call(RequestCode.GET_BROKER_RUNTIME_INFO)).body))["table"]
         assert runtime["timerReadBehind"] == "51000"
+
+
+async def test_the_recorded_recalls_get_the_recorded_answers(tmp_path: Path) -> None:
+    """At the time of each handle, with the switch as it was then."""
+    asked = 0
+    for number, (request, response) in enumerate(EXCHANGES[RequestCode.RECALL_MESSAGE]):
+        fields = request["header"].get("extFields") or {}
+        if not fields or response["code"] == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            continue  # an empty request; a name server
+        handle = fields["recallHandle"]
+        now = START_MS if handle == "bad" else decode_handle(handle).time_ms - 1500
+        on = response["code"] != ResponseCode.NO_PERMISSION
+        async with virtual_broker(tmp_path / str(number), clock=ManualClock(now), recall_message_enable=on) as life:
+            await life.send(topic="GoldenDelay")
+            answer = await life.call(RequestCode.RECALL_MESSAGE, **fields)
+            assert (answer.code, answer.fields) == (response["code"], response["header"]["extFields"])
+            asked += 1
+    assert asked >= 6
