@@ -65,6 +65,7 @@ class Plan:
     seed: int = 1
     fault: str = "none"
     kill_every_s: tuple[float, float] | None = (3.0, 25.0)
+    least_kills: int = 0  # however long that takes on a busy machine
     patience_s: float = 20.0  # without anything new before the rest is given up as lost
 
 
@@ -73,7 +74,7 @@ async def kill_again_and_again(broker: ours.Broker, ledger: Ledger, rng: Random,
     end = time.monotonic() + plan.seconds
     while plan.kill_every_s is not None:
         pause = rng.uniform(*plan.kill_every_s)
-        if time.monotonic() + pause > end:
+        if time.monotonic() + pause > end and len(ledger.outages) >= plan.least_kills:
             break
         await asyncio.sleep(pause)
         outage = Outage(now_ms(), now_ms() + 3_600_000)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -65,6 +66,7 @@ class Producers:
         self._rng = rng
         self.has_timers = has_timers
         self._fates: dict[str, int] = {}
+        self._next_fates = cycle([(COMMIT, True), (ROLLBACK, True), (COMMIT, False), (ROLLBACK, False)])
         self._numbers = 0
         routes = {RequestCode.CHECK_TRANSACTION_STATE: self._asked}
         self.caller = Caller(clock=SystemClock(), rng=Random(1), dispatch=Dispatcher(routes))  # type: ignore[arg-type]
@@ -158,7 +160,7 @@ class Producers:
     # --- transactions ---------------------------------------------------------------------------------------------
 
     async def _transaction(self) -> bool:
-        fate, told = self._rng.choice([(COMMIT, True), (COMMIT, False), (ROLLBACK, True), (ROLLBACK, False)])
+        fate, told = next(self._next_fates)
         word = "committed" if fate == COMMIT else "rolled-back"
         one = self._new(word if told else f"{word}-when-asked", end=End.DELIVERED if fate == COMMIT else End.NEVER)
         self._fates[one.key] = fate
