@@ -138,12 +138,14 @@ async def test_recalls(tmp_path: Path) -> None:
 async def test_a_topic_of_ones_own_and_the_command_line(world: World) -> None:
     await world.create_topic("T", 1)
     async with world.client(trace="Mine") as client, client.producer("PG") as producer:
-        sent = await producer.send("T", "hello")
+        sent = await producer.send("MadeByThis", "hello")
     words = ["msg", "trace", sent.message_id, "--trace-topic", "Mine", "--json", "-n", next(iter(world.name_servers))]
     shown = await asyncio.to_thread(CliRunner().invoke, cli, words)
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
-    assert [(one["group"], one["offsetId"]) for one in found["sent"]] == [("PG", sent.offset_message_id)]
+    (publication,) = found["sent"]
+    assert (publication["group"], publication["offsetId"]) == ("PG", sent.offset_message_id)
+    assert publication["storeHost"] == world.brokers["broker-a"].address
 
 
 async def test_a_broker_that_wants_no_traces_gets_none(tmp_path: Path) -> None:

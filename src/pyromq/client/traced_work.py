@@ -104,7 +104,7 @@ def _words(properties: Mapping[str, str]) -> dict[str, Any]:
 def _of_result(tracer: Tracer, result: SendResult) -> dict[str, Any]:
     return {
         "region": result.region,
-        "store_host": tracer.address(result.queue.topic, result.queue.broker_name),
+        "store_host": tracer.store_host(result),
         "offset_id": result.offset_message_id,
         "success": result.status is SendStatus.OK,
     }
@@ -150,7 +150,7 @@ def _outcome(fault: Exception | None) -> Outcome:
 def trace_end(tracer: Tracer, *, group: str, state: str, half: SendResult, properties: Mapping[str, str]) -> None:
     """The producer ends a transaction, or leaves it open."""
     if half.is_traced and half.queue.topic != tracer.topic:
-        address = tracer.address(half.queue.topic, half.queue.broker_name)
+        address = tracer.store_host(half)
         about: dict[str, Any] = {
             "message_id": half.message_id,
             "topic": half.queue.topic,

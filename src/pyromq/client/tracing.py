@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 
 from .. import logs
+from ..model.ids import host_text, parse_offset_message_id
 from ..model.message_trace import Traced
 from ..protocol.trace import encode_trace, trace_keys
 from .background import Bell, Tasks
 from .errors import Error
 from .outgoing import Outgoing, Packing, message_properties, pack
-from .sending import Sender, SendPolicy
+from .sending import Sender, SendPolicy, SendResult
 from .session import Session
 
 log = logs.get("pyromq.client")
@@ -71,10 +72,16 @@ class Tracer:
         """Both events of a delivery carry one."""
         return self._session.ids.next()
 
-    def address(self, topic: str, broker_name: str) -> str:
-        """Of the master, as far as it is known; nobody is asked."""
-        route = self._session.known_route(topic)
-        return (None if route is None else route.master(broker_name)) or ""
+    def store_host(self, result: SendResult) -> str:
+        """The master's address; of a topic that was just made its route is not known yet, and the offset id tells."""
+        route = self._session.known_route(result.queue.topic)
+        known = None if route is None else route.master(result.queue.broker_name)
+        if known is not None or not result.offset_message_id:
+            return known or ""
+        try:
+            return host_text(parse_offset_message_id(result.offset_message_id).host)
+        except ValueError:
+            return ""  # a broker with ids of its own
 
     def _lose(self, events: int, why: str) -> None:
         self.lost += events
