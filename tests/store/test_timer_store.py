@@ -264,3 +264,16 @@ def test_a_log_file_ends_as_java_ends_it() -> None:
     end = disk.open("timerlog/00000000000000000000").pread(4056, 16)
     assert end == (40).to_bytes(4, "big") + bytes(8) + bytes.fromhex("cbd43194")
     assert [unit.record_position for unit in log.scan(0, log.end)] == list(range(80))
+
+
+def test_a_topic_that_ends_before_what_was_read_is_read_anew() -> None:
+    """A backup of a running broker: the timer's files are from a later moment than the log."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    store.add([message(0, 5), message(1, 6), message(2, 6)], NOW)
+    store.close(NOW)
+    after = opened(disk)
+    after.fit_to(2)
+    assert (after.queue_offset, after.known_before, after.waiting) == (0, 2, 0)
+    after.add([message(0, 5), message(1, 6)], NOW)
+    assert [positions for _, positions in drain(after, NOW + 10_000)] == [[1000], [1100]]

@@ -22,6 +22,7 @@ from ..errors import RequestRefused
 from ..model.codes import ResponseCode
 from ..model.filters.bloom import Bloom
 from ..model.ids import UniqueIds, pack_host
+from ..model.names import TIMER_TOPIC
 from ..protocol.bodies.topics import TopicConfig
 from ..store.config import FlushMode
 from ..store.disk import Disk
@@ -163,7 +164,14 @@ class Broker:
         self._levels = LevelPark(config.delay_levels)
         note_levels(Table(disk, "pyromq/delayLevels.json"), config.message_delay_level)
         self.delays: Delivery | None = None
-        self.timer_store = open_timer_store(disk, config.timer, clock.now_ms(), self.store.reader.record_at)
+        waiting = self.store.queues.get(TIMER_TOPIC, 0)
+        self.timer_store = open_timer_store(
+            disk,
+            config.timer,
+            clock.now_ms(),
+            self.store.reader.record_at,
+            0 if waiting is None else waiting.next_offset,
+        )
         self.timer_park = TimerPark(
             lambda: self.live.config, clock.now_ms, self.timer_store.count_at, self._rng.randrange
         )

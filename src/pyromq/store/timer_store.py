@@ -96,12 +96,15 @@ class TimerStore:
         if check is not None and (state is None or _is_newer(check, state)):
             self._import(check, queue_offset_at)
         elif state is not None:
-            self._take_over(state)
+            self._take_over(state, check)
         elif self._disk.exists(WHEEL_FILE) or self._log.limit:
             self._rebuild("there is no state of it")
 
-    def _take_over(self, state: TimerState) -> None:
+    def _take_over(self, state: TimerState, check: TimerCheck | None) -> None:
         self.read_ms, self.queue_offset = state.read_ms, state.queue_offset
+        if check is not None and check.counter:  # else it was never written, or not in time
+            # A backup of a running broker has our state from behind its end of the log, Java's from before it.
+            self.read_ms = min(state.read_ms, check.read_ms)
         self._counter, self._written_ms = state.counter, state.written_ms
         self.known_before = state.known_before
         try:
@@ -172,6 +175,12 @@ class TimerStore:
         self._log.drop_all()
         self._wheel.create()
         self.dirty = True
+
+    def fit_to(self, queue_end: int) -> None:
+        """The topic ends here. If it went further before (the log was copied or cut), the files are made anew."""
+        if self.queue_offset > queue_end:
+            self._rebuild(f"it was read up to {self.queue_offset}, and ends at {queue_end}")
+            self.known_before = queue_end
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -359,7 +368,7 @@ def _is_newer(check: TimerCheck, state: TimerState) -> bool:
 
 
 def open_timer_store(
-    disk: Disk, settings: TimerSettings, now_ms: int, record_at: Callable[[int], Record | None]
+    disk: Disk, settings: TimerSettings, now_ms: int, record_at: Callable[[int], Record | None], queue_end: int
 ) -> TimerStore:
     """Blocking: before anybody is served."""
 
@@ -367,4 +376,6 @@ def open_timer_store(
         record = record_at(position)
         return record.queue_offset if record is not None and record.topic == TIMER_TOPIC else None
 
-    return TimerStore(disk, settings, now_ms, queue_offset_at)
+    timers = TimerStore(disk, settings, now_ms, queue_offset_at)
+    timers.fit_to(queue_end)
+    return timers
