@@ -70,31 +70,34 @@ def _with_literal(name: str, sign: str, literal: Literal, mirrored: bool = False
     if literal.kind is Kind.NULL:  # IS NULL
         return lambda get: get(name) is None
     if literal.kind is Kind.BOOLEAN:
-        return _where_there(name, lambda value: (value.lower() == "true") is wanted)
-    if literal.kind is Kind.TEXT:
-        compared = _where_there(name, lambda value: value == wanted)
-    else:
-        compared = _where_there(name, _against_number(sign, literal))
+        return lambda get: None if (value := get(name)) is None else (value.lower() == "true") is wanted
+    compared = _with_text(name, wanted) if literal.kind is Kind.TEXT else _with_number(name, sign, literal)
     if not (mirrored and sign == "="):
         return compared
     # `5 = a` with a missing: only the right side is unknown, which Java calls false.
     return lambda get: False if get(name) is None else compared(get)
 
 
-def _where_there(name: str, test: Callable[[str], bool]) -> Test:
+def _with_text(name: str, wanted: Any) -> Test:
+    return lambda get: None if (value := get(name)) is None else value == wanted
+
+
+def _with_number(name: str, sign: str, literal: Literal) -> Test:
+    read, test, wanted = READ[literal.kind], _SIGNS[sign], literal.value
+    if literal.kind is not Kind.DOUBLE:
+        return lambda get: None if (value := get(name)) is None else test(read(value), wanted)
+    assert isinstance(wanted, float)
+
     def compare(get: Get) -> bool | None:
         value = get(name)
-        return None if value is None else test(value)
+        if value is None:
+            return None
+        found = to_double(value)
+        if found < wanted or found > wanted:
+            return test(found, wanted)
+        return test(compare_doubles(found, wanted), 0)  # equal, a zero of either sign, or no number
 
     return compare
-
-
-def _against_number(sign: str, literal: Literal) -> Callable[[str], bool]:
-    read, test, wanted = READ[literal.kind], _SIGNS[sign], literal.value
-    if literal.kind is Kind.DOUBLE:
-        assert isinstance(wanted, float)
-        return lambda value: test(compare_doubles(read(value), wanted), 0)
-    return lambda value: test(read(value), wanted)
 
 
 # --- everything else ------------------------------------------------------------------------------------------------

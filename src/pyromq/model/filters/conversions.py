@@ -57,6 +57,8 @@ def _whole(text: str, limits: tuple[int, int]) -> int:
 
 def to_double(text: str) -> float:
     """Java's Double.valueOf."""
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text)
     text = text.strip(_BLANK)
     if _DECIMAL.fullmatch(text):
         return float(text.rstrip("fFdD"))
