@@ -33,7 +33,7 @@ REPLACED = {
     r"\b1[789]\d{11}\b": "MS",
     r"\b[0-9A-F]{32}\b": "PLACE",
     r"\b[0-9A-F]{56}\b": "UNIQ",
-    r"I\d_127_0_0_1_\d+": "CLIENT",
+    r"I\d+_(\d+_)?127_0_0_1_\d+": "CLIENT",
     r"127\.0\.0\.1:\d+": "PEER",
     r"\b\d+\.\d\d\b": "RATE",
     r"(CLUSTERING\s+)\d+": r"\1RATE",
