@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.model.message_trace import MessageTrace, Traced, assemble, message_ids
-from pyromq.protocol.messages import decode_messages
-from pyromq.protocol.trace import decode_trace
+from pyromq import sync
+from pyromq.model.codes import RequestCode
+from pyromq.model.group import ConsumeFromWhere
+from pyromq.model.message_trace import MessageKind, MessageTrace, Traced, assemble, message_ids
+from pyromq.protocol.trace import answered_events, trace_query
 
 from . import wire
 from .conftest import OwnCluster, is_known
@@ -21,7 +23,6 @@ pytestmark = pytest.mark.interop
 
 GetClient = Callable[..., java.Client]
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
-QUERY_MESSAGE = 12
 GET_MAX_OFFSET = 30
 
 
@@ -31,6 +32,7 @@ def traced(home: Callable[[str], Path]) -> Iterator[OwnCluster]:
         name_server = ours.NameServer(home("trace-namesrv"))
         stack.callback(name_server.kill)
         settings = {"traceTopicEnable": "true", "regionId": "Far"}
+        settings |= {"transactionTimeOut": "1000", "transactionCheckInterval": "1000"}
         broker = ours.Broker(home("trace-broker"), [name_server.address], settings, name="broker-t")
         stack.callback(lambda: broker.kill())
         cluster = OwnCluster(name_server, broker)
@@ -46,11 +48,8 @@ def client(request: pytest.FixtureRequest, java_client: GetClient) -> java.Clien
 
 def events(cluster: OwnCluster, topic: str, key: str) -> list[Traced]:
     """All events in trace messages that the broker's index knows under a message id or key."""
-    fields = {"topic": topic, "key": key, "maxNum": "64", "beginTimestamp": "0", "endTimestamp": str(1 << 62)}
-    answer = wire.ask(cluster.broker.address, QUERY_MESSAGE, fields)
-    if answer.code != 0:
-        return []
-    return [event for message in decode_messages(bytes(answer.body)) for event in decode_trace(message.body)]
+    answer = wire.ask(cluster.broker.address, RequestCode.QUERY_MESSAGE, trace_query(topic, key).to_fields())
+    return answered_events(answer.body) if answer.code == 0 else []
 
 
 @pytest.mark.parametrize("trace_topic", [TRACE_TOPIC, "CustomTraces"])
@@ -81,6 +80,30 @@ def test_a_message_is_traced_from_its_producer_to_its_consumer(
     assert message_ids(events(traced, trace_topic, f"key-{topic}"), f"key-{topic}") == [sent["id"]]
 
 
+def test_both_steps_of_a_transaction_are_traced(client: java.Client, traced: OwnCluster) -> None:
+    """A check-back is one more end; the broker asks after a second here."""
+    topic = traced.new_topic(queues=1)
+    producer = client.transacting(traced.servers, topic, f"PID_{topic}", trace=TRACE_TOPIC)
+    try:
+        bodies = ["commit 1", "rollback 2", "unknown commit 3"]
+        sent = producer.send(*bodies)
+
+        def ends(number: int) -> list[tuple[str, bool]]:
+            found = assemble(events(traced, TRACE_TOPIC, sent[number]["id"]), sent[number]["id"]).ends
+            return [(one.state, one.from_check) for one in found]
+
+        eventually(lambda: ends(0) == [("COMMIT_MESSAGE", False)], "the commit was traced")
+        eventually(lambda: ends(1) == [("ROLLBACK_MESSAGE", False)], "the rollback was traced")
+        eventually(lambda: len(ends(2)) == 2, "the broker has asked, and the answer was traced")
+        assert ends(2) == [("UNKNOW", False), ("COMMIT_MESSAGE", True)]
+        half = assemble(events(traced, TRACE_TOPIC, sent[0]["id"]), sent[0]["id"])
+    finally:
+        producer.stop()
+    assert [(one.kind, one.topic, one.success) for one in half.sent] == [(MessageKind.HALF, topic, True)]
+    assert (half.ends[0].tags, half.ends[0].group) == ("TagT", f"PID_{topic}")
+    assert half.ends[0].transaction_id == sent[0]["id"]
+
+
 def test_mqadmin_shows_a_trace(client: java.Client, traced: OwnCluster, admin: java.Admin) -> None:
     topic = traced.new_topic(queues=1)
     sent = client.send_by("sync", traced.servers, topic, [f"shown-{topic}"], trace=TRACE_TOPIC)[0]
@@ -88,6 +111,22 @@ def test_mqadmin_shows_a_trace(client: java.Client, traced: OwnCluster, admin: j
     printed = admin.run("QueryMsgTraceById", "-n", traced.servers, "-i", sent["id"])
     assert "Pub" in printed, printed
     assert "success" in printed, printed
+
+
+def test_mqadmin_shows_what_our_own_client_traced(traced: OwnCluster, admin: java.Admin) -> None:
+    topic = traced.new_topic(queues=1)
+    taken: list[str] = []
+    with sync.connect(traced.servers, trace=True) as mine, mine.producer(f"PID_{topic}") as producer:
+        first = ConsumeFromWhere.FIRST_OFFSET
+        with mine.push_consumer(topic, lambda msg: taken.append(msg.id), group=f"GID_{topic}", begin=first):
+            sent = producer.send(topic, b"hello", keys=["k"])
+            eventually(lambda: taken == [sent.message_id], "it has arrived")
+    printed = admin.run("QueryMsgTraceById", "-n", traced.servers, "-i", sent.message_id)
+    assert f"PID_{topic}" in printed, printed
+    assert f"GID_{topic}" in printed, printed
+    assert "Pub" in printed, printed
+    assert "Sub" in printed, printed
+    assert printed.count("success") == 2, printed
 
 
 def test_the_switch_turns_tracing_off(client: java.Client, home: Callable[[str], Path]) -> None:

@@ -23,7 +23,9 @@ class Transacting implements TransactionListener {
     private final List<Map<String, Object>> checks = new ArrayList<>();
 
     private Transacting(JSONObject wanted) throws Exception {
-        producer = new TransactionMQProducer(wanted.getString("group"));
+        producer = wanted.containsKey("trace")
+            ? new TransactionMQProducer(null, wanted.getString("group"), null, true, wanted.getString("trace"))
+            : new TransactionMQProducer(wanted.getString("group"));
         Instances.join(producer, producer.getProducerGroup(), wanted.getString("servers"));
         producer.setSendMsgTimeout(10_000);
         producer.setTransactionListener(this);

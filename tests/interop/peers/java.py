@@ -271,9 +271,9 @@ class Client(Conversation):
         """A producer that sends on and on: prefix0, prefix1 ..."""
         return Sending(self, servers, topic, prefix)
 
-    def transacting(self, servers: str, topic: str, group: str) -> Transacting:
-        """A producer of transactional messages."""
-        return Transacting(self, servers, topic, group)
+    def transacting(self, servers: str, topic: str, group: str, **more: str) -> Transacting:
+        """A producer of transactional messages; `trace` names a topic for its traces."""
+        return Transacting(self, servers, topic, group, **more)
 
     def request(self, servers: str, topic: str, bodies: Sequence[str], limit_ms: int = 10_000) -> list[str]:
         """Ask, and wait for the answer to each; "timed out" where none came."""
@@ -313,10 +313,10 @@ class Sending:
 class Transacting:
     """A producer of transactions in a Java client. A body is its fate: `commit 7`, `unknown rollback 8`."""
 
-    def __init__(self, client: Client, servers: str, topic: str, group: str) -> None:
+    def __init__(self, client: Client, servers: str, topic: str, group: str, **more: str) -> None:
         self._client = client
         self._name = f"transacting{next(_names)}"
-        client.do("transact", name=self._name, servers=servers, topic=topic, group=group)
+        client.do("transact", name=self._name, servers=servers, topic=topic, group=group, **more)
 
     def send(self, *bodies: str, **properties: str) -> list[dict[str, Any]]:
         wanted = {"bodies": list(bodies), "properties": properties}
