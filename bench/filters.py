@@ -19,6 +19,7 @@ from pathlib import Path
 from pyromq.kernel.choice import kernel_name
 from pyromq.model.filters.sql92 import Sql92
 from pyromq.protocol.batch import BatchEntry, encode_batch
+from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import encode_properties
 from tests.interop import wire
 from tests.interop.peers import java, ours
@@ -82,7 +83,7 @@ def pull_all(broker: ours.Broker | java.Broker, messages: int, every: int, filte
             answer = client.call(11, fields | {"queueOffset": str(offset)})
             assert "nextBeginOffset" in answer.fields, answer.remark
             pulls += 1
-            got += answer.body.count(b"TAGS\x01rare")
+            got += sum(message.queue_offset < messages for message in decode_messages(bytes(answer.body)))
             offset = int(answer.fields["nextBeginOffset"])
         took, cpu = time.perf_counter() - began, cpu_s(broker.program.pid) - before
     assert got == (messages + every - 1) // every, f"{got} messages came"
@@ -116,7 +117,8 @@ def pulls(messages: int, every: int) -> None:
         for broker in brokers.values():
             fill(broker.address, messages, every)
         compare(brokers, messages, every, {"subscription": "rare"})
-        compare(brokers, messages, every, {"subscription": "TAGS = 'rare'", "expressionType": "SQL92"})
+        part = messages // 10 // every * every  # records are read for it, so a part is enough
+        compare(brokers, part, every, {"subscription": "TAGS = 'rare'", "expressionType": "SQL92"})
 
 
 def main() -> None:
