@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from .. import logs
+from ..errors import ProtocolError
 from ..model.ids import host_text, parse_offset_message_id
 from ..model.message_trace import Traced
 from ..protocol.trace import encode_trace, trace_keys
@@ -98,7 +99,7 @@ class Tracer:
     async def _write(self, events: list[Traced]) -> None:
         try:
             await self._sender.send(self._message(events))
-        except (Error, ValueError) as fault:
+        except (Error, ProtocolError, ValueError) as fault:
             self._lose(len(events), str(fault))
         else:
             self.written += len(events)
