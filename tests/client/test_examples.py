@@ -23,6 +23,7 @@ async def run(world: World, *arguments: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=os.environ | {"PYROMQ_NAMESRV": address},
+        cwd=world.folder,
     )
     output = (await process.communicate())[0].decode()
     assert process.returncode == 0, output

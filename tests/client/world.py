@@ -43,13 +43,13 @@ class RunningBroker:
 
 class World:
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self._folder = folder
+        self.folder = folder
         self._settings = settings
         self.brokers: dict[str, RunningBroker] = {}
         self.name_servers: dict[str, NameServer] = {}
 
     async def start_name_server(self, port: int = 0) -> str:
-        folder = self._folder / f"names{len(self.name_servers)}"
+        folder = self.folder / f"names{len(self.name_servers)}"
         config = NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=port)
         server = NameServer(Loaded(config), clock=SystemClock(), rng=random.Random(1), run_blocking=at_once)
         address = await server.listen()
@@ -62,7 +62,7 @@ class World:
 
     async def start_broker(self, name: str = "broker-a", port: int = 0) -> RunningBroker:
         """Returns when every name server knows it."""
-        folder = self._folder / name
+        folder = self.folder / name
         config = BrokerConfig(
             **(SMALL | self._settings),
             broker_name=name,

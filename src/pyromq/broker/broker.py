@@ -541,7 +541,7 @@ class Broker:
                 }
             ),
             upkeep=Maintenance(self.topics, self.store, self.retention),
-            cold_reads=ColdReadAdmin(self.live, self.cold_reads),
+            cold_reads=ColdReadAdmin(self.live, self.cold_reads, self.store.commit_log),
             inspection=Inspection(
                 self.live,
                 self._clock,

@@ -47,7 +47,6 @@ REPLICATION = "replication is not there yet: this broker is a lone master"
 USERS = "users and permissions are not there yet"
 LITE = "lite topics are not there yet"
 STATIC = "static topics are not there yet"
-READ_AHEAD = "read-ahead is left to the operating system"
 
 # Codes without a handler here, by reason.
 NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
@@ -166,7 +165,6 @@ NOT_SERVED: Mapping[str, tuple[Code, ...]] = {
         Code.TRIGGER_LITE_DISPATCH,
     ),
     STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
-    READ_AHEAD: (Code.SET_COMMITLOG_READ_MODE,),
 }
 
 # Requests that the fast port does not serve: they may wait long, and producers have it for themselves.
@@ -287,6 +285,7 @@ def surface(
         Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: cold_reads.set_limits,
         Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: cold_reads.drop_limit,
         Code.GET_COLD_DATA_FLOW_CTR_INFO: cold_reads.show,
+        Code.SET_COMMITLOG_READ_MODE: cold_reads.read_mode,
         INSPECT: inspection,
         MESSAGE_LIFE: life,
         DEAD_LETTERS: dead_letters,

@@ -43,6 +43,7 @@ class CommitLog:
         self.last_position = 0  # and where it starts
         self.untouched = True  # the append that raised had not written anything yet
         self.whole_crc = NO_RANGES  # where every record has its own CRC
+        self._random_reads = False
         self._ahead: list[int] = []  # bases of files made before they are needed
 
     @property
@@ -201,6 +202,15 @@ class CommitLog:
         except DiskError:
             return None
 
+    @property
+    def reads_are_random(self) -> bool:
+        return self._random_reads
+
+    def expect_random_reads(self, random: bool) -> None:
+        """Whether the system may save itself reading ahead: for consumers far behind in many queues."""
+        self._random_reads = random
+        self._files.expect_random(random)
+
     def read_apart(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """For a helper thread: with descriptors of its own, so that none is closed under it."""
         files: dict[int, DiskFile] = {}
@@ -211,6 +221,7 @@ class CommitLog:
                 try:
                     if base not in files:
                         files[base] = self._disk.open(self.sequence.name(base), writable=False)
+                        files[base].expect_random(self._random_reads)
                     parts.append(files[base].pread(position - base, length))
                 except DiskError as fault:  # expired meanwhile, or the medium fails: the records count as damaged
                     log.error("part of the commit log cannot be read", position=position, why=str(fault))

@@ -95,6 +95,10 @@ class DiskFile(Protocol):
         """Bytes and length are on the medium when this returns (fdatasync). Raises SyncFailed."""
         ...
 
+    def expect_random(self, random: bool) -> None:
+        """Reads will jump about, so reading ahead is a waste; or, as at first, they will not. For this opening."""
+        ...
+
     def close(self) -> None: ...
 
 

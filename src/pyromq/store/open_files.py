@@ -19,6 +19,13 @@ class OpenFiles:
         self.reads = reads or Reads()  # how what is opened here is read
         self._limit = limit
         self._open: OrderedDict[str, DiskFile] = OrderedDict()
+        self._random = False
+
+    def expect_random(self, random: bool) -> None:
+        """Of the files that are open, and of those to come."""
+        self._random = random
+        for file in self._open.values():
+            file.expect_random(random)
 
     def get(self, name: str, *, create: bool = False) -> DiskFile:
         file = self._open.get(name)
@@ -27,6 +34,8 @@ class OpenFiles:
             return file
         file = self._disk.open(name, create=create)
         self._open[name] = file
+        if self._random:
+            file.expect_random(True)
         if len(self._open) > self._limit:
             self._open.popitem(last=False)[1].close()
         return file

@@ -114,6 +114,12 @@ class RealFile:
         with self._disk.explained("truncate", self._name, length):
             os.ftruncate(self._descriptor, length)
 
+    def expect_random(self, random: bool) -> None:
+        if hasattr(os, "posix_fadvise"):
+            advice = os.POSIX_FADV_RANDOM if random else os.POSIX_FADV_NORMAL
+            with self._disk.explained("advise on", self._name, 0):
+                os.posix_fadvise(self._descriptor, 0, 0, advice)
+
     def _drop_mapping(self) -> None:
         """A page cut away under a mapping kills its reader with SIGBUS, so that is refused."""
         if self._mapping is not None:

@@ -122,6 +122,9 @@ class SimulatedFile:
         self._check_writable()
         self._disk.resize(self._name, self._node, length)
 
+    def expect_random(self, random: bool) -> None:
+        """All reads cost the same here."""
+
     def sync(self) -> None:
         self._disk.sync_node(self._name, self._node)
 

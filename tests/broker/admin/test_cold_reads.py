@@ -66,3 +66,16 @@ async def test_a_group_too_far_behind_is_stopped_until_it_is_allowed_again(broke
     refused = await broker.pull(group="Slow")
     assert (refused.code, refused.fields) == (ResponseCode.NO_PERMISSION, {"forbiddenType": "2"})
     assert (await broker.pull(group="Quick", offset=9)).code == 0
+
+
+async def test_reading_ahead_is_switched_off_and_on(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as running:
+        log = running.broker.store.commit_log
+        await running.send()
+        for mode, random in (("1", True), ("0", False)):
+            assert (await running.call(RequestCode.SET_COMMITLOG_READ_MODE, READ_AHEAD_MODE=mode)).code == 0
+            assert log.reads_are_random is random
+            assert (await running.pull()).code == 0
+        assert (await running.call(RequestCode.SET_COMMITLOG_READ_MODE, READ_AHEAD_MODE="2")).code == 1
+        assert (await running.call(RequestCode.SET_COMMITLOG_READ_MODE)).code == 1
+        assert log.reads_are_random is False

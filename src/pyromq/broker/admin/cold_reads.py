@@ -1,4 +1,7 @@
-"""Limits on reads from the medium, by group (requests 2001, 2002, 2003). They live as long as the broker does."""
+"""Reads from the medium: limits by group (requests 2001, 2002, 2003) and reading ahead (2004).
+
+What is set here lives as long as the broker does.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import msgspec
 from ...config import Live, properties
 from ...errors import ConfigError, RequestRefused
 from ...model.names import group_fault
+from ...protocol.headers.stats import SetCommitLogReadMode
+from ...store.commit_log import CommitLog
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
 from ..slow_readers import ColdReads
@@ -15,9 +20,10 @@ from ..slow_readers import ColdReads
 class ColdReadAdmin:
     """Event loop only."""
 
-    def __init__(self, live: Live[BrokerConfig], cold: ColdReads) -> None:
+    def __init__(self, live: Live[BrokerConfig], cold: ColdReads, commit_log: CommitLog) -> None:
         self._live = live
         self._cold = cold
+        self._commit_log = commit_log
 
     def set_limits(self, request: Request) -> Reply:
         """2001: `group=bytes per second`, one a line; all or none."""
@@ -54,3 +60,11 @@ class ColdReadAdmin:
     def show(self, request: Request) -> Reply:
         """2003."""
         return Reply(body=msgspec.json.encode(self._cold.info(self._live.config)))
+
+    def read_mode(self, request: Request) -> Reply:
+        """2004: 0, the system reads ahead in the commit log as it thinks best; 1, it does not."""
+        mode = request.header(SetCommitLogReadMode).read_ahead_mode
+        if mode not in ("0", "1"):
+            raise RequestRefused(f"READ_AHEAD_MODE is {mode!r}: 0 normal, 1 random")
+        self._commit_log.expect_random_reads(mode == "1")
+        return Reply()
