@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from pyromq.client.client import Client, connect
 from pyromq.client.core.retry import Reject, RetryLater
-from pyromq.client.errors import TimedOut
+from pyromq.client.errors import TimedOut, TopicNotFound
 from pyromq.client.outgoing import Packing
 from pyromq.client.received import Received
 from pyromq.client.subscription import tag
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.model.message_trace import MessageTrace
 from pyromq.protocol.compression import Compression
 from tests.interop.peers import cache, java
 from tests.support import require
@@ -169,6 +171,20 @@ async def test_what_is_recalled_does_not_come(client: Client) -> None:
         async with client.push_consumer("Later", handle, group="later", begin=FIRST):
             await until(lambda: b"right" in got)
     assert got == [b"right"]
+
+
+async def test_traces_are_kept_and_found(client: Client, address: str) -> None:
+    """Apache's broker makes the trace topic with the first send and tells the name server a little later."""
+    async with connect(address, trace=True) as traced, traced.producer("PG") as producer:
+        sent = await producer.send("Traced", b"hello", keys=["traced-key"])
+    found: list[MessageTrace] = []
+    while not found:
+        with suppress(TopicNotFound):
+            found = await client.traces("traced-key")
+        await asyncio.sleep(0.05)
+    assert [one.message_id for one in found] == [sent.message_id]
+    (publication,) = found[0].sent
+    assert (publication.group, publication.offset_id) == ("PG", sent.offset_message_id)
 
 
 async def test_order_is_kept(client: Client) -> None:
