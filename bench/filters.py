@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from pyromq.model.filters.sql92 import Sql92
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import encode_properties
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for tests.interop
 from tests.interop import wire
 from tests.interop.peers import java, ours
 from tests.interop.sql92.asking import ask_java
