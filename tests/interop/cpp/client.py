@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from rocketmq.client import Message, Producer, PushConsumer
@@ -62,7 +63,8 @@ def main() -> None:
     command, *words = sys.argv[1:]
     answer: dict[str, Any]
     try:
-        answer = {"done": {"send": send, "delay": delay, "consume": consume}[command](*words)}
+        commands: dict[str, Callable[..., Any]] = {"send": send, "delay": delay, "consume": consume}
+        answer = {"done": commands[command](*words)}
     except Exception as failure:
         answer = {"error": str(failure)}
     print("@@" + json.dumps(answer), flush=True)
