@@ -41,7 +41,8 @@ class HalfCarrier:
                 self._intake.put(copy, partial(self._placed, half))
             if number % AT_ONCE == 0 or number == len(going):
                 self._intake.flush()
-                self._intake.flush()  # their ops
+                self._halves.put_gathered()
+                self._intake.flush()
         left = sum(self._is_undecided(half) for half in going if half.offset not in unreadable)
         if left:
             raise RequestRefused(f"{left} half messages cannot be put again: see the lines before")

@@ -97,7 +97,9 @@ class TransactionChecks:
         """Nothing is decided any more: write how far it got."""
         try:
             self._halves.pay()
-            self._intake.flush()
+            for _ in range(2):  # what a commit gathers comes second
+                self._halves.put_gathered()
+                self._intake.flush()
             await self._halves.look()
             await self._halves.save_progress()
         except PyroError as fault:

@@ -21,7 +21,7 @@ from ...protocol.headers.transactions import EndTransaction, ResumeCheckHalfMess
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Answer, Reply, Request
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from ..parking import Park
@@ -58,7 +58,7 @@ class TransactionEnds:
         self._now_ms = now_ms
         self._count = count
 
-    async def __call__(self, request: Request) -> Reply | None:
+    def __call__(self, request: Request) -> Answer:
         """37."""
         header = request.header(EndTransaction)
         event = _EVENTS.get(header.commit_or_rollback)
@@ -68,7 +68,22 @@ class TransactionEnds:
             )
         if event is Event.UNKNOWN:
             return None  # as Java: nothing happens, nobody is answered, and a check will ask again
-        half = await self._half(header)
+        meant = self._halves.stands_for(header.tran_state_table_offset, header.commit_log_offset)
+        record = self._store.ask_now(partial(self._store.reader.record_at, meant[1]))
+        if record is None:  # rare: a half is mostly ended while it is still in the page cache
+            return self._when_read(request, header, event)
+        return self._end(request, header, event, _found(header, record, meant[0]))
+
+    async def _when_read(self, request: Request, header: EndTransaction, event: Event) -> Reply | None:
+        named = (header.tran_state_table_offset, header.commit_log_offset)
+        record = None
+        meant = (-1, -1)
+        while meant != self._halves.stands_for(*named):  # again, if it was put elsewhere while it was read
+            meant = self._halves.stands_for(*named)
+            record = await self._record_at(meant[1])
+        return self._end(request, header, event, _found(header, record, meant[0]))
+
+    def _end(self, request: Request, header: EndTransaction, event: Event, half: Record) -> Reply | None:
         pairs = decode_properties(half.properties)
         self._check(header, half, pairs)
         state = self._halves.ledger.state(half.queue_offset)
@@ -88,20 +103,6 @@ class TransactionEnds:
         return None
 
     # --- checks ---------------------------------------------------------------------------------------------------
-
-    async def _half(self, header: EndTransaction) -> Record:
-        named = (header.tran_state_table_offset, header.commit_log_offset)
-        record = None
-        meant = (-1, -1)
-        while meant != self._halves.stands_for(*named):  # again, if it was put elsewhere while it was read
-            meant = self._halves.stands_for(*named)
-            record = await self._record_at(meant[1])
-        if record is None or record.topic != HALF_TOPIC or record.queue_offset != meant[0]:
-            raise RequestRefused(
-                f"find prepared transaction message failed: no half message {header.tran_state_table_offset} is at "
-                f"{header.commit_log_offset} of the log"
-            )
-        return record
 
     async def _record_at(self, position: int) -> Record | None:
         return await self._store.ask(partial(self._store.reader.record_at, position))
@@ -201,6 +202,15 @@ class TransactionEnds:
 
         self._intake.put(copy, done, self._wait_s)
         return None
+
+
+def _found(header: EndTransaction, record: Record | None, offset: int) -> Record:
+    if record is None or record.topic != HALF_TOPIC or record.queue_offset != offset:
+        raise RequestRefused(
+            f"find prepared transaction message failed: no half message {header.tran_state_table_offset} is at "
+            f"{header.commit_log_offset} of the log"
+        )
+    return record
 
 
 def _answer(request: Request, reply: Reply) -> None:

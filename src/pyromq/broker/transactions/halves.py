@@ -33,6 +33,7 @@ log = logs.get("pyromq.broker")
 GROUP = "CID_RMQ_SYS_TRANS"
 AT_ONCE = 256
 BYTES_AT_ONCE = 4 << 20
+OFFSETS_IN_OP = 200  # about 4 KB, as in Java
 CHECKS = "checks"
 REMEMBERED_COPIES = 100_000
 
@@ -82,6 +83,7 @@ class Halves:
         self._carried: dict[int, Half] = {}  # offset of the copy that is gone -> what stands for it
         self._looking = asyncio.Lock()
         self._owed: list[int] = []  # decided, but the op could not be stored
+        self._gathered: list[int] = []  # decided, the op is put at the end of this turn
         self._ops: deque[_Op] = deque()
         self._seen = self._start_of(HALF_TOPIC)
         self.ledger = Ledger(self._seen)
@@ -189,7 +191,8 @@ class Halves:
         """What was decided could not be stored: it is undecided as before."""
         self.ledger.set(offset, State.HALF)
 
-    def put_op(self, offset: int, done: Callable[[Outcome], None], wait_s: float = 0.0) -> None:
+    def put_op(self, offset: int, done: Callable[[Outcome], None], wait_s: float) -> None:
+        """Of a rollback, which is answered when it is stored."""
         self._intake.put(op((offset,), self._now_ms(), self._store_host), done, wait_s)
 
     def settle(self, offset: int) -> None:
@@ -204,8 +207,17 @@ class Halves:
             del self._by_unique[half.unique]
 
     def put_owed_op(self, offset: int) -> None:
-        """The op of what is carried out already: it is stored now, or by a later round."""
-        self.put_op(offset, partial(self._paid, offset))
+        """The op of what is carried out already: it is stored with the others of this turn, or by a later round."""
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self.put_gathered)
+        self._gathered.append(offset)
+
+    def put_gathered(self) -> None:
+        """One op names many, as in Java. By itself at the end of a turn; whoever flushes the intake calls it before."""
+        gathered, self._gathered = self._gathered, []
+        for start in range(0, len(gathered), OFFSETS_IN_OP):
+            part = gathered[start : start + OFFSETS_IN_OP]
+            self._intake.put(op(part, self._now_ms(), self._store_host), partial(self._paid, part))
 
     def owe(self, offset: int) -> None:
         """The decision is carried out, but its op is not stored: later rounds try again."""
@@ -216,10 +228,10 @@ class Halves:
         for offset in owed:
             self.put_owed_op(offset)
 
-    def _paid(self, offset: int, outcome: Outcome) -> None:
+    def _paid(self, offsets: list[int], outcome: Outcome) -> None:
         if outcome.refusal is not None:
-            log.error("the op of a decided half message waits: it cannot be stored", why=str(outcome.refusal))
-            self.owe(offset)
+            log.error("the op of decided half messages waits: it cannot be stored", why=str(outcome.refusal))
+            self._owed += offsets
 
     # --- checks and progress --------------------------------------------------------------------------------------
 
@@ -230,7 +242,7 @@ class Halves:
 
     async def save_progress(self) -> None:
         """Move the offsets of both topics past what is decided, once the decisions are on the medium."""
-        if self._owed:
+        if self._owed or self._gathered:
             return
         async with self._looking:
             await self._save_progress()

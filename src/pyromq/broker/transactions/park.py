@@ -10,11 +10,16 @@ from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...model.message import Property, SysFlag
 from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties
+from ...protocol.properties import MAX_PROPERTIES_BYTES, PAIR_END, decode_properties, encode_properties, find_property
 from ...protocol.record import CRC_PROPERTY_BYTES, Record
 from ..message_type import TRANSACTION, delay_level, message_type
 
 TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
+_PAIR_END = PAIR_END.encode()
+_UNIQ_KEY = Property.UNIQ_KEY.encode()
+_REPLACED = tuple(
+    name.encode() for name in (Property.REAL_TOPIC, Property.REAL_QID, Property.TRANSACTION_ID, Property.CRC32)
+)
 _OP_PROPERTIES = encode_properties({Property.TAGS: "d", Property.WAIT: "true"})
 
 
@@ -34,16 +39,16 @@ def park_half(record: Record, properties: Mapping[str, str]) -> Record | None:
             f"from the commit on, or without delay",
             ResponseCode.MESSAGE_ILLEGAL,
         )
-    pairs = decode_properties(record.properties)
-    pairs |= {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
-    if Property.UNIQ_KEY in pairs:
-        pairs[Property.TRANSACTION_ID] = pairs[Property.UNIQ_KEY]
+    added = {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
+    unique = find_property(record.properties, _UNIQ_KEY)  # the sender's or, without one, the broker's
+    if unique is not None:
+        added[Property.TRANSACTION_ID] = unique.decode("utf-8", "replace")
     return msgspec.structs.replace(
         record,
         topic=HALF_TOPIC,
         queue_id=0,
         sys_flag=record.sys_flag & ~SysFlag.TRANSACTION_MASK,
-        properties=_encoded(pairs),
+        properties=_with(record.properties, added),
     )
 
 
@@ -121,11 +126,21 @@ def _copy(half: Record, pairs: Mapping[str, str], store_host: bytes) -> Record:
     )
 
 
+def _with(raw: bytes, added: Mapping[str, str]) -> bytes:
+    """Mostly none of them is there before, and a property string can be continued as it is."""
+    if raw.endswith(_PAIR_END) and not any(name in raw for name in _REPLACED):
+        return _fitting(added, raw)
+    return _encoded(decode_properties(raw) | added)
+
+
 def _encoded(pairs: Mapping[str, str]) -> bytes:
-    pairs = {name: value for name, value in pairs.items() if name != Property.CRC32}
+    return _fitting({name: value for name, value in pairs.items() if name != Property.CRC32})
+
+
+def _fitting(pairs: Mapping[str, str], before: bytes = b"") -> bytes:
     room = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
     try:
-        raw = encode_properties(pairs)
+        raw = before + encode_properties(pairs)
     except ValueError as fault:
         raise RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
     if len(raw) > room:
