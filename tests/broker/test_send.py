@@ -206,30 +206,6 @@ async def test_a_topic_with_batch_queues_keeps_the_batch_as_one_record(broker: R
     assert [(one.body, one.queue_offset) for one in messages] == [(b"one", 0), (b"two", 1), (b"three", 2)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "properties", "code"),
-    [
-        ("NORMAL", {}, 0),
-        ("NORMAL", {"__SHARDINGKEY": "k"}, ResponseCode.MESSAGE_ILLEGAL),
-        ("FIFO", {"__SHARDINGKEY": "k"}, 0),
-        ("FIFO", {}, 0),
-        ("TRANSACTION", {}, ResponseCode.MESSAGE_ILLEGAL),
-        ("DELAY", {}, ResponseCode.MESSAGE_ILLEGAL),
-        ("MIXED", {"__SHARDINGKEY": "k"}, 0),
-    ],
-)
-async def test_a_topic_s_message_type_is_enforced(
-    broker: Running, kind: str, properties: dict[str, str], code: int
-) -> None:
-    broker.broker.topics.put(TopicConfig(topic_name="Typed", attributes={"message.type": kind}))
-    answer = await broker.send("Typed", properties=properties)
-    assert answer.code == code
-    if code:
-        assert f"takes {kind} messages only" in (answer.remark or "")
-        broker.broker.live.change("enforceMessageType=false")
-        assert (await broker.send("Typed", properties=properties)).code == 0
-
-
 async def test_a_compaction_topic_wants_keys(broker: Running) -> None:
     broker.broker.topics.put(TopicConfig(topic_name="Compact", attributes={"cleanup.policy": "COMPACTION"}))
     assert (await broker.send("Compact")).code == ResponseCode.MESSAGE_ILLEGAL
