@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pyromq.errors import ConfigError
@@ -28,3 +30,24 @@ def test_a_forced_kernel_that_is_missing_is_an_error_that_says_what_to_do(
     monkeypatch.setattr(choice, "is_built", lambda: False)
     with pytest.raises(ConfigError, match=f"PYROMQ_KERNEL={wanted}.*{says}"):
         choice.kernel_name()
+
+
+def test_a_kernel_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(choice.VARIABLE, "native")
+    if not choice.is_built():
+        pytest.skip("the native kernel is not built here")
+    assert choice.native() is not None
+    monkeypatch.setattr(choice, "sources_mark", lambda: "another")
+    with pytest.raises(ConfigError, match="built from other sources .*make native.*PYROMQ_KERNEL=python"):
+        choice.native()
+
+
+def test_the_mark_changes_with_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(choice, "_SOURCES", tmp_path)
+    marks = {choice.sources_mark()}
+    for name, text in (("a.pyx", "1"), ("a.pyx", "2"), ("b.pxi", "2"), ("c.h", "")):
+        (tmp_path / name).write_text(text)
+        marks.add(choice.sources_mark())
+    (tmp_path / "kernel.so").write_text("not a source")
+    assert choice.sources_mark() in marks
+    assert len(marks) == 5

@@ -6,14 +6,17 @@ Looked at once, when the first part of the kernel is imported.
 from __future__ import annotations
 
 import os
+import zlib
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
 from ..errors import ConfigError
 
 VARIABLE = "PYROMQ_KERNEL"
 _MODULE = "pyromq.kernel.native.kernel"
+_SOURCES = Path(__file__).parent / "native"
 
 
 def is_built() -> bool:
@@ -33,5 +36,21 @@ def kernel_name() -> str:
 
 
 def native() -> ModuleType | None:
-    """The native module, if it serves."""
-    return import_module(_MODULE) if kernel_name() == "native" else None
+    """The native module, if it serves. ConfigError if it was built from other sources than those that lie here."""
+    if kernel_name() != "native":
+        return None
+    module = import_module(_MODULE)
+    if module.SOURCES != sources_mark():
+        raise ConfigError(
+            f"the native kernel {module.__file__} was built from other sources than the ones here: run `make native`, "
+            f"or set {VARIABLE}=python"
+        )
+    return module
+
+
+def sources_mark() -> str:
+    """Changes with every byte of the kernel's sources; the build puts it into the module."""
+    mark = 0
+    for file in sorted(each for each in _SOURCES.iterdir() if each.suffix in (".pyx", ".pxi", ".h")):
+        mark = zlib.crc32(file.read_bytes(), zlib.crc32(file.name.encode(), mark))
+    return f"{mark:08x}"

@@ -7,6 +7,8 @@ from ..appends import AppendHost, Terms
 from ..python.pull import Picked, Range
 from ..seam import Fed, FeedConnection
 
+SOURCES: str
+
 class Grant:
     topic: str
     queues: int

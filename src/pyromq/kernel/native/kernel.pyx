@@ -17,6 +17,14 @@ from pyromq.kernel.appends import Burst
 from pyromq.kernel.python.pull import Picked, Range
 from pyromq.kernel.seam import NOTHING, Fed, Waiting
 
+cdef extern from *:
+    """
+    #ifndef KERNEL_SOURCES
+    #define KERNEL_SOURCES ""
+    #endif
+    """
+    const char *KERNEL_SOURCES
+
 cdef extern from "crc32.h" nogil:
     void crc32_prepare()
     uint32_t crc32_bytes(uint32_t crc, const uint8_t *data, size_t length)
@@ -33,6 +41,7 @@ cdef enum:
 cdef uint32_t MAGIC_V1 = 0xDAA320A7
 cdef uint32_t MAGIC_V2 = 0xDAA320AB
 
+SOURCES = KERNEL_SOURCES.decode()   # what it was built from, see kernel/choice.py
 crc32_prepare()
 
 include "bytes.pxi"
