@@ -38,7 +38,7 @@ def test_a_kernel_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -
         pytest.skip("the native kernel is not built here")
     assert choice.native() is not None
     monkeypatch.setattr(choice, "sources_mark", lambda: "another")
-    with pytest.raises(ConfigError, match="built from other sources .*make native.*PYROMQ_KERNEL=python"):
+    with pytest.raises(ConfigError, match=r"built from other sources .*make native.*PYROMQ_KERNEL=python"):
         choice.native()
 
 

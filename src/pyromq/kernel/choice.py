@@ -40,7 +40,7 @@ def native() -> ModuleType | None:
     if kernel_name() != "native":
         return None
     module = import_module(_MODULE)
-    if module.SOURCES != sources_mark():
+    if sources_mark() != module.SOURCES:
         raise ConfigError(
             f"the native kernel {module.__file__} was built from other sources than the ones here: run `make native`, "
             f"or set {VARIABLE}=python"
