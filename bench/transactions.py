@@ -23,13 +23,14 @@ from typing import Any, BinaryIO
 peers: Any = importlib.import_module("broker")  # of this folder
 
 SEND, UPDATE_CONFIG, HEART_BEAT, END, CHECK, COMMIT = 10, 25, 34, 37, 39, 8
+ONEWAY = 2
 BODY = bytes(128)
 TOPIC, GROUP = "BenchTx", "PID_bench"
 CHECK_MS = 5000
 
 
-def frame(code: int, opaque: int, fields: dict[str, str], body: bytes = b"") -> bytes:
-    header: dict[str, Any] = {"code": code, "flag": 0, "language": "JAVA", "opaque": opaque, "version": 513}
+def frame(code: int, opaque: int, fields: dict[str, str], body: bytes = b"", flag: int = 0) -> bytes:
+    header: dict[str, Any] = {"code": code, "flag": flag, "language": "JAVA", "opaque": opaque, "version": 513}
     packed = json.dumps(header | {"extFields": fields, "serializeTypeCurrentRPC": "JSON"}).encode()
     return struct.pack(">ii", 4 + len(packed) + len(body), len(packed)) + packed + body
 
@@ -140,7 +141,9 @@ def undecided(folder: Path, count: int) -> None:
         for number in (1, 2):
             asked(stream)  # the round begins
             before, begun = server.cpu_s(), time.monotonic()
-            for _ in range(count - 1):
+            for check in range(1, count):
+                if check % 10_000 == 0:  # who is silent for two minutes is taken for dead
+                    connection.sendall(frame(HEART_BEAT, 0, {}, json.dumps(beat).encode(), ONEWAY))
                 asked(stream)
             cpu_s, took_s = server.cpu_s() - before, time.monotonic() - begun
             print(

@@ -126,7 +126,7 @@ def _copy(half: Record, pairs: Mapping[str, str], store_host: bytes) -> Record:
     )
 
 
-def _with(raw: bytes, added: Mapping[str, str]) -> bytes:
+def _with(raw: bytes, added: dict[str, str]) -> bytes:
     """Mostly none of them is there before, and a property string can be continued as it is."""
     if raw.endswith(_PAIR_END) and not any(name in raw for name in _REPLACED):
         return _fitting(added, raw)
