@@ -306,7 +306,7 @@ class Broker:
         self.timers = self._make_timers(store_host)
         self.retention.add_carrier(self.timers.carry)
         halves = Halves(
-            self.store, self.intake, self.offsets, self._transaction_saves[0].table, store_host, self._clock.now_ms
+            self.store, self.intake, self.offsets, self._transaction_saves[0].table, store_host, self._clock
         )
         metrics = self._transaction_saves[1].table
         self.half_messages = HalfListing(halves, metrics, store_host, self._clock.now_ms)

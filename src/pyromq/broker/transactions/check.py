@@ -39,6 +39,7 @@ log = logs.get("pyromq.broker")
 AT_ONCE = 100  # checks between two pauses: many undecided messages must not swamp producers, nor the loop
 BYTES_AT_ONCE = 1 << 20
 PAUSE_S = 0.1
+LOOKED_AT = 1000
 TRIED = 3  # producers of a group, before a check counts as asked in vain
 _HOUR_MS = 3_600_000
 
@@ -78,7 +79,9 @@ class TransactionChecks:
         self._halves.pay()
         await self._halves.look()
         checks = size = 0
-        for half in list(self._halves.undecided.values()):
+        for number, half in enumerate(list(self._halves.undecided.values()), 1):
+            if number % LOOKED_AT == 0:
+                await self._clock.sleep(0)  # those that are too young take no pause
             if self._halves.ledger.state(half.offset) is not State.HALF:
                 continue
             asked = await self._take_care(half)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 from ... import logs
+from ...ambient import Clock
 from ...model.message import Property
 from ...model.names import HALF_TOPIC, OP_HALF_TOPIC
 from ...protocol.properties import decode_properties
@@ -68,18 +69,19 @@ class Halves:
         offsets: Offsets,
         checks: Table,
         store_host: bytes,
-        now_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._store = store
         self._intake = intake
         self._offsets = offsets
         self._checks_table = checks
         self._store_host = store_host
-        self._now_ms = now_ms
+        self._clock = clock
         counts = section(checks.load(), CHECKS)
         self._counts = {int(name): entry(int, count, f"{CHECKS} in {checks.name}") for name, count in counts.items()}
         self.undecided: dict[int, Half] = {}
         self._by_unique: dict[str, int] = {}  # of the undecided
+        self._by_topic: Counter[str] = Counter()  # of the undecided
         self._carried: dict[int, Half] = {}  # offset of the copy that is gone -> what stands for it
         self._looking = asyncio.Lock()
         self._owed: list[int] = []  # decided, but the op could not be stored
@@ -134,6 +136,8 @@ class Halves:
             self._know(half)
 
     def _know(self, half: Half) -> None:
+        if half.offset not in self.undecided:
+            self._by_topic[half.topic] += 1
         self.undecided[half.offset] = half
         if half.unique is not None:
             self._by_unique[half.unique] = half.offset
@@ -157,6 +161,7 @@ class Halves:
                 return
             yield found, offset, selection.next_offset
             offset = selection.next_offset
+            await self._clock.sleep(0)  # what is in the page cache is read without a pause, and there may be very many
 
     def _half(self, record: Record) -> Half:
         pairs = decode_properties(record.properties)
@@ -193,7 +198,7 @@ class Halves:
 
     def put_op(self, offset: int, done: Callable[[Outcome], None], wait_s: float) -> None:
         """Of a rollback, which is answered when it is stored."""
-        self._intake.put(op((offset,), self._now_ms(), self._store_host), done, wait_s)
+        self._intake.put(op((offset,), self._clock.now_ms(), self._store_host), done, wait_s)
 
     def settle(self, offset: int) -> None:
         """It is decided, and that is stored."""
@@ -203,7 +208,12 @@ class Halves:
 
     def _forget(self, offset: int) -> None:
         half = self.undecided.pop(offset, None)
-        if half is not None and half.unique is not None and self._by_unique.get(half.unique) == offset:
+        if half is None:
+            return
+        self._by_topic[half.topic] -= 1
+        if not self._by_topic[half.topic]:
+            del self._by_topic[half.topic]
+        if half.unique is not None and self._by_unique.get(half.unique) == offset:
             del self._by_unique[half.unique]
 
     def put_owed_op(self, offset: int) -> None:
@@ -217,7 +227,7 @@ class Halves:
         gathered, self._gathered = self._gathered, []
         for start in range(0, len(gathered), OFFSETS_IN_OP):
             part = gathered[start : start + OFFSETS_IN_OP]
-            self._intake.put(op(part, self._now_ms(), self._store_host), partial(self._paid, part))
+            self._intake.put(op(part, self._clock.now_ms(), self._store_host), partial(self._paid, part))
 
     def owe(self, offset: int) -> None:
         """The decision is carried out, but its op is not stored: later rounds try again."""
@@ -282,10 +292,7 @@ class Halves:
         return offset, position
 
     def open_by_topic(self) -> Mapping[str, int]:
-        counts: dict[str, int] = {}
-        for half in self.undecided.values():
-            counts[half.topic] = counts.get(half.topic, 0) + 1
-        return counts
+        return self._by_topic
 
 
 def _number(text: str | None) -> int | None:
