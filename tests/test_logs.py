@@ -97,7 +97,8 @@ def test_without_configure_the_records_reach_the_application(caplog: pytest.LogC
     with caplog.at_level(logging.INFO):
         logs.get("pyromq.client").info("connected", address="127.0.0.1:1")
     (record,) = caplog.records
-    assert record.getMessage() == "connected"
+    assert record.getMessage() == "connected address=127.0.0.1:1"
+    assert getattr(record, "event") == "connected"  # noqa: B009
     assert getattr(record, "fields") == {"address": "127.0.0.1:1"}  # noqa: B009
     assert record.funcName == "test_without_configure_the_records_reach_the_application"
 

@@ -3,7 +3,8 @@
     log = logs.get("pyromq.namesrv")
     log.warning("broker expired", broker="broker-a", address="10.0.0.1:10911", silent_ms=120_331)
 
-The SDK emits ordinary `logging` records (the fields are in `record.fields`), so applications keep their own set-up.
+The SDK emits ordinary `logging` records, so applications keep their own set-up: the message has everything, and
+`record.event` and `record.fields` have it apart.
 Daemons call `configure` once. `Limited` is for lines that a hostile peer could repeat without end.
 """
 
@@ -47,8 +48,22 @@ class EventLog:
 
     def _emit(self, level: int, event: str, fields: dict[str, object], exc_info: bool = False) -> None:
         if self._logger.isEnabledFor(level):
-            # The event goes in as an argument, so that a % in it is never taken for a format.
-            self._logger.log(level, "%s", event, extra={"fields": fields}, exc_info=exc_info, stacklevel=3)
+            # It goes in as an argument, so that a % in it is never taken for a format.
+            extra = {"event": event, "fields": fields}
+            self._logger.log(level, "%s", _Line(event, fields), extra=extra, exc_info=exc_info, stacklevel=3)
+
+
+class _Line:
+    """Put together if somebody shows it."""
+
+    __slots__ = ("_event", "_fields")
+
+    def __init__(self, event: str, fields: dict[str, object]) -> None:
+        self._event = event
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return self._event + "".join(f" {name}={_plain(value)}" for name, value in self._fields.items())
 
 
 class Limited:
@@ -81,8 +96,6 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{_stamp(record)} {record.levelname} {record.name} {record.getMessage()}"
-        fields: dict[str, object] = getattr(record, "fields", {})
-        line += "".join(f" {name}={_plain(value)}" for name, value in fields.items())
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
@@ -96,7 +109,7 @@ class JsonFormatter(logging.Formatter):
             "time": _stamp(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": getattr(record, "event", None) or record.getMessage(),
         }
         for name, value in getattr(record, "fields", {}).items():
             entry[f"field_{name}" if name in entry else name] = value

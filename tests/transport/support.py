@@ -122,7 +122,7 @@ async def socket_peer(address: str) -> RawPeer:
 def violations(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
     """The fields of each warning, and its event."""
     return [
-        {"event": record.getMessage()} | getattr(record, "fields", {})
+        {"event": getattr(record, "event", record.getMessage())} | getattr(record, "fields", {})
         for record in caplog.records
         if record.levelno >= logging.WARNING
     ]

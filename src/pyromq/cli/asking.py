@@ -17,10 +17,10 @@ from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.route import ClusterInfo
 from ..protocol.command import Command
 from ..transport.client import Client
+from .exits import NO_ANSWER
 
 F = TypeVar("F", bound=Callable[..., Any])
 MASTER = 0
-NO_ANSWER = 2  # exit code
 
 
 @dataclass(frozen=True, slots=True)

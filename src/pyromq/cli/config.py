@@ -17,6 +17,8 @@ def config() -> None:
     """Check configuration files, list settings."""
 
 
+PIPED_WIDTH = 200  # columns, where there is no terminal
+
 _daemon = click.option("--daemon", type=click.Choice(["namesrv", "broker"]), required=True, help="Whose settings.")
 
 
@@ -98,9 +100,10 @@ def _print_rows(title: str, rows: list[dict[str, str]], in_red: list[bool] | Non
     from rich.text import Text
 
     table = Table(title=title, title_justify="left")
-    for heading in rows[0] if rows else ():
-        table.add_column(heading, overflow="fold")
+    headings = list(rows[0] if rows else ())
+    for heading in headings:
+        table.add_column(heading, overflow="fold", no_wrap=heading != headings[-1])  # names are looked up: never cut
     for number, row in enumerate(rows):
         style = "red" if in_red and in_red[number] else ""
         table.add_row(*(Text(cell, style) for cell in row.values()))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)

@@ -15,8 +15,9 @@ from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.offsets import ResetOffsetBody
 from ..protocol.command import Command
 from ..protocol.headers.offsets import QueryConsumerOffset, ResetOffset
-from .asking import NO_ANSWER, Where, where
+from .asking import Where, where
 from .clients import time_ms
+from .exits import NO_ANSWER
 
 TO_THE_END = -1  # as a time
 ALL_QUEUES = -1

@@ -13,8 +13,8 @@ from typing import cast
 import click
 
 from .. import __version__
-from ..errors import PyroError
-from .exits import REFUSED, USAGE
+from ..errors import CallFailed, PyroError
+from .exits import NO_ANSWER, REFUSED, USAGE
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
@@ -98,7 +98,7 @@ def main() -> None:
         cli(standalone_mode=True)
     except (PyroError, OSError) as error:  # an OSError names its path or address itself
         click.echo(f"pyromq: {error}", err=True)
-        sys.exit(REFUSED)
+        sys.exit(NO_ANSWER if isinstance(error, CallFailed) else REFUSED)
 
 
 if __name__ == "__main__":  # `python -m pyromq.cli.main`, for where the package is not installed as a script

@@ -18,7 +18,8 @@ from ..model.message_trace import MessageTrace, Traced, stories
 from ..protocol.command import Command
 from ..protocol.trace import answered_events, trace_query
 from . import trace_table
-from .asking import NO_ANSWER, Where, where
+from .asking import Where, where
+from .exits import NO_ANSWER
 
 _NOT_HERE = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
 

@@ -62,7 +62,7 @@ async def _send(
     async with connect(namesrv) as client, client.producer() as producer:
         for body in bodies:
             result = await producer.send(topic, body, **arguments)
-            click.echo(json.dumps(_facts(result)) if as_json else _line(result))
+            click.echo(json.dumps(_facts(result)) if as_json else _line(result, is_parked=bool(arguments["delay"])))
             if rate is not None:
                 await clock.sleep(1 / rate)
 
@@ -100,6 +100,8 @@ def _facts(result: SendResult) -> dict[str, Any]:
     } | ({"recallHandle": result.recall_handle} if result.recall_handle else {})
 
 
-def _line(result: SendResult) -> str:
+def _line(result: SendResult, *, is_parked: bool) -> str:
     where = f"{result.queue.broker_name} queue {result.queue.queue_id} offset {result.queue_offset}"
+    if is_parked:  # its offset is one among those that wait
+        where = f"{result.queue.broker_name} waits until it is due"
     return f"{result.message_id}  {where}" + ("" if result.status.name == "OK" else f"  {result.status.name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,11 +56,12 @@ def up(data: str, host: str, advertise: str | None, namesrv_port: int, broker_po
         NamesrvConfig,
         NAMESRV_KEYS,
         daemon="namesrv",
+        environment=os.environ,
         flags={
             "bind_address": host,
             "listen_port": namesrv_port,
             "kv_config_path": str(folder / "namesrv" / "kvConfig.json"),
-            "allow_unauthenticated": insecure,
+            "allow_unauthenticated": insecure or None,
         },
         overlay=lambda config: config.overlay_path,
         spelled={"bind_address": "--host", "listen_port": "--namesrv-port", "kv_config_path": "--data"},
@@ -68,14 +70,15 @@ def up(data: str, host: str, advertise: str | None, namesrv_port: int, broker_po
         BrokerConfig,
         BROKER_KEYS,
         daemon="broker",
-        flags=SMALL
+        environment=os.environ,
+        flags=_unless_told(SMALL)
         | {
             "bind_address": host,
             "listen_port": broker_port,
             "broker_name": "broker-a",
             "broker_ip1": advertise,
             "store_path_root_dir": str(folder / "store"),
-            "allow_unauthenticated": insecure,
+            "allow_unauthenticated": insecure or None,
         },
         overlay=lambda config: config.overlay_path,
         spelled={
@@ -86,6 +89,11 @@ def up(data: str, host: str, advertise: str | None, namesrv_port: int, broker_po
         },
     )
     loop.run(serve(names, store, folder))
+
+
+def _unless_told(defaults: dict[str, object]) -> dict[str, object]:
+    """What people say in the environment goes before what `up` thinks best."""
+    return {name: value for name, value in defaults.items() if f"PYROMQ_BROKER_{name.upper()}" not in os.environ}
 
 
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:

@@ -16,7 +16,7 @@ Error                       .code (the broker's answer, or None), .address (of w
 
 from __future__ import annotations
 
-from ..errors import PyroError
+from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
 
 
@@ -30,7 +30,7 @@ class Error(PyroError):
         self.code = code
 
 
-class NoNameServer(Error):
+class NoNameServer(Error, CallFailed):
     """No name server answered."""
 
 
@@ -38,15 +38,15 @@ class TopicNotFound(Error):
     """No such topic."""
 
 
-class NoBroker(Error):
+class NoBroker(Error, CallFailed):
     """No broker of the topic can be used."""
 
 
-class Unreachable(Error):
+class Unreachable(Error, CallFailed):
     """Not connected, or cut off before the answer."""
 
 
-class TimedOut(Error):
+class TimedOut(Error, CallFailed):
     """No answer in time."""
 
 

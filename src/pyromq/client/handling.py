@@ -233,7 +233,9 @@ async def _ended(tasks: list[asyncio.Task[None]], clock: Clock, grace_s: float) 
             if tasks:
                 await asyncio.wait(tasks)
     except TimeoutError:
-        log.warning("handlers did not end in time and are cancelled", running=sum(not task.done() for task in tasks))
+        if grace_s > 0:
+            running = sum(not task.done() for task in tasks)
+            log.warning("handlers did not end in time and are cancelled", running=running)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
