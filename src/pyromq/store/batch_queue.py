@@ -90,6 +90,12 @@ class BatchQueue:
             self._entries.append(BATCH_ENTRY.pack(*entry))
             self._next = placed.queue_offset + placed.messages
 
+    def take_up_to(self, offset: int) -> None:
+        """Its entries name their own offsets, so there is nothing to fill."""
+        if self._entries.is_empty:
+            self.min_offset = offset
+        self._next = self.readable_end = max(self._next, offset)
+
     def _starts_anew(self, placed: Placed) -> bool:
         """The topic was deleted and made again: a newer record with an older offset begins the queue anew."""
         last = self.last_entry()

@@ -10,16 +10,27 @@ import msgspec
 
 from .checkpoint import Checkpoint
 from .disk import Disk, FileMissing, make_folder_durably, read_whole, replace_durably
+from .queue import MessageQueue
 
 CATALOGUE_FILE = "pyromq/catalogue"
 
 
 class KnownQueue(msgspec.Struct, array_like=True, frozen=True):
-    """A queue and the offset behind its last message."""
+    """A queue, the offset behind its last message, and where the last entry for a record leads."""
 
     topic: str
     queue_id: int
     next_offset: int
+    last: tuple[int, ...] = ()  # position, size, tag code; none: not known
+
+    def fits(self, queue: MessageQueue) -> bool:
+        """Too many entries are as wrong as too few: something else wrote behind the last one."""
+        return queue.next_offset == self.next_offset and (not self.last or self.last == last_of(queue))
+
+
+def last_of(queue: MessageQueue) -> tuple[int, ...]:
+    entry = queue.last_entry()
+    return () if entry is None else (entry.position, entry.size, entry.tag_code)
 
 
 class KnownIndexFile(msgspec.Struct, array_like=True, frozen=True):

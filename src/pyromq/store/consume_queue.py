@@ -112,6 +112,9 @@ class ConsumeQueue:
             self._entries.reserve(count)
             self._entries.append(FILLER * count)
 
+    def take_up_to(self, offset: int) -> None:
+        self._fill_to(offset)
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def pick(

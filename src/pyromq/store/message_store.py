@@ -16,7 +16,7 @@ from ..ambient import Clock
 from ..kernel.appends import Burst
 from ..kernel.records import Placed, kernel_name
 from ..protocol.record import Record
-from .catalogue import Catalogue, KnownQueue, write_catalogue
+from .catalogue import Catalogue, KnownQueue, last_of, write_catalogue
 from .changes import Changes
 from .checkpoint import SYNCED_FILE, forget_synced, mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
@@ -40,6 +40,7 @@ from .reads import NotResident, Reads
 from .recovery import Recovery, RecoveryReport
 from .retention import FilesInUse, LogFile
 from .room import Room
+from .taken import forget_taken
 from .watermark import Watermark
 from .whole_crc import ranges_that_count, read_ranges, save_ranges
 from .writer import Writer
@@ -122,6 +123,7 @@ class MessageStore:
             self._disk.sync_all()
         # What recovery wrote and cut is on the medium before anything new is acked behind it.
         self._planner.plan_full(max(report.start, self.commit_log.start)).sync(self._disk, self._marks)
+        forget_taken(self._disk)
         self._marks.synced.raise_start(self.commit_log.start)
         self._note_whole_crc()
         drop_extensions(self._disk)
@@ -397,7 +399,7 @@ class MessageStore:
         return Catalogue(
             read_checkpoint(self._disk).pack(),
             self._config.file_sizes,
-            [KnownQueue(queue.topic, queue.queue_id, queue.next_offset) for queue in self.queues],
+            [KnownQueue(queue.topic, queue.queue_id, queue.next_offset, last_of(queue)) for queue in self.queues],
             None if self.index is None else self.index.known_files(),
         )
 

@@ -19,6 +19,7 @@ from .lock import claim_store
 from .marks import find_marks, refuse_missing_log, refuse_other_sizes
 from .message_store import MessageStore
 from .recovery import RecoveryReport
+from .taken import note_taken, reached
 from .verify import Progress, verify_store
 from .whole_crc import ranges_that_count, save_ranges
 
@@ -39,11 +40,13 @@ def rebuild_store(
         refuse_missing_log(disk, config, marks)
         # The queues may be all that tells damage from the end of the log (in a store of Java's), so the end is fixed
         # while they are there.
-        end = verify_store(disk, config, lambda position, whole: progress(position // 2, whole)).log_end
+        found = verify_store(disk, config, lambda position, whole: progress(position // 2, whole)).log_end
+        end = max(found, marks.synced or 0)  # what was synced and is no record any more is damage, not a torn end
         batch_topics = set(disk.list(BATCH_QUEUES))
         save_ranges(disk, ranges_that_count(disk, config, marks.ours))  # from here on it looks like one of ours
         if marks.synced is None:
             forget_synced(disk)
+        note_taken(disk, reached(disk, config, marks.catalogue, end))
         _forget_derived(disk, end, process_id)
     finally:
         lock.release()

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from .. import logs
 from ..kernel.records import Fault, Placed
 from ..protocol.record import whole_record_crc
+from .catalogue import KnownQueue
 from .changes import Changes
 from .checkpoint import Checkpoint, CheckpointFile
 from .commit_log import CommitLog
@@ -39,6 +40,7 @@ from .log_walk import Gap, LogWalk, Tail
 from .marks import MarksFound
 from .queue import MessageQueue
 from .queues import QueueTable
+from .taken import read_taken
 
 log = logs.get("pyromq.store")
 
@@ -93,6 +95,7 @@ class Recovery:
         self._dispatcher = Dispatcher(queues, index, deleted.positions)
         self._report = RecoveryReport(marks.clean_stop)
         self._incomplete: set[tuple[str, int]] = set()  # queues that lack older entries
+        self._taken = read_taken(disk)  # how far queues reached that are written anew
         self._confirmed = 0  # in a store of Java's: end of the newest record that a queue entry knows
         self._last: Placed | None = None
 
@@ -107,6 +110,7 @@ class Recovery:
         self._keep_damaged_end()
         self._keep_damaged_entries()
         self._rebuild(start)
+        self._keep_taken()
         self._cut()
         return self._report
 
@@ -144,10 +148,10 @@ class Recovery:
         self._forget_deleted()
         for known in self._catalogue.queues if self._catalogue is not None else ():
             there = self._queues.get(known.topic, known.queue_id)
-            # Too many are as wrong as too few: something else wrote behind the last entry.
-            if known.next_offset and (there is None or there.next_offset != known.next_offset):
+            if known.next_offset and (there is None or not known.fits(there)):
                 log.warning("queue has other entries than it was left with", topic=known.topic, queue=known.queue_id)
                 self._incomplete.add((known.topic, known.queue_id))
+                self._taken.append(known)
         for name in sorted(self._gone):
             self._note_gone(name)
         if self._index is not None:
@@ -256,6 +260,8 @@ class Recovery:
     def _distrust(self, start: int) -> int:
         for queue in self._queues:
             last = queue.last_entry()
+            if last is not None and last.queue_offset + last.messages < queue.next_offset:
+                self._taken.append(KnownQueue(queue.topic, queue.queue_id, queue.next_offset))  # see `_keep_taken`
             queue.distrust_from(start, self._is_record)
             if last is not None and queue.next_offset <= last.queue_offset:
                 self._cut_entries.append((queue, last))
@@ -395,6 +401,17 @@ class Recovery:
             if (found.topic, found.queue_id) in self._incomplete:
                 dispatcher.dispatch([found])
         self._report.rebuilt = sorted(self._incomplete)
+
+    def _keep_taken(self) -> None:
+        """A queue that was written anew may end before the record that had its last offset: that one is damaged."""
+        for known in self._taken:
+            if known.topic in self._deleted.positions:
+                continue
+            queue = self._queues.get_or_make(known.topic, known.queue_id)
+            if queue.next_offset < known.next_offset:
+                taken = {"offset": queue.next_offset, "until": known.next_offset}
+                log.error("offsets of damaged records stay taken", topic=known.topic, queue=known.queue_id, **taken)
+                queue.take_up_to(known.next_offset)
 
     def _queues_cut_too_short(self) -> Iterator[tuple[str, int]]:
         """An entry was forgotten and the scan did not bring it again. If it points to where the log would go on, a
