@@ -146,3 +146,12 @@ async def test_a_broker_that_comes_back_is_told_who_we_are(world: World) -> None
         await producer.send("T", b"x")
         restarted = await world.restart_broker()
         await turns_until(lambda: "makers" in restarted.broker.producers.all())
+
+
+async def test_a_known_topic_whose_broker_is_away_is_no_unknown_topic(cluster: Cluster) -> None:
+    cluster.topics["T"] = None  # type: ignore[assignment] # in the list, and without a route
+    client = await cluster.client()
+    with pytest.raises(NoBroker, match="knows topic 'T', but no broker that has it is registered"):
+        await client.session.route("T")
+    with pytest.raises(TopicNotFound, match="topic 'T2' does not exist .*Closest: 'T'"):
+        await client.session.route("T2")

@@ -42,6 +42,17 @@ def test_a_kernel_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -
         choice.native()
 
 
+def test_a_kernel_that_cannot_be_loaded_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_short(name: str) -> None:
+        raise ImportError("kernel.so: file too short")
+
+    monkeypatch.setenv(choice.VARIABLE, "")
+    monkeypatch.setattr(choice, "is_built", lambda: True)
+    monkeypatch.setattr(choice, "import_module", too_short)
+    with pytest.raises(ConfigError, match=r"cannot be loaded .*too short.*make native.*PYROMQ_KERNEL=python"):
+        choice.native()
+
+
 def test_the_mark_changes_with_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(choice, "_SOURCES", tmp_path)
     marks = {choice.sources_mark()}

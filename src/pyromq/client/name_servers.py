@@ -17,7 +17,7 @@ from ..protocol.headers.namesrv import GetRouteInfo
 from ..transport.client import Client
 from .config import ClientConfig
 from .core.routing import NameServerOrder, Route, route_of
-from .errors import Error, NoNameServer, NotSupported, TopicNotFound, refused
+from .errors import Error, NoBroker, NoNameServer, NotSupported, TopicNotFound, refused
 
 log = logs.get("pyromq.client")
 
@@ -31,7 +31,7 @@ class NameServers:
         self._order = NameServerOrder(config.name_servers, rng)
 
     async def route(self, topic: str) -> Route:
-        """TopicNotFound, NoNameServer, or Refused."""
+        """TopicNotFound, NoBroker, NoNameServer, or Refused."""
         address, answer = await self._ask(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo(topic=topic, accept_standard_json_only=True)
         )
@@ -50,11 +50,19 @@ class NameServers:
             raise refused(answer.code, answer.remark, address)
         return sorted(decode_body(TopicList, answer.body).topic_list)
 
-    async def _not_found(self, topic: str, address: str) -> TopicNotFound:
+    async def _not_found(self, topic: str, address: str) -> Error:
         try:
-            close = get_close_matches(topic, await self.topics(), 3)
+            known = await self.topics()
         except Error:  # the answer that matters is there already
-            close = []
+            known = []
+        if topic in known:
+            return NoBroker(
+                f"{address} knows topic {topic!r}, but no broker that has it is registered there now",
+                hint="Is its broker running? One that has just started registers within a moment",
+                address=address,
+                code=ResponseCode.TOPIC_NOT_EXIST,
+            )
+        close = get_close_matches(topic, known, 3)
         nearest = f"Closest: {', '.join(map(repr, close))}. " if close else ""
         return TopicNotFound(
             f"topic {topic!r} does not exist on {address}",

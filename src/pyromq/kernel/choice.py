@@ -39,7 +39,12 @@ def native() -> ModuleType | None:
     """The native module, if it serves. ConfigError if it was built from other sources than those that lie here."""
     if kernel_name() != "native":
         return None
-    module = import_module(_MODULE)
+    try:
+        module = import_module(_MODULE)
+    except ImportError as fault:
+        raise ConfigError(
+            f"the native kernel cannot be loaded ({fault}): run `make native`, or set {VARIABLE}=python"
+        ) from None
     if sources_mark() != module.SOURCES:
         raise ConfigError(
             f"the native kernel {module.__file__} was built from other sources than the ones here: run `make native`, "
