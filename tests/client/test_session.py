@@ -153,5 +153,5 @@ async def test_a_known_topic_whose_broker_is_away_is_no_unknown_topic(cluster: C
     client = await cluster.client()
     with pytest.raises(NoBroker, match="knows topic 'T', but no broker that has it is registered"):
         await client.session.route("T")
-    with pytest.raises(TopicNotFound, match="topic 'T2' does not exist .*Closest: 'T'"):
+    with pytest.raises(TopicNotFound, match=r"topic 'T2' does not exist .*Closest: 'T'"):
         await client.session.route("T2")
