@@ -264,6 +264,19 @@ async def test_broadcast_gives_everything_to_everybody_and_remembers_in_a_file(w
     assert committed(world, "g") == 0
 
 
+async def test_a_broadcast_member_without_a_name_goes_on_after_a_restart(world: World, tmp_path: Path) -> None:
+    """Its client id has process and chance in it; its offsets must not."""
+    options: dict[str, Any] = {"group": "g", "broadcast": True, "begin": FIRST, "offsets_folder": tmp_path / "offsets"}
+    await send(world, 3)
+    (names,) = world.name_servers
+    for start in (0, 3):
+        seen = Seen()
+        async with connect(names) as client, client.push_consumer("T", seen, **options):
+            await seen.count(3)
+        assert sorted(seen.bodies) == [str(number) for number in range(start, start + 3)]
+        await send(world, 3, start=start + 3)
+
+
 async def test_a_stop_finishes_the_handlers_that_run(world: World) -> None:
     await send(world, 1)
     began, may_end, ended = asyncio.Event(), asyncio.Event(), []

@@ -121,7 +121,7 @@ class PushConsumer:
     def _make_offsets(self) -> Offsets:
         if not self.options.broadcast:
             return BrokerOffsets(self._session, self.group)
-        return LocalOffsets(self.options.offsets_folder / self._session.client_id / self.group / "offsets.json")
+        return LocalOffsets(self.options.offsets_folder / self._session.lasting_id / self.group / "offsets.json")
 
     def _make_deliveries(self, attempt: Attempt) -> Deliveries:
         options = self.options

@@ -67,6 +67,7 @@ class Session:
         ip = own_ip(config.name_servers[0]) if connect is None else "127.0.0.1"
         salt = rng.getrandbits(32)
         self.client_id = f"{ip}@{config.instance or f'{os.getpid()}#{salt}'}"
+        self.lasting_id = f"{ip}@{config.instance or 'DEFAULT'}"  # the same after a restart, as Java's for broadcast
         self.ids = UniqueIds(ip, os.getpid(), salt, clock.now_ms)
         self.transport = Client(
             clock=clock,
