@@ -182,7 +182,7 @@ def _open(path: Path, config_file: Path | None) -> tuple[RealDisk, StoreConfig]:
     disk = RealDisk(path)
     given = {} if config_file is None else _settings_of(config_file)
     # What the file does not say is read off the files; what it says counts.
-    return disk, replace(inferred_config(disk, replace(StoreConfig(), **given)), **given)
+    return disk, replace(inferred_config(disk, replace(StoreConfig(), **given), given), **given)
 
 
 def _settings_of(config_file: Path) -> dict[str, Any]:

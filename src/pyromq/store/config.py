@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from ..config.settings import check_ranges, setting
@@ -93,6 +94,18 @@ class StoreConfig:
             "maxHashSlotNum": self.index_slots,
             "maxIndexNum": self.index_entries,
         }
+
+    def with_file_sizes(self, sizes: Mapping[str, int]) -> StoreConfig:
+        """With what `file_sizes` says; a key that it lacks stays."""
+        found = {**self.file_sizes, **sizes}
+        return replace(
+            self,
+            commit_log_file_bytes=found["mappedFileSizeCommitLog"],
+            queue_file_bytes=found["mappedFileSizeConsumeQueue"],
+            batch_queue_file_bytes=found["mapperFileSizeBatchConsumeQueue"],
+            index_slots=found["maxHashSlotNum"],
+            index_entries=found["maxIndexNum"],
+        )
 
     @property
     def delay_levels(self) -> DelayLevels:

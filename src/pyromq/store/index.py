@@ -18,7 +18,7 @@ from .catalogue import KnownIndexFile
 from .changes import Changes
 from .config import StoreConfig
 from .disk import Disk, make_folder_durably
-from .index_file import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexCommit, IndexFile
+from .index_file import IndexCommit, IndexFile, index_file_bytes
 from .key_search import KeySearch
 from .layout import INDEX
 from .reads import Reads
@@ -58,7 +58,9 @@ class Index:
     # -- loading ------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        length = HEADER_BYTES + self._config.index_slots * SLOT_BYTES + self._config.index_entries * ENTRY_BYTES
+        """One that is cut short goes: what it had is not to be trusted, and whoever opens the store has looked at what
+        is lost (lost_index.py)."""
+        length = index_file_bytes(self._config.index_slots, self._config.index_entries)
         for name in self._disk.list(INDEX):
             path = f"{INDEX}/{name}"
             if not (name.isascii() and name.isdigit()) or self._disk.is_folder(path):
@@ -67,6 +69,9 @@ class Index:
             size = self._disk.size(path)
             if size > length:
                 log.warning("index file of another size is left alone", name=path, bytes=size, expected=length)
+                continue
+            if size < length:
+                self._forget(path)
                 continue
             self._files.append(self._open(path))
         self._drop_empty()
@@ -224,10 +229,13 @@ class Index:
 
     def _remove(self, file: IndexFile) -> None:
         file.close()
-        self._changes.files.discard(file.name)
-        self._changes.names[file.name] = False
+        self._forget(file.name)
+
+    def _forget(self, name: str) -> None:
+        self._changes.files.discard(name)
+        self._changes.names[name] = False
         self._changes.folders.add(INDEX)
-        self._disk.remove(file.name)
+        self._disk.remove(name)
 
     def tidy(self) -> None:
         """Files made ahead that hold nothing go: before a stop."""

@@ -31,6 +31,10 @@ _MAX_SECONDS = 0x7FFFFFFF
 _RUNS = re.compile(rb"\x01+(?:\x00{1,16}\x01+)*")  # dirty pages, with short gaps between them
 
 
+def index_file_bytes(slots: int, entries: int) -> int:
+    return HEADER_BYTES + slots * SLOT_BYTES + entries * ENTRY_BYTES
+
+
 @dataclass(slots=True)
 class IndexHeader:
     """`next_entry` starts at 1: entry 0 is not used."""
@@ -84,7 +88,7 @@ class IndexFile:
         self._entry_limit = entries
         self._step = step
         self._entries_at = HEADER_BYTES + slots * SLOT_BYTES
-        self._length = self._entries_at + entries * ENTRY_BYTES
+        self._length = index_file_bytes(slots, entries)
         self._file: DiskFile = disk.open(name, create=True)
         fresh = self._file.size() == 0
         if self._file.size() < self._length:

@@ -32,6 +32,11 @@ class MarksFound:
     catalogue: Catalogue | None = None  # of the last clean stop, if nobody else wrote since
     gone: frozenset[str] = frozenset()  # derived files that were there before an unclean stop of ours
 
+    @property
+    def is_ours_after_a_kill(self) -> bool:
+        """The list of derived files counts then."""
+        return self.synced is not None and not self.clean_stop
+
 
 def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
     """If a Java broker wrote after us, our synced mark may speak of records that it replaced: the store is then one of

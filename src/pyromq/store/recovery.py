@@ -35,8 +35,9 @@ from .disk import Disk
 from .dispatch import Dispatcher
 from .extension import has_extensions
 from .index import Index
-from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES, QueueEntry
+from .layout import BATCH_QUEUES, COMMIT_LOG, QUEUES, QueueEntry
 from .log_walk import Gap, LogWalk, Tail
+from .lost_index import lost_index_files
 from .marks import MarksFound
 from .queue import MessageQueue
 from .queues import QueueTable
@@ -85,6 +86,7 @@ class Recovery:
         self._queues = queues
         self._index = index
         self._changes = changes
+        self._marks = marks
         self._checkpoint = marks.checkpoint
         self._synced = marks.synced
         self._extended = has_extensions(disk)  # tag codes lead to extension files: entries are written anew
@@ -95,6 +97,7 @@ class Recovery:
         self._dispatcher = Dispatcher(queues, index, deleted.positions)
         self._report = RecoveryReport(marks.clean_stop)
         self._incomplete: set[tuple[str, int]] = set()  # queues that lack older entries
+        self._index_is_lost = False
         self._taken = read_taken(disk)  # how far queues reached that are written anew
         self._confirmed = 0  # in a store of Java's: end of the newest record that a queue entry knows
         self._last: Placed | None = None
@@ -155,7 +158,24 @@ class Recovery:
         for name in sorted(self._gone):
             self._note_gone(name)
         if self._index is not None:
-            self._index.load()
+            self._load_index(self._index)
+
+    def _load_index(self, index: Index) -> None:
+        lost = lost_index_files(self._disk, self._config, self._marks, self._log.start)
+        for name, what in sorted(lost.items()):
+            log.warning("the index is written again from the log, a file of it is lost", name=name, what=what)
+        if lost:
+            self._forget_checkpoint()  # before the rest of a file that is cut short goes
+        index.load()
+        self._index_is_lost = bool(lost) or (self._report.clean_stop and self._lacks_files(index))
+
+    def _lacks_files(self, index: Index) -> bool:
+        """Also one whose header is lost: it holds nothing then. A store of Java's without any lacks them all."""
+        there = {file.name for file in index.files}
+        if self._catalogue is None or self._catalogue.index_files is None:
+            return not there
+        known = self._catalogue.index_files
+        return any(file.name not in there and file.end_position >= self._log.start for file in known)
 
     def _forget_deleted(self) -> None:
         """Queues of topics that were deleted and not made again: a kill came before their files went."""
@@ -204,14 +224,12 @@ class Recovery:
     # -- pass 3: where to begin ---------------------------------------------------------------------------------------
 
     def _choose_start(self) -> int:
-        if self._report.clean_stop:
+        if self._index_is_lost:
+            start = self._without_index()
+        elif self._report.clean_stop:
             start = self._newest_known()
-            if self._index is not None and self._index_lacks_files():
-                start = self._without_index()
         elif self._synced is not None:
             start = self._checkpoint.queues_position
-            if self._index is not None and any(name.startswith(f"{INDEX}/") for name in self._gone):
-                start = self._without_index()
         else:
             start = self._java_start()
         if self._extended:
@@ -226,15 +244,6 @@ class Recovery:
         self._forget_checkpoint()
         self._index.drop_newest_from(0)
         return self._log.start
-
-    def _index_lacks_files(self) -> bool:
-        """Whether index files are missing. A store of Java's without any is taken to lack them all."""
-        assert self._index is not None
-        there = {file.name for file in self._index.files}
-        if self._catalogue is None or self._catalogue.index_files is None:
-            return not there
-        known = self._catalogue.index_files
-        return any(file.name not in there and file.end_position >= self._log.start for file in known)
 
     def _newest_known(self) -> int:
         """The newest record that a queue entry leads to."""

@@ -1,16 +1,18 @@
 """The file sizes that a store was written with, read off its files, so that tools need no configuration.
 
-Whatever cannot be told from the files keeps the value of the configuration handed in (RocketMQ's defaults, or the
-user's), except for an index that this value does not fit: that is refused, with the keys to set.
+A catalogue of ours says them. Whatever cannot be told from the files of others keeps the value of the configuration
+handed in (RocketMQ's defaults, or the user's), except for an index that this value does not fit: that is refused, with
+the keys to set.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ..errors import ConfigError
+from .catalogue import read_catalogue
 from .config import StoreConfig
 from .disk import Disk
 from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES
@@ -21,9 +23,12 @@ _ENTRIES_PER_SLOT = 4  # RocketMQ's default proportion
 _ENOUGH = 64  # queue files to look at
 
 
-def inferred_config(disk: Disk, config: StoreConfig | None = None) -> StoreConfig:
-    """The configuration with sizes as the files show them."""
+def inferred_config(disk: Disk, config: StoreConfig | None = None, known: Collection[str] = ()) -> StoreConfig:
+    """The configuration with sizes as the files show them. `known`: settings that are right as they are handed in."""
     config = config or StoreConfig()
+    catalogue = read_catalogue(disk)
+    if catalogue is not None:
+        return config.with_file_sizes(catalogue.sizes)
     log = _common_size(disk, [COMMIT_LOG], 1)
     queue = _common_size(disk, _queue_folders(disk, QUEUES), QUEUE_ENTRY_BYTES)
     batch = _common_size(disk, _queue_folders(disk, BATCH_QUEUES), BATCH_ENTRY_BYTES)
@@ -33,7 +38,7 @@ def inferred_config(disk: Disk, config: StoreConfig | None = None) -> StoreConfi
         queue_file_bytes=queue or config.queue_file_bytes,
         batch_queue_file_bytes=batch or config.batch_queue_file_bytes,
     )
-    return _with_index_size(disk, found)
+    return found if {"index_slots", "index_entries"} <= set(known) else _with_index_size(disk, found)
 
 
 def _with_index_size(disk: Disk, config: StoreConfig) -> StoreConfig:

@@ -57,7 +57,7 @@ class _Verification:
         self._check_missing()
         self._check_files()
         self._queues = QueueChecks(self._disk, self._config, self._report)
-        self._index = IndexChecks(self._disk, self._config, self._report, self._clean)
+        self._index = IndexChecks(self._disk, self._config, self._report, self._marks, self._log.start)
         self._walk()
         self._check_marks()
         known_topics = self._check_tables()

@@ -19,6 +19,8 @@ from .index import TAG_MARK, Index, index_hash
 from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES, IndexHeader
 from .layout import INDEX
 from .log_walk import Gap
+from .lost_index import lost_index_files
+from .marks import MarksFound
 
 _BATCH = 4096  # entries read at once
 
@@ -33,14 +35,17 @@ class _Entry(NamedTuple):
 class IndexChecks:
     """All index files. Without any there is nothing to check: a broker may run with messageIndexEnable=false."""
 
-    def __init__(self, disk: Disk, config: StoreConfig, report: Report, clean_stop: bool) -> None:
-        self._clean_stop = clean_stop
+    def __init__(self, disk: Disk, config: StoreConfig, report: Report, marks: MarksFound, log_start: int) -> None:
+        self._clean_stop = marks.clean_stop
         self._disk = disk
         self._config = config
         self._report = report
         self._keys = Index(disk, config, Changes(), lambda: 0)
         self._with_tags: bool | None = None  # told by the first record that has one: older brokers do not index them
-        self._entries = self._all_entries()
+        lost = lost_index_files(disk, config, marks, log_start)
+        for name, what in sorted(lost.items()):
+            report.add(Level.REPAIRABLE, name, None, what, "open the store: the index is written again from the log")
+        self._entries = iter(()) if lost else self._all_entries()  # what is written anew need not be right
         self._next = next(self._entries, None)
         self._exists = self._next is not None
         self._missing: tuple[int, int, int, Level] | None = None  # first and last record, number, level
