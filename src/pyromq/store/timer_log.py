@@ -166,7 +166,7 @@ class TimerLog:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def chain(self, last: int, slot_ms: int) -> tuple[array[int], array[int]]:
+    def chain(self, last: int, first: int, slot_ms: int) -> tuple[array[int], array[int]]:
         """The units of a slot from its last on, the oldest first: positions of messages, and of recalls.
 
         A chain ends where its files are gone: everything that old was carried forward. ChainBroken if it is none.
@@ -180,6 +180,8 @@ class TimerLog:
                 raise ChainBroken(f"{FOLDER} at {position}: no unit of the slot {slot_ms}")
             (deletes if unit.is_delete else messages).append(position)
             position, bound = unit.previous, position
+        if self.start <= first < bound:
+            raise ChainBroken(f"{FOLDER}: the chain of the slot {slot_ms} ends at {bound}, and began at {first}")
         messages.reverse()
         deletes.reverse()
         return messages, deletes

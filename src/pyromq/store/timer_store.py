@@ -4,8 +4,9 @@
 time, from whatever thread. Memory is one byte for each slot of the wheel, however many messages wait.
 
 Written in this order, so that a power cut between any two steps leaves something that `open` completes: units, sync,
-state (with the queue's offset), slots. Slots behind the state are written again from the units. Where the files do not
-fit together they are made anew from the records of the topic, which are the truth.
+state (with the queue's offset and the wheel's checksum), slots. Slots behind the state are written again from the
+units, and then the checksum must be that of the state. Where the files do not fit together they are made anew from the
+records of the topic, which are the truth.
 """
 
 from __future__ import annotations
@@ -118,11 +119,20 @@ class TimerStore:
                 return
             self.waiting = self._wheel.load(self._tick(self.read_ms), state.log_end)
             self._replay(state.wheel_end, state.log_end)
+            self._compare(state)
         except WheelUnfit as unfit:
             self._rebuild(str(unfit))
             return
         self._log_synced = self._log.end
         self._wheel_end = self._wheel_written = state.wheel_end
+
+    def _compare(self, state: TimerState) -> None:
+        """Slots that were damaged may look like empty or delivered ones: only the checksum tells."""
+        checksum = self._wheel.checksum_from(self._tick(self.read_ms), self._tick(state.read_ms))
+        if state.wheel_checksum is not None and checksum != state.wheel_checksum:
+            raise WheelUnfit(f"{WHEEL_FILE} is damaged, or of another moment: its checksum is not that of its state")
+        if state.waiting is not None and self.waiting != state.waiting:
+            raise WheelUnfit(f"{WHEEL_FILE} is damaged: it counts {self.waiting} messages, {state.waiting} wait")
 
     def _import(self, check: TimerCheck, queue_offset_at: QueueOffsetAt) -> None:
         """A Java broker has run on this store since, or nobody else ever did."""
@@ -201,12 +211,13 @@ class TimerStore:
             tick = self._tick(slot_ms)
             if tick - self._tick(self.read_ms) >= self._settings.wheel_slots:
                 break
-            slot = self._wheel.get(tick) or Slot(tick, NONE, NONE, 0)
+            before = self._wheel.get(tick)
+            slot = before or Slot(tick, NONE, NONE, 0)
             at = self._log.append(
                 slot.last, marks, written, slot_ms - written, (one.position, one.size), one.topic_hash
             )
             change = -1 if one.recalls else 1
-            self._wheel.put(Slot(tick, at if slot.first == NONE else slot.first, at, slot.messages + change))
+            self._wheel.put(Slot(tick, at if slot.first == NONE else slot.first, at, slot.messages + change), before)
             self.waiting += change
             self.queue_offset = one.queue_offset + 1
             taken += 1
@@ -244,7 +255,7 @@ class TimerStore:
         try:
             if slot is None:
                 raise ChainBroken(f"slot {slot_ms} of the wheel is empty")
-            return Due(slot_ms, *self._log.chain(slot.last, slot_ms))
+            return Due(slot_ms, *self._log.chain(slot.last, slot.first, slot_ms))
         except ChainBroken as broken:
             self._rebuild(str(broken))
             return None
@@ -254,11 +265,9 @@ class TimerStore:
 
     def done(self, slot_ms: int) -> None:
         """Everything in it has left."""
-        tick = self._tick(slot_ms)
-        slot = self._wheel.get(tick)
+        slot = self._wheel.clear(self._tick(slot_ms))
         if slot is not None:
             self.waiting -= slot.messages
-            self._wheel.clear(tick)
         self.read_ms = max(self.read_ms, slot_ms + self._precision)
         self.dirty = True
 
@@ -296,7 +305,7 @@ class TimerStore:
             slot = self._wheel.get(self._tick(unit.slot_ms))
             if slot is not None:
                 change = 1 if unit.marks & DELETE else -1
-                self._wheel.put(slot._replace(messages=slot.messages + change))
+                self._wheel.put(slot._replace(messages=slot.messages + change), slot)
                 self.waiting += change
 
     def carried(self, position: int, now_ms: int) -> None:
@@ -322,7 +331,7 @@ class TimerStore:
         write_check(self._disk, self.check(), durably=False)
         self.dirty = False
 
-    def _write_state(self, now_ms: int) -> None:
+    def _write_state(self, now_ms: int, *, at_stop: bool = False) -> None:
         self._counter += 1
         self._written_ms = now_ms
         state = TimerState(
@@ -335,6 +344,8 @@ class TimerStore:
             known_before=self.known_before,
             written_ms=now_ms,
             counter=self._counter,
+            wheel_checksum=self._wheel.checksum,
+            waiting=self.waiting if at_stop else None,
         )
         write_state(self._disk, state)
 
@@ -356,7 +367,7 @@ class TimerStore:
             self.flush(now_ms)
             self._wheel.sync()
             self._wheel_end = self._wheel_written
-            self._write_state(now_ms)
+            self._write_state(now_ms, at_stop=True)
             write_check(self._disk, self.check(), durably=True)
         self._wheel.close()
         self._log.close()

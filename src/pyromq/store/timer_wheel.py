@@ -2,12 +2,14 @@
 
 A change stays in memory until `write_out`, which `timer_store.py` calls once the log that it points to is on the
 medium: so the file never points to what a power cut can take. In memory there is a byte for each slot, whatever waits.
-Blocking, one caller at a time.
+`checksum` goes with every change, so that a file which was damaged is noticed when it is loaded. Blocking, one caller
+at a time.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ SLOTS = 2 * 7 * 24 * 3600  # as Java: two weeks of seconds
 # | time, in precisions 8 | first unit 8 | last unit 8 | messages 4 | 0 4 |
 SLOT = struct.Struct(">qqqii")
 _BLOCK_SLOTS = 2048
+_SUMMED = struct.Struct(">qqq")
 
 
 class Slot(NamedTuple):
@@ -28,6 +31,11 @@ class Slot(NamedTuple):
     first: int
     last: int
     messages: int
+
+    @property
+    def checksum(self) -> int:
+        """Never 0, so that a slot that is gone shows. Without `messages`: a power cut may leave those of before."""
+        return 1 << 32 | zlib.crc32(_SUMMED.pack(self.tick, self.first, self.last))
 
 
 class WheelUnfit(Exception):
@@ -43,6 +51,7 @@ class TimerWheel:
         self._file: DiskFile | None = None
         self._marks = bytearray(slots)
         self._changed: dict[int, Slot] = {}
+        self.checksum = 0  # the sum of those of all pending slots
 
     def load(self, read_tick: int, log_end: int) -> int:
         """Take in what is pending; how many messages. WheelUnfit if there is no such file, or not of that size."""
@@ -56,6 +65,7 @@ class TimerWheel:
             if slot.tick % self.slots != index or not 0 <= slot.last < log_end or slot.tick >= read_tick + self.slots:
                 raise WheelUnfit(f"{NAME}: slot {index} points to {slot.last}, the timer log ends at {log_end}")
             self._marks[index] = 1
+            self.checksum += slot.checksum
             waiting += slot.messages
         return waiting
 
@@ -82,6 +92,7 @@ class TimerWheel:
         self._disk.sync_folder("")
         self._marks = bytearray(self.slots)
         self._changed.clear()
+        self.checksum = 0
 
     # -- slots --------------------------------------------------------------------------------------------------------
 
@@ -93,8 +104,10 @@ class TimerWheel:
             slot = Slot(*SLOT.unpack(self._file.pread(index * SLOT.size, SLOT.size))[:4])
         return slot if slot is not None and slot.tick == tick else None
 
-    def put(self, slot: Slot) -> None:
+    def put(self, slot: Slot, before: Slot | None) -> None:
+        """`before` is what `get` said of its tick."""
         index = slot.tick % self.slots
+        self.checksum += slot.checksum - (0 if before is None else before.checksum)
         self._changed[index] = slot
         self._marks[index] = 1
 
@@ -104,11 +117,24 @@ class TimerWheel:
         if slot is not None and slot.last >= position:
             return
         first, messages = (position, 0) if slot is None else (slot.first, slot.messages)
-        self.put(Slot(tick, first, position, messages + (-1 if is_delete else 1)))
+        self.put(Slot(tick, first, position, messages + (-1 if is_delete else 1)), slot)
 
-    def clear(self, tick: int) -> None:
-        """It is done. The file keeps it, as Java's does: it ends by the time that was read up to."""
+    def clear(self, tick: int) -> Slot | None:
+        """It is done; what it was. The file keeps it, as Java's does: it ends by the time that was read up to."""
+        slot = self.get(tick)
+        if slot is not None:
+            self.checksum -= slot.checksum
         self._marks[tick % self.slots] = 0
+        return slot
+
+    def checksum_from(self, first: int, start: int) -> int:
+        """Of what is pending from `start` on, where everything that is pending is from `first` on."""
+        checksum = self.checksum
+        while first < start and (tick := self.next_tick(first)) is not None and tick < start:
+            slot = self.get(tick)
+            checksum -= 0 if slot is None else slot.checksum
+            first = tick + 1
+        return checksum
 
     def next_tick(self, after: int) -> int | None:
         """The first that something waits for, from this one on."""
@@ -150,9 +176,9 @@ class TimerWheel:
 
     def create_empty_file_for_changes(self) -> None:
         """The first change of a store's life makes the file; until then a broker without timers has none."""
-        changed, marks = dict(self._changed), self._marks
+        changed, marks, checksum = dict(self._changed), self._marks, self.checksum
         self.create()
-        self._changed, self._marks = changed, marks
+        self._changed, self._marks, self.checksum = changed, marks, checksum
 
     def sync(self) -> None:
         if self._file is not None:

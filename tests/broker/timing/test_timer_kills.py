@@ -89,6 +89,7 @@ async def test_kills_lose_and_repeat_nothing(tmp_path: Path, seed: int) -> None:
             look(life, seen)
         assert life.broker.timers is not None
         assert (life.broker.timers.lost, life.broker.timers.waiting) == (0, 0)
+        assert life.broker.timer_store.known_before == 0  # a kill is no damage: nothing was made anew
     checker.check(seen, once=True)
 
 

@@ -86,6 +86,11 @@ class TimerSlots:
         self._left.clear()
         return True
 
+    def start_anew(self) -> None:
+        """The timer's files were made anew: units have other places, what left of a slot is told by the index."""
+        self._left.clear()
+        self._doubtful_until = self._clock.now_ms()
+
     # --- recalls --------------------------------------------------------------------------------------------------
 
     async def _recalled(self, due: Due) -> dict[str, str]:

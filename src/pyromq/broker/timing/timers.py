@@ -70,6 +70,8 @@ class Timers:
         self._clock = clock
         self._store_host = store_host
         self.counts = TimerCounts(metrics.table, clock.now_ms)
+        if not timers.queue_offset:
+            self.counts.start_anew()  # the topic is read from its start, perhaps not for the first time
         self._feed = TimerFeed(store, timers, self.counts, run_blocking, clock)
         self._slots = TimerSlots(
             store,
@@ -168,7 +170,9 @@ class Timers:
                 return LOOK_S if slot_ms is None else (slot_ms + self._precision - now) / 1000
             due = await self._run_blocking(partial(self._timers.take, slot_ms))
             if due is None:
-                continue  # the files were made anew
+                self.counts.start_anew()  # as the files were
+                self._slots.start_anew()
+                continue
             if not await self._slots.empty(due):
                 return AGAIN_S
             await self._run_blocking(partial(self._timers.done, slot_ms))
