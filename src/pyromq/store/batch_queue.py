@@ -114,15 +114,21 @@ class BatchQueue:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _number_of(self, offset: int) -> int | None:
-        """The entry whose messages include an offset."""
+        """The entry whose messages include an offset; the one before the hole if it is lost."""
         low, high = self._entries.first, self._entries.end
         while low < high:
             middle = (low + high) // 2
-            if self._entry(middle).base <= offset:
+            if self._entry(self._written(middle)).base <= offset:
                 low = middle + 1
             else:
                 high = middle
-        return low - 1 if low > self._entries.first else None
+        return self._written(low - 1) if low > self._entries.first else None
+
+    def _written(self, number: int) -> int:
+        """The entry itself, or the nearest before it that is not lost: a page of zeroes must not mislead the search."""
+        while number > self._entries.first and not self._entry(number).size:
+            number -= 1
+        return number
 
     def pick(
         self, offset: int, tag_codes: Collection[int] | None, max_count: int, max_bytes: int, low: int, scan: int
@@ -136,6 +142,8 @@ class BatchQueue:
             entry = BatchEntry(*fields)
             if entry.base + entry.messages > self.readable_end:
                 break
+            if entry.size == 0 or entry.base + entry.messages <= offset:
+                continue  # lost, or what lies before those that are
             if entry.position >= low and (tag_codes is None or entry.tag_code in tag_codes):
                 if ranges and (taken + entry.messages > max_count or total + entry.size > max_bytes):
                     return Picked(ranges, next_offset, True)
@@ -144,6 +152,10 @@ class BatchQueue:
                 taken += entry.messages
             next_offset = entry.base + entry.messages
         return Picked(ranges, next_offset, False)
+
+    def behind_hole(self, offset: int) -> int:
+        """Entries name their own offsets: behind a hole a pick has taken the next that is there, so none is left."""
+        return self.readable_end
 
     def is_resident(self, offset: int, scan: int) -> bool:
         """The search looks at a few entries all over; those of one file are taken to be warm or cold together."""

@@ -123,6 +123,11 @@ class ConsumeQueue:
         raw = self._entries.read(offset, min(scan, self.readable_end - offset))
         return pick_entries(raw, offset, tag_codes, max_count, max_bytes, low)
 
+    def behind_hole(self, offset: int) -> int:
+        count = min(_FILL_AT_ONCE, self.readable_end - offset)
+        entries = QUEUE_ENTRY.iter_unpack(self._entries.read(offset, count))
+        return next((number for number, (_, size, _) in enumerate(entries, offset) if size), offset + count)
+
     def is_resident(self, offset: int, scan: int) -> bool:
         return self._entries.is_resident(offset, scan)
 

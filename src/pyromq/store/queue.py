@@ -53,6 +53,10 @@ class MessageQueue(Protocol):
         """Which records a pull from `offset` gets, looking at no more than `scan` entries."""
         ...
 
+    def behind_hole(self, offset: int) -> int:
+        """From an offset whose entry is lost: the next one to look at. It looks at a few thousand entries at most."""
+        ...
+
     def is_resident(self, offset: int, scan: int) -> bool:
         """Whether a pick from there would not wait for the medium."""
         ...

@@ -73,6 +73,7 @@ class Reader:
         self._queues = queues
         self._index = index
         self._readable = readable.watermark
+        self._holes: set[tuple[str, int]] = set()  # queues with lost entries that were told of
 
     # -- by queue offset ----------------------------------------------------------------------------------------------
 
@@ -97,10 +98,28 @@ class Reader:
         if wrong is not None:
             return Selection(wrong[0], (), wrong[1], low, high)
         picked: Picked = queue.pick(offset, tag_codes, max_count, max_bytes, self._log.start, max(scan, max_count))
+        if picked.next_offset == offset and not picked.full:
+            return self._behind_hole(queue, offset, low, high)
         if tag_codes is not None and picked.next_offset < min(high, offset + deep):
             picked = self._pick_on(queue, picked, tag_codes, max_count, max_bytes, offset + deep)
         status = GetStatus.FOUND if picked.ranges else GetStatus.NO_MATCHED_MESSAGE
         return Selection(status, picked.ranges, picked.next_offset, low, high)
+
+    def _behind_hole(self, queue: MessageQueue, offset: int, low: int, high: int) -> Selection:
+        """Below a queue's end every entry was written, so one that is not there is lost: whoever reads goes on behind
+        it, or would stand still for ever. Said once a queue, by the first that comes to it."""
+        until = queue.behind_hole(offset)
+        if (queue.topic, queue.queue_id) not in self._holes:
+            self._holes.add((queue.topic, queue.queue_id))
+            log.error(
+                "QUEUE ENTRIES ARE LOST, readers skip their messages: stop the broker and run `pyromq store rebuild`, "
+                "which writes them again from the log, then `pyromq group reset` for groups that have skipped them",
+                topic=queue.topic,
+                queue=queue.queue_id,
+                offset=offset,
+                until=until,
+            )
+        return Selection(GetStatus.NO_MATCHED_MESSAGE, (), until, low, high)
 
     def _pick_on(
         self,
