@@ -51,7 +51,7 @@ DAMAGES: dict[str, Callable[[SimulatedDisk], None]] = {
     "all zeros": lambda disk: zeroed(disk, 0, disk.size(WHEEL)),
     "a page of zeros": lambda disk: zeroed(disk, place(20) // 4096 * 4096, 4096),
     "one slot of zeros": lambda disk: zeroed(disk, place(22), SLOT_BYTES),
-    "time before": lambda disk: disk.flip_bit(WHEEL, place(22) + 3),
+    "tick in the past": lambda disk: disk.flip_bit(WHEEL, place(22) + 4, 6),
     "tick by one bit": lambda disk: disk.flip_bit(WHEEL, place(22) + 7),
     "first unit": lambda disk: disk.flip_bit(WHEEL, place(22) + 15, 3),
     "last unit": lambda disk: disk.flip_bit(WHEEL, place(22) + 23, 3),

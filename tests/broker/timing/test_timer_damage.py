@@ -28,7 +28,7 @@ def damage(disk: SimulatedDisk, what: str, slot_ms: int) -> None:
     elif what == "page":
         file.pwrite(place // 4096 * 4096, bytes(4096))
     else:
-        disk.flip_bit(WHEEL, place + 2)  # its time is now in the past: it looks delivered
+        disk.flip_bit(WHEEL, place + 4, 6)  # its time is now in the past: it looks delivered
     file.sync()
 
 
