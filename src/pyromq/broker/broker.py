@@ -27,6 +27,7 @@ from ..protocol.bodies.topics import TopicConfig
 from ..store.config import FlushMode
 from ..store.disk import Disk
 from ..store.flush_loop import RunBlocking
+from ..store.marks import refuse_missing_tables
 from ..store.message_store import MessageStore
 from ..store.real_disk import RealDisk
 from ..store.retention import DiskGate, Retention, RetentionConfig
@@ -140,6 +141,7 @@ class Broker:
         self._memory_bytes = memory_bytes
         self._transport = config.part(TransportSettings)
         self.live = Live(loaded, BROKER_KEYS, config.overlay_path)
+        refuse_missing_tables(disk)
         self._saves = [
             SaveSoon(Table(disk, f"config/{name}.json"), run_blocking, clock)
             for name in ("topics", "subscriptionGroup", "consumerOffset", "delayOffset")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..ambient import Clock
 from ..errors import PyroError
 from ..kernel.records import Placed
+from .catalogue import CATALOGUE_FILE
 from .checkpoint import ABORT_FILE, CHECKPOINT_FILE, SYNCED_FILE, SyncedFile, mark_running, read_checkpoint
 from .config import StoreConfig
 from .derived_files import DERIVED_FILE
@@ -34,6 +35,7 @@ Progress = Callable[[int, int], None]  # bytes copied, bytes to copy
 _CHUNK = 4 << 20
 _SPARSE = 64 << 10  # blocks of zeroes of this size are left out
 _OF_THE_SOURCE = (
+    CATALOGUE_FILE,
     SYNCED_FILE,
     DERIVED_FILE,
     WHOLE_CRC_FILE,

@@ -1,4 +1,5 @@
-"""What a clean stop left: which queues and index files there were. Opening compares, so that a missing file is noticed.
+"""What a clean stop left: which queues, index files and tables there were. Opening compares, so that a missing file is
+noticed.
 
 Without it a queue folder that someone removed would look like a queue that never was, and its offsets would begin at 0
 again. Kept in pyromq/, which Java does not know; it counts only while the checkpoint is the one that we left.
@@ -41,12 +42,13 @@ class KnownIndexFile(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """The derived files of a store at one moment."""
+    """The files of a store beside its log at one moment."""
 
     checkpoint: bytes
     sizes: dict[str, int]  # by Java key: what the files were written with
     queues: list[KnownQueue]
     index_files: list[KnownIndexFile] | None  # None: there is no index by configuration
+    tables: list[str] = []  # empty in older ones; these count after a kill too: nobody removes a table
 
     def fits(self, checkpoint: Checkpoint) -> bool:
         """Whether nobody else wrote to the store since."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..errors import ConfigError
 from .catalogue import Catalogue, read_catalogue
-from .checkpoint import Checkpoint, read_log_start, read_synced, was_running_ours, was_stopped_cleanly
+from .checkpoint import Checkpoint, read_checkpoint, read_log_start, read_synced, was_running_ours, was_stopped_cleanly
 from .config import StoreConfig
 from .derived_files import read_derived
 from .disk import Disk
@@ -31,6 +31,7 @@ class MarksFound:
     log_start: int | None = None  # the log should begin here; None: not known
     catalogue: Catalogue | None = None  # of the last clean stop, if nobody else wrote since
     gone: frozenset[str] = frozenset()  # derived files that were there before an unclean stop of ours
+    missing_tables: tuple[str, ...] = ()  # they were there at our last clean stop, now neither they nor their .bak are
 
     @property
     def is_ours_after_a_kill(self) -> bool:
@@ -50,7 +51,9 @@ def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
     if synced is not None and not clean_stop:
         gone = frozenset(name for name in read_derived(disk) if not disk.exists(name))
     log_start = None if synced is None else read_log_start(disk)
-    return MarksFound(checkpoint, synced, clean_stop, ours, log_start, catalogue if fits else None, gone)
+    tables = catalogue.tables if ours and catalogue is not None else ()
+    lacking = tuple(name for name in tables if not disk.exists(name) and not disk.exists(name + ".bak"))
+    return MarksFound(checkpoint, synced, clean_stop, ours, log_start, catalogue if fits else None, gone, lacking)
 
 
 def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
@@ -68,6 +71,23 @@ def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> No
     for key, size in config.file_sizes.items():
         if written.get(key, size) != size:
             raise ConfigError(f"{key} = {size}: the store in {disk.root} was written with {written[key]}; set it so")
+
+
+TABLE_REMEDY = (
+    "put it back from a backup or a slave; to begin with an empty table, and lose what it held, write {} into the file"
+)
+
+
+def refuse_missing_tables(disk: Disk, marks: MarksFound | None = None) -> None:
+    """Starting without them would forget topics, groups or offsets, as with tables that cannot be read. Opening a store
+    asks, and whoever makes tables before that."""
+    marks = marks or find_marks(disk, read_checkpoint(disk))
+    if marks.missing_tables:
+        names = ", ".join(marks.missing_tables)
+        raise StoreDamaged(
+            f"{disk.root}: {names}: there at the last clean stop and gone now, with its .bak. Is a disk not mounted? "
+            f"{TABLE_REMEDY[0].upper()}{TABLE_REMEDY[1:]}. Nothing was changed"
+        )
 
 
 class Missing(NamedTuple):

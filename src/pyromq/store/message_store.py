@@ -31,7 +31,7 @@ from .flush_loop import FlushLoop, RunBlocking
 from .index import Index
 from .layout import COMMIT_LOG
 from .lock import claim_store
-from .marks import find_marks, refuse_missing_log, refuse_other_sizes
+from .marks import find_marks, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
 from .open_files import OpenFiles
 from .queues import QueueTable
 from .readable import Readable
@@ -40,6 +40,7 @@ from .reads import NotResident, Reads
 from .recovery import Recovery, RecoveryReport
 from .retention import FilesInUse, LogFile
 from .room import Room
+from .tables import table_names
 from .taken import forget_taken
 from .watermark import Watermark
 from .whole_crc import ranges_that_count, read_ranges, save_ranges
@@ -106,6 +107,7 @@ class MessageStore:
         found = find_marks(self._disk, checkpoint)
         refuse_other_sizes(self._disk, self._config, found)  # before anything is changed
         refuse_missing_log(self._disk, self._config, found)
+        refuse_missing_tables(self._disk, found)
         self.commit_log.whole_crc = ranges_that_count(self._disk, self._config, found.ours)
         if found.synced is None:
             if self._disk.exists(SYNCED_FILE):
@@ -401,6 +403,7 @@ class MessageStore:
             self._config.file_sizes,
             [KnownQueue(queue.topic, queue.queue_id, queue.next_offset, last_of(queue)) for queue in self.queues],
             None if self.index is None else self.index.known_files(),
+            list(table_names(self._disk)),
         )
 
 

@@ -16,7 +16,7 @@ from .derived_files import forget_derived
 from .disk import Disk, DiskFile, remove_tree
 from .layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
 from .lock import claim_store
-from .marks import find_marks, refuse_missing_log, refuse_other_sizes
+from .marks import find_marks, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
 from .message_store import MessageStore
 from .recovery import RecoveryReport
 from .taken import note_taken, reached
@@ -38,6 +38,7 @@ def rebuild_store(
         marks = find_marks(disk, read_checkpoint(disk))
         refuse_other_sizes(disk, config, marks)  # before anything is removed
         refuse_missing_log(disk, config, marks)
+        refuse_missing_tables(disk, marks)
         # The queues may be all that tells damage from the end of the log (in a store of Java's), so the end is fixed
         # while they are there.
         found = verify_store(disk, config, lambda position, whole: progress(position // 2, whole)).log_end

@@ -19,7 +19,7 @@ from .findings import OPEN, Level, Report
 from .layout import COMMIT_LOG
 from .lock import LOCK_FILE, refuse_unknown_kinds
 from .log_walk import Gap, LogWalk, Tail
-from .marks import find_marks, missing_log
+from .marks import TABLE_REMEDY, find_marks, missing_log
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
 from .tables import TableDamaged, read_table, table_names
@@ -192,6 +192,9 @@ class _Verification:
     def _check_tables(self) -> list[str] | None:
         """The topics' names, or None if the table of topics is not there."""
         topics: list[str] | None = None
+        for name in self._marks.missing_tables:
+            what = "it was there at the last clean stop; it is gone, with its .bak, and the broker does not start"
+            self._report.add(Level.DAMAGE, name, None, what, TABLE_REMEDY)
         for name in table_names(self._disk):
             self._report.tables += 1
             try:
