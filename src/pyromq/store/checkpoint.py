@@ -60,10 +60,18 @@ def read_checkpoint(disk: Disk) -> Checkpoint:
         data = read_whole(disk, CHECKPOINT_FILE)
     except FileMissing:
         return Checkpoint()
+    return Checkpoint() if _fault_in(data) is not None else Checkpoint(*_CHECKPOINT.unpack_from(data))
+
+
+def checkpoint_fault(disk: Disk) -> str | None:
+    """Why a checkpoint that is there says nothing."""
+    return _fault_in(read_whole(disk, CHECKPOINT_FILE))
+
+
+def _fault_in(data: bytes) -> str | None:
     if len(data) < _CHECKPOINT.size:
-        return Checkpoint()
-    values = _CHECKPOINT.unpack_from(data)
-    return Checkpoint(*values) if min(values) >= 0 else Checkpoint()
+        return f"it has {len(data)} bytes, {_CHECKPOINT.size} are needed"
+    return "it has negative times or positions" if min(_CHECKPOINT.unpack_from(data)) < 0 else None
 
 
 def read_synced(disk: Disk) -> int | None:
@@ -74,6 +82,12 @@ def read_synced(disk: Disk) -> int | None:
 def read_log_start(disk: Disk) -> int | None:
     """Where the log starts, as far as retention has gone; None if it was never written down."""
     return _position_in(disk, _SYNCED.size)
+
+
+def is_synced_mark_readable(disk: Disk) -> bool:
+    """Of one that is there. Its second half may be empty: not known."""
+    start = read_whole(disk, SYNCED_FILE)[_SYNCED.size : 2 * _SYNCED.size]
+    return read_synced(disk) is not None and (not any(start) or read_log_start(disk) is not None)
 
 
 def _position_in(disk: Disk, at: int) -> int | None:

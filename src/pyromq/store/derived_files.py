@@ -39,6 +39,16 @@ def read_derived(disk: Disk) -> set[str]:
     return names
 
 
+def damaged_lines(disk: Disk) -> int:
+    """Lines that say nothing, without the last one: that may be torn, or being written."""
+    try:
+        lines = read_whole(disk, DERIVED_FILE).split(b"\n")[:-1]
+    except FileMissing:
+        return 0
+    parts = [line.partition(b" ") for line in lines]
+    return sum(1 for checksum, _, change in parts if checksum != _checksum(change))
+
+
 def forget_derived(disk: Disk) -> None:
     """What is there now is not what was written down."""
     if disk.exists(DERIVED_FILE):

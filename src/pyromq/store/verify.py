@@ -24,6 +24,7 @@ from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
 from .tables import TableDamaged, read_table, table_names
 from .verify_index import IndexChecks
+from .verify_marks import check_mark_files, check_times
 from .verify_queues import QueueChecks
 from .whole_crc import ranges_that_count
 
@@ -45,6 +46,7 @@ class _Verification:
         self._progress = progress
         self._report = Report()
         self._gaps: list[Gap] = []
+        self._newest_ms = 0  # store time of the newest record
         self._files = OpenFiles(disk, 16)
         self._log = FileSequence(disk, self._files, COMMIT_LOG, config.commit_log_file_bytes)
         self._checkpoint = read_checkpoint(disk)
@@ -56,6 +58,7 @@ class _Verification:
     def run(self) -> Report:
         self._check_missing()
         self._check_files()
+        check_mark_files(self._disk, self._marks, self._report)
         self._queues = QueueChecks(self._disk, self._config, self._report)
         self._index = IndexChecks(self._disk, self._config, self._report, self._marks, self._log.start)
         self._walk()
@@ -117,6 +120,8 @@ class _Verification:
         if self._checkpoint.queues_position > end:
             what = f"it speaks of position {self._checkpoint.queues_position}, the log ends at {end}"
             self._report.add(Level.REPAIRABLE, CHECKPOINT_FILE, 40, what, OPEN)
+        if self._report.records and not self._gaps:
+            check_times(self._checkpoint, self._newest_ms, self._report)
         if self._synced is not None and self._synced > end:
             what = f"the log was synced up to {self._synced}, but its records end at {end}: the last ones are damaged"
             remedy = "pulls skip them, the log goes on behind them; a backup or a slave may still have them"
@@ -146,6 +151,7 @@ class _Verification:
                 what = f"store time goes back from {last_time} to {step.store_time}"
                 self._note(step.position, what, "nothing: the clock stepped back; searches by time may be off here")
             last_time = step.store_time
+            self._newest_ms = max(self._newest_ms, last_time)
             level = self._level_of_missing(step.position)
             if step.in_queue and step.position >= self._deleted.get(step.topic, 0):
                 self._queues.check(step, level, gap is not None or bool(self._gaps))

@@ -69,14 +69,21 @@ NO_RANGES = CrcRanges()
 
 
 def read_ranges(disk: Disk) -> CrcRanges:
+    return _found(disk) or NO_RANGES
+
+
+def are_ranges_readable(disk: Disk) -> bool:
+    """True as well where there are none."""
+    return not disk.exists(WHOLE_CRC_FILE) or _found(disk) is not None
+
+
+def _found(disk: Disk) -> CrcRanges | None:
     try:
         content = read_whole(disk, WHOLE_CRC_FILE)
         checksum, _, text = content.partition(b" ")
-        if checksum != _checksum(text):
-            return NO_RANGES
-        return msgspec.json.decode(text, type=CrcRanges)
+        return msgspec.json.decode(text, type=CrcRanges) if checksum == _checksum(text) else None
     except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
-        return NO_RANGES
+        return None
 
 
 def save_ranges(disk: Disk, ranges: CrcRanges) -> None:
