@@ -18,7 +18,7 @@ from .test_own_broker_java import WAYS, all_arrive, bodies, shared, time_ms
 from .test_tls import certificate  # noqa: F401 - a fixture
 from .waiting import eventually
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # four minutes: by hand; CI has test_own_broker_restarts.py
 
 VERSIONS = {"5.5.0": False, "4.9.8": True}  # binary headers
 
