@@ -26,8 +26,7 @@ def check_mark_files(disk: Disk, marks: MarksFound, report: Report) -> None:
 
 
 def _faults(disk: Disk, marks: MarksFound) -> Iterator[tuple[str, str]]:
-    catalogue = read_catalogue(disk)
-    has_synced, has_catalogue = disk.exists(SYNCED_FILE), disk.exists(CATALOGUE_FILE)
+    has_synced = disk.exists(SYNCED_FILE)
     if disk.exists(CHECKPOINT_FILE):
         fault = checkpoint_fault(disk)
         if fault is not None:
@@ -38,10 +37,9 @@ def _faults(disk: Disk, marks: MarksFound) -> Iterator[tuple[str, str]]:
         yield SYNCED_FILE, _UNREADABLE
     elif not has_synced and marks.catalogue is not None:
         yield SYNCED_FILE, _GONE
-    if has_catalogue and catalogue is None:
+    # None at all is right where a broker of ours was killed in its first life and Java went on.
+    if disk.exists(CATALOGUE_FILE) and read_catalogue(disk) is None:
         yield CATALOGUE_FILE, _UNREADABLE
-    elif not has_catalogue and has_synced and marks.clean_stop:
-        yield CATALOGUE_FILE, _GONE
     if not are_ranges_readable(disk):
         yield WHOLE_CRC_FILE, f"{_UNREADABLE}: whether a record lost its own CRC is not known for older ones"
     if damaged_lines(disk):
