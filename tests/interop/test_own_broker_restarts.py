@@ -107,8 +107,8 @@ def test_a_group_goes_on_where_it_was(
 def test_a_consumer_that_dies_is_replaced_once_its_locks_have_expired(
     java_client: Callable[..., java.Client], own: OwnCluster, home: Callable[[str], Path], together: ExitStack
 ) -> None:
-    """kill -9 of one member: its connection ends, the other two share what it had, and take it over after 60 s: the dead
-    one might only have lost its connection, and still be at work."""
+    """kill -9 of one member: the other two take over what it had after 60 s, not before: it might just have lost its
+    connection, and still be at work."""
     topic = own.new_topic(queues=6)
     doomed = java.Client("5.5.0", home("doomed"))
     together.callback(doomed.kill)
