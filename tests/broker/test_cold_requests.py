@@ -5,7 +5,7 @@ Pulls, which have a way of their own, are in `test_cold_pulls.py`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,43 +14,11 @@ import pytest
 from pyromq.model.codes import RequestCode as Code
 from pyromq.store.real_disk import RealFile
 from tests.broker.running import Running, running_broker
+from tests.store.cold import Medium
 
 T = TypeVar("T")
 PAGE = 256
 QUEUE: dict[str, Any] = {"topic": "T", "queueId": 0}
-
-
-class Medium:
-    """Nothing is in the page cache until it was read in the helper, and the loop may not read what is not."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.warm: set[tuple[int, int]] = set()
-        self.fetched = 0
-        self.in_helper = False
-        real = RealFile.pread
-
-        def pages(file: RealFile, offset: int, length: int) -> set[tuple[int, int]]:
-            name = hash(file.name)
-            return {(name, page) for page in range(offset // PAGE, -(-(offset + length) // PAGE))}
-
-        def pread(file: RealFile, offset: int, length: int) -> bytes:
-            assert self.in_helper, f"the loop waits for {file.name} at {offset}"
-            self.warm |= pages(file, offset, length)
-            return real(file, offset, length)
-
-        def pread_resident(file: RealFile, offset: int, length: int) -> bytes | None:
-            return real(file, offset, length) if pages(file, offset, length) <= self.warm else None
-
-        monkeypatch.setattr(RealFile, "pread", pread)
-        monkeypatch.setattr(RealFile, "pread_resident", pread_resident)
-
-    async def __call__(self, call: Callable[[], T]) -> T:
-        self.fetched += 1
-        self.in_helper = True
-        try:
-            return call()
-        finally:
-            self.in_helper = False
 
 
 @pytest.fixture
@@ -84,7 +52,7 @@ async def test_the_loop_never_waits_for_the_medium(
     broker: Running, monkeypatch: pytest.MonkeyPatch, code: Code, fields: dict[str, Any]
 ) -> None:
     await broker.call(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
-    medium = Medium(monkeypatch)
+    medium = Medium(monkeypatch, RealFile, PAGE)
     monkeypatch.setattr(broker.broker.store, "_run_blocking", medium)
     answer = await broker.call(code, **fields)
     assert (answer.code, "internal error" in (answer.remark or "")) == (0, False), answer.remark

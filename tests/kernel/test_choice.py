@@ -8,6 +8,7 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.kernel import choice
+from tests.support import require
 
 
 @pytest.mark.parametrize(
@@ -34,8 +35,7 @@ def test_a_forced_kernel_that_is_missing_is_an_error_that_says_what_to_do(
 
 def test_a_kernel_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(choice.VARIABLE, "native")
-    if not choice.is_built():
-        pytest.skip("the native kernel is not built here")
+    require(choice.is_built(), "the native kernel is not built here: make native")
     assert choice.native() is not None
     monkeypatch.setattr(choice, "sources_mark", lambda: "another")
     with pytest.raises(ConfigError, match=r"built from other sources .*make native.*PYROMQ_KERNEL=python"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,43 +12,12 @@ from pyromq.store.queue import Boundary
 from pyromq.store.reader import KeyQuery
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
+from tests.store.cold import Medium
 from tests.store.small import SMALL, message
 
 T = TypeVar("T")
 PAGE = 64
 MANY = 1500
-
-
-class Medium:
-    """Nothing is in the page cache until it was read in the helper, and the loop may not read what is not."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.warm: set[tuple[str, int]] = set()
-        self.fetched = 0
-        self.in_helper = False
-        real = SimulatedFile.pread
-
-        def pages(file: SimulatedFile, offset: int, length: int) -> set[tuple[str, int]]:
-            return {(file.name, page) for page in range(offset // PAGE, -(-(offset + length) // PAGE))}
-
-        def pread(file: SimulatedFile, offset: int, length: int) -> bytes:
-            assert self.in_helper, f"the loop waits for {file.name} at {offset}"
-            self.warm |= pages(file, offset, length)
-            return real(file, offset, length)
-
-        def pread_resident(file: SimulatedFile, offset: int, length: int) -> bytes | None:
-            return real(file, offset, length) if pages(file, offset, length) <= self.warm else None
-
-        monkeypatch.setattr(SimulatedFile, "pread", pread)
-        monkeypatch.setattr(SimulatedFile, "pread_resident", pread_resident)
-
-    async def run_blocking(self, call: Callable[[], T]) -> T:
-        self.fetched += 1
-        self.in_helper = True
-        try:
-            return call()
-        finally:
-            self.in_helper = False
 
 
 async def filled(clock: ManualClock, count: int = 40, **sizes: int) -> MessageStore:
@@ -62,8 +30,8 @@ async def filled(clock: ManualClock, count: int = 40, **sizes: int) -> MessageSt
 
 
 def freeze(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> Medium:
-    medium = Medium(monkeypatch)
-    store._run_blocking = medium.run_blocking
+    medium = Medium(monkeypatch, SimulatedFile, PAGE)
+    store._run_blocking = medium
     return medium
 
 
