@@ -32,7 +32,7 @@ class NameServers:
 
     async def route(self, topic: str) -> Route:
         """TopicNotFound, NoBroker, NoNameServer, or Refused."""
-        address, answer = await self._ask(
+        address, answer = await self.ask(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo(topic=topic, accept_standard_json_only=True)
         )
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
@@ -45,7 +45,7 @@ class NameServers:
         return route
 
     async def topics(self) -> list[str]:
-        address, answer = await self._ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        address, answer = await self.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         if answer.code != ResponseCode.SUCCESS:
             raise refused(answer.code, answer.remark, address)
         return sorted(decode_body(TopicList, answer.body).topic_list)
@@ -71,7 +71,8 @@ class NameServers:
             code=ResponseCode.TOPIC_NOT_EXIST,
         )
 
-    async def _ask(self, code: RequestCode, header: Header | None = None) -> tuple[str, Command]:
+    async def ask(self, code: RequestCode, header: Header | None = None) -> tuple[str, Command]:
+        """The first answer, whatever its code, and whose it is. NoNameServer."""
         faults = []
         addresses = self._order.all()
         for number, address in enumerate(addresses, 1):
