@@ -53,6 +53,8 @@ class TimedOut(Error, CallFailed):
 class Refused(Error):
     """A broker answered with an error code."""
 
+    remark = ""  # its own words
+
 
 class BadMessage(Error):
     """Cannot be sent as it is."""
@@ -82,4 +84,6 @@ def refused(code: int, remark: str | None, address: str) -> Refused:
     except ValueError:
         name = "an unknown code"
     text = f"{address} answered {code} ({name}): {(remark or 'no remark').strip()}"
-    return Refused(text.rstrip("."), hint=_HINTS.get(code, ""), address=address, code=code)
+    error = Refused(text.rstrip("."), hint=_HINTS.get(code, ""), address=address, code=code)
+    error.remark = remark or ""
+    return error
