@@ -109,7 +109,7 @@ class Session:
     async def call(
         self,
         address: str,
-        code: RequestCode,
+        code: int,
         header: Header | None = None,
         body: bytes = b"",
         *,

@@ -186,6 +186,15 @@ class RequestCode(IntEnum):
     BATCH_ACK_MESSAGE = 200151
 
 
+class OwnRequestCode(IntEnum):
+    """Requests that only our brokers know: above RocketMQ's for brokers, and within the 16 bits of a binary header."""
+
+    INSPECT = 30_001
+    MESSAGE_LIFE = 30_002
+    HALF_MESSAGES = 30_003
+    DEAD_LETTERS = 30_005
+
+
 class ResponseCode(IntEnum):
     """How it was answered."""
 

@@ -13,7 +13,7 @@ import msgspec
 from ...config import Live
 from ...errors import RequestRefused
 from ...model import names
-from ...model.codes import ResponseCode
+from ...model.codes import OwnRequestCode, ResponseCode
 from ...model.ids import offset_message_id
 from ...model.message import Property
 from ...protocol.headers.header import Header, Int32
@@ -26,7 +26,7 @@ from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
 from ..retries.dead_letters import DeadLetters, died_ms
 
-DEAD_LETTERS = 30_005
+DEAD_LETTERS = OwnRequestCode.DEAD_LETTERS
 MOST = 1_000
 SOON_MS = 24 * 3_600_000  # less than this is worth a warning
 

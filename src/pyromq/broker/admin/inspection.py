@@ -14,6 +14,7 @@ import msgspec
 from ...ambient import Clock
 from ...config import Live
 from ...kernel.choice import kernel_name
+from ...model.codes import OwnRequestCode
 from ...model.topic import Perm
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
@@ -27,7 +28,7 @@ from ..order_locks import OrderLocks
 from ..pull import PullHandler
 from ..registration import Registration
 
-INSPECT = 30_001  # above RocketMQ's codes for brokers, and still in the 16 bits of a binary header
+INSPECT = OwnRequestCode.INSPECT
 MOST = 100  # lines of each list
 
 

@@ -14,7 +14,7 @@ import msgspec
 from ...config import Live
 from ...errors import RequestRefused
 from ...model import names
-from ...model.codes import ResponseCode
+from ...model.codes import OwnRequestCode, ResponseCode
 from ...model.ids import offset_message_id, parse_offset_message_id
 from ...model.message import Property
 from ...protocol.headers.header import Header
@@ -34,7 +34,7 @@ from ..transactions.states import State
 from .expired import Expired
 from .life_states import Copy, Progress, Step, classify, of_group, state_of
 
-MESSAGE_LIFE = 30_002
+MESSAGE_LIFE = OwnRequestCode.MESSAGE_LIFE
 WAITING_TOPICS = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECKS_EXHAUSTED_TOPIC)
 _WORDS = {State.HALF: "half", State.ROLLED_BACK: "rolled back", State.DISCARDED: "given up"}
 

@@ -11,13 +11,14 @@ from itertools import islice
 import msgspec
 
 from ...errors import RequestRefused
+from ...model.codes import OwnRequestCode
 from ...model.ids import offset_message_id
 from ...store.tables import Table
 from ...transport.dispatch import Reply, Request
 from ..metadata.table_content import next_version, read_version
 from .halves import Half, Halves
 
-HALF_MESSAGES = 30_003  # see INSPECT
+HALF_MESSAGES = OwnRequestCode.HALF_MESSAGES
 METRICS = "transactionCount"
 MOST = 1000
 

@@ -1,0 +1,128 @@
+"""Single messages: found by key, id or place; read out of a queue; their life, and dead letters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..model.codes import OwnRequestCode, RequestCode, ResponseCode
+from ..model.message import StoredMessage
+from ..protocol.headers.header import Header
+from ..protocol.headers.pull import PullMessage, PullMessageAnswer, QueryMessage, ViewMessage
+from ..protocol.messages import decode_messages
+from .calls import Calls, read_plain
+
+TOOLS_GROUP = "TOOLS_CONSUMER"  # a group of the system: reading as it leaves no trace
+FOR_EVER_MS = (1 << 63) - 1
+_NOTHING = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE, ResponseCode.TOPIC_NOT_EXIST)
+_PULLED = (
+    ResponseCode.SUCCESS,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
+
+
+async def by_key(
+    calls: Calls,
+    address: str,
+    topic: str,
+    key: str,
+    *,
+    most: int = 64,
+    begin_ms: int = 0,
+    end_ms: int = FOR_EVER_MS,
+    is_id: bool = False,
+    index_type: str | None = None,
+    last_key: str | None = None,
+) -> list[StoredMessage]:
+    """12: what the index knows under this key, or unique id. Keys share hashes: the caller compares."""
+    header = QueryMessage(
+        topic=topic,
+        key=key,
+        max_num=most,
+        begin_timestamp=begin_ms,
+        end_timestamp=end_ms,
+        index_type=index_type,
+        last_key=last_key,
+        unique_key_query=True if is_id else None,
+    )
+    answer = await calls.broker(address, RequestCode.QUERY_MESSAGE, header, expected=(ResponseCode.SUCCESS, *_NOTHING))
+    return decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+
+
+async def at_position(calls: Calls, address: str, position: int, topic: str | None = None) -> StoredMessage | None:
+    """33: at a place of the commit log (an offset id names broker and place). None if there is none."""
+    header = ViewMessage(topic=topic, offset=position)
+    known = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR, *_NOTHING)  # Java's own answer to a wrong place is 1
+    answer = await calls.broker(address, RequestCode.VIEW_MESSAGE_BY_ID, header, expected=known)
+    found = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+    return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A stretch of a queue. `next_offset` is where to go on; the queue has ended if it is not below `end`."""
+
+    messages: list[StoredMessage]
+    next_offset: int
+    first: int
+    end: int
+
+
+async def read_queue(
+    calls: Calls, address: str, topic: str, queue_id: int, offset: int, *, most: int = 32, tags: str = "*"
+) -> Page:
+    """11, without waiting and without a commit."""
+    header = PullMessage(
+        consumer_group=TOOLS_GROUP,
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=offset,
+        max_msg_nums=most,
+        sys_flag=4,  # carries its own subscription; neither waits nor commits
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription=tags,
+        sub_version=0,
+        expression_type="TAG",
+    )
+    answer = await calls.broker(address, RequestCode.PULL_MESSAGE, header, expected=_PULLED)
+    told = PullMessageAnswer.from_fields(answer.fields)
+    found = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+    return Page(found, told.next_begin_offset or 0, told.min_offset or 0, told.max_offset or 0)
+
+
+# --- ours -------------------------------------------------------------------------------------------------------------
+
+
+class _LifeWanted(Header, kw_only=True):
+    topic: str
+    id: str
+
+
+class _DeadWanted(Header, kw_only=True):
+    group: str | None = None
+    max_num: int = 100
+
+
+async def life(calls: Calls, address: str, topic: str, message_id: str) -> dict[str, Any] | None:
+    """Ours: where a message has been. None if this broker does not know it."""
+    answer = await calls.broker(
+        address,
+        OwnRequestCode.MESSAGE_LIFE,
+        _LifeWanted(topic=topic, id=message_id),
+        expected=(ResponseCode.SUCCESS, *_NOTHING),
+    )
+    found: dict[str, Any] | None = read_plain(answer) if answer.code == ResponseCode.SUCCESS else None
+    return found
+
+
+async def dead_letters(calls: Calls, address: str, group: str | None = None, most: int = 100) -> dict[str, Any] | None:
+    """Ours: groups that have some, or those of one group (None: it has none here), and how long they stay."""
+    wanted = _DeadWanted(group=group, max_num=most)
+    answer = await calls.broker(
+        address, OwnRequestCode.DEAD_LETTERS, wanted, expected=(ResponseCode.SUCCESS, *_NOTHING)
+    )
+    found: dict[str, Any] | None = read_plain(answer) if answer.code == ResponseCode.SUCCESS else None
+    return found

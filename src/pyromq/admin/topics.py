@@ -1,0 +1,112 @@
+"""Topics: which there are, where, how they are set and how full their queues are; made, changed and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..model.codes import RequestCode, ResponseCode
+from ..model.names import AUTO_CREATE_TOPIC
+from ..protocol.bodies.body import encode_body
+from ..protocol.bodies.groups import GroupList
+from ..protocol.bodies.offsets import TopicStatsTable
+from ..protocol.bodies.route import TopicRouteData
+from ..protocol.bodies.topics import (
+    CreateTopicListRequestBody,
+    TopicConfig,
+    TopicConfigAndQueueMapping,
+    TopicConfigSerializeWrapper,
+    TopicList,
+)
+from ..protocol.headers.marks import RpcHeader
+from ..protocol.headers.namesrv import DeleteTopicInNamesrv, GetRouteInfo, GetTopicsByCluster
+from ..protocol.headers.topics import CreateTopic, GetAllTopicConfig, TopicName
+from .calls import Calls, read
+
+_PAGES = 100  # more answers than any broker gives
+
+
+async def names(calls: Calls) -> list[str]:
+    """All topics that the name server knows, system topics included; sorted."""
+    return sorted(read(TopicList, await calls.name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list)
+
+
+async def of_cluster(calls: Calls, cluster: str) -> list[str]:
+    answer = await calls.name_server(RequestCode.GET_TOPICS_BY_CLUSTER, GetTopicsByCluster(cluster=cluster))
+    return sorted(read(TopicList, answer).topic_list)
+
+
+async def route(calls: Calls, topic: str) -> TopicRouteData | None:
+    """None if the name server knows no such topic, or no broker that has it."""
+    header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+    known = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+    answer = await calls.name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, expected=known)
+    return None if answer.code == ResponseCode.TOPIC_NOT_EXIST else read(TopicRouteData, answer)
+
+
+async def config(calls: Calls, address: str, topic: str) -> TopicConfig | None:
+    """None if this broker has no such topic."""
+    known = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+    answer = await calls.broker(address, RequestCode.GET_TOPIC_CONFIG, TopicName(topic=topic), expected=known)
+    return None if answer.code == ResponseCode.TOPIC_NOT_EXIST else read(TopicConfigAndQueueMapping, answer)
+
+
+async def configs(calls: Calls, address: str) -> dict[str, TopicConfig]:
+    """All topics of a broker. Brokers from 5.4 on answer in pages."""
+    found: dict[str, TopicConfig] = {}
+    for _ in range(_PAGES):
+        header = GetAllTopicConfig(topic_seq=len(found), max_topic_num=1000) if found else GetAllTopicConfig()
+        answer = await calls.broker(address, RequestCode.GET_ALL_TOPIC_CONFIG, header)
+        page = read(TopicConfigSerializeWrapper, answer).topic_config_table
+        fresh = page.keys() - found.keys()
+        found |= page
+        if not fresh or len(found) >= int(answer.fields.get("totalTopicNum", len(found))):
+            break
+    return found
+
+
+async def put(calls: Calls, address: str, topic: TopicConfig, attributes: str | None = None) -> None:
+    """Make or change it on one broker. `attributes` is `+key=value,-key`; the config's own are not sent."""
+    header = CreateTopic(
+        topic=topic.topic_name,
+        default_topic=AUTO_CREATE_TOPIC,
+        read_queue_nums=topic.read_queue_nums,
+        write_queue_nums=topic.write_queue_nums,
+        perm=topic.perm,
+        topic_filter_type=topic.topic_filter_type,
+        topic_sys_flag=topic.topic_sys_flag,
+        order=topic.order,
+        attributes=attributes,
+    )
+    await calls.broker(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+
+async def put_many(calls: Calls, address: str, topics: Iterable[TopicConfig]) -> None:
+    body = encode_body(CreateTopicListRequestBody(topic_config_list=list(topics)))
+    await calls.broker(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RpcHeader(), body)
+
+
+async def delete_in_broker(calls: Calls, address: str, topic: str) -> None:
+    await calls.broker(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic))
+
+
+async def delete_in_name_servers(calls: Calls, topic: str, cluster: str | None = None) -> None:
+    header = DeleteTopicInNamesrv(topic=topic, cluster_name=cluster)
+    await calls.name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+
+
+async def stats(calls: Calls, address: str, topic: str) -> TopicStatsTable:
+    """202: the least and greatest offset of each queue on this broker. Refused if it has no such topic."""
+    answer = await calls.broker(address, RequestCode.GET_TOPIC_STATS_INFO, TopicName(topic=topic))
+    return read(TopicStatsTable, answer)
+
+
+async def groups(calls: Calls, address: str, topic: str) -> list[str]:
+    """300: who consumes it on this broker."""
+    answer = await calls.broker(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicName(topic=topic))
+    return sorted(read(GroupList, answer).group_list)
+
+
+async def system_names(calls: Calls, address: str) -> list[str]:
+    """305: what this broker takes for its own."""
+    answer = await calls.broker(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    return sorted(read(TopicList, answer).topic_list)
