@@ -183,8 +183,9 @@ class Broker:
         self.transactions: TransactionChecks | None = None
         self.half_messages: HalfListing | None = None
         self._transaction_saves = [
-            SaveSoon(Table(disk, name), run_blocking, clock)
-            for name in ("pyromq/transactionChecks.json", "config/transactionMetrics")
+            # Nobody but us reads the first: with 100,000 undecided, writing it whole each few seconds costs much.
+            SaveSoon(Table(disk, "pyromq/transactionChecks.json"), run_blocking, clock, fold_s=60.0),
+            SaveSoon(Table(disk, "config/transactionMetrics"), run_blocking, clock),
         ]
         self._expired_saves = SaveSoon(Table(disk, "pyromq/expired.json"), run_blocking, clock)
         self._expired = Expired(

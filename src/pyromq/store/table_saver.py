@@ -17,7 +17,7 @@ from .tables import Table
 
 log = logs.get("pyromq.store")
 
-FOLD_S = 3.0  # how long a change may be in the journal alone
+FOLD_S = 3.0  # how long a change may be in the journal alone, in a table that other programs read
 
 
 class TableSaver:
@@ -32,10 +32,12 @@ class TableSaver:
         table: Table,
         run_blocking: Callable[[Callable[[], None]], Awaitable[None]],
         clock: Clock | None = None,
+        fold_s: float = FOLD_S,
     ) -> None:
         self._table = table
         self._run_blocking = run_blocking
         self._clock = clock
+        self._fold_s = fold_s
         self._folding: asyncio.Task[None] | None = None
         self._on_disk = table.changes
         self._round: _Round | None = None
@@ -76,7 +78,7 @@ class TableSaver:
     async def _fold_later(self, clock: Clock) -> None:
         """What other programs read is never more than seconds old."""
         while self._table.has_journal:
-            await clock.sleep(FOLD_S)
+            await clock.sleep(self._fold_s)
             with suppress(PyroError):  # it was logged
                 await self._fold()
 

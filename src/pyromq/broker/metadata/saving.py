@@ -8,7 +8,7 @@ from ... import logs
 from ...ambient import Clock
 from ...errors import PyroError
 from ...store.flush_loop import RunBlocking
-from ...store.table_saver import TableSaver
+from ...store.table_saver import FOLD_S, TableSaver
 from ...store.tables import Table
 
 log = logs.get("pyromq.broker")
@@ -17,11 +17,11 @@ RETRY_S = 5.0  # after a write that failed: a full disk may have room again
 
 
 class SaveSoon:
-    """Of one table. Event loop only. `close` once nothing changes any more."""
+    """Of one table. Event loop only. `close` once nothing changes any more. `fold_s`: see `TableSaver`."""
 
-    def __init__(self, table: Table, run_blocking: RunBlocking, clock: Clock) -> None:
+    def __init__(self, table: Table, run_blocking: RunBlocking, clock: Clock, fold_s: float = FOLD_S) -> None:
         self.table = table
-        self._saver = TableSaver(table, run_blocking, clock)
+        self._saver = TableSaver(table, run_blocking, clock, fold_s)
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._written = 0

@@ -78,13 +78,14 @@ class TransactionChecks:
         """Look at every undecided message once."""
         self._halves.pay()
         await self._halves.look()
+        oldest_ms = self._live.config.part(RetentionConfig).file_reserved_hours * _HOUR_MS  # dear: once for all
         checks = size = 0
         for number, half in enumerate(list(self._halves.undecided.values()), 1):
             if number % LOOKED_AT == 0:
                 await self._clock.sleep(0)  # those that are too young take no pause
             if self._halves.ledger.state(half.offset) is not State.HALF:
                 continue
-            asked = await self._take_care(half)
+            asked = await self._take_care(half, oldest_ms)
             if asked is None:
                 continue
             checks, size = checks + 1, size + asked
@@ -110,14 +111,13 @@ class TransactionChecks:
 
     # --- one message ----------------------------------------------------------------------------------------------
 
-    async def _take_care(self, half: Half) -> int | None:
+    async def _take_care(self, half: Half, oldest_ms: int) -> int | None:
         """Ask about it or give it up; the bytes that went to a producer. None: it is too young."""
         config = self._live.config
         age_ms = self._clock.now_ms() - half.born_ms
         immune_ms = config.transaction_time_out if half.immune_ms is None else half.immune_ms
         if 0 <= age_ms <= immune_ms:
             return None
-        oldest_ms = config.part(RetentionConfig).file_reserved_hours * _HOUR_MS
         is_over = half.checks >= config.transaction_check_max or age_ms > oldest_ms
         peer = None if is_over else self._whom_to_ask(half.group)
         if peer is None and not is_over:
