@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from .client.errors import TimedOut as TimedOut
     from .client.errors import TopicNotFound as TopicNotFound
     from .client.errors import Unreachable as Unreachable
+    from .client.middleware import Draft as Draft
+    from .client.middleware import Middleware as Middleware
     from .client.outgoing import Packing as Packing
     from .client.producer import Producer as Producer
     from .client.pull_consumer import PullConsumer as PullConsumer
@@ -78,6 +80,7 @@ _FROM = {
         "TopicNotFound",
         "Unreachable",
     ),
+    "client.middleware": ("Draft", "Middleware"),
     "client.outgoing": ("Packing",),
     "client.producer": ("Producer",),
     "client.pull_consumer": ("PullConsumer",),

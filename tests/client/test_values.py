@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from pyromq.client.errors import BadMessage
-from pyromq.client.received import Received, adapt
+from pyromq.client.handlers import adapt
+from pyromq.client.received import Received
 from pyromq.client.values import decode_value, encode_value
 from pyromq.model.message import Property
 from pyromq.protocol.bodies.keyed import MessageQueue

@@ -104,7 +104,7 @@ class BrokerRequests:
         (message,) = decode_messages(request.body)
         queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
         began = consumer.now_ms()
-        fault = await consumer.runner(Received(message, queue))
+        (fault,) = await consumer.runner([consumer.received(message, queue)])
         result = ConsumeMessageDirectlyResult(
             order=consumer.options.orderly,
             consume_result="CR_SUCCESS" if fault is None else "CR_THROW_EXCEPTION",

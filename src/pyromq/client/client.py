@@ -8,7 +8,7 @@ async with pyromq.connect("127.0.0.1:9876") as client:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,11 +19,12 @@ from ..transport.client import Connect
 from .broker_requests import BrokerRequests
 from .config import ClientConfig, name_servers
 from .errors import Error, NotSupported
+from .handlers import Handler
+from .middleware import Middleware
 from .outgoing import Packing
 from .producer import DEFAULT_GROUP, Producer
 from .pull_consumer import PullConsumer, PullOptions
 from .push_consumer import ConsumeOptions, PushConsumer
-from .received import Handler
 from .sending import SendPolicy
 from .session import Session
 from .subscription import Filter
@@ -33,12 +34,15 @@ from .tracing import Tracer
 F = TypeVar("F", bound=Handler)
 
 
-def connect(namesrv: str | Iterable[str] | None = None, **settings: Any) -> Client:
+def connect(
+    namesrv: str | Iterable[str] | None = None, *, middleware: Sequence[Middleware] = (), **settings: Any
+) -> Client:
     """A client of the cluster behind these name servers: argument, else PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876.
 
-    Nothing is opened before `async with`. Further settings are those of `ClientConfig`.
+    Nothing is opened before `async with`. `middleware` stands around all its sends and handlers, the first outermost.
+    Further settings are those of `ClientConfig`.
     """
-    return Client(ClientConfig(name_servers=name_servers(namesrv), **settings))
+    return Client(ClientConfig(name_servers=name_servers(namesrv), **settings), middleware=middleware)
 
 
 class Client:
@@ -51,7 +55,9 @@ class Client:
         clock: Clock | None = None,
         rng: Random | None = None,
         connect: Connect | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
+        self._middleware = tuple(middleware)
         self._requests = BrokerRequests()
         self.session = Session(
             config,
@@ -125,7 +131,9 @@ class Client:
     ) -> PushConsumer:
         """Messages come to the handler. Other options: those of `ConsumeOptions`. Start it, or use `async with`."""
         wanted = {topic: filter or Filter()} if isinstance(topic, str) else topic
-        consumer = PushConsumer(self.session, group, wanted, handler, ConsumeOptions(**options), self._tracer)
+        consumer = PushConsumer(
+            self.session, group, wanted, handler, ConsumeOptions(**options), self._tracer, self._middleware
+        )
         self._consumers.append(consumer)
         self._requests.add(consumer)
         return consumer

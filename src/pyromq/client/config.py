@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import ConfigError
 from ..model import names
@@ -30,6 +30,11 @@ class ClientConfig:
     route_refresh_s: float = 30.0
     heartbeat_s: float = 30.0
     trouble_pause_s: float = 1.0  # between two looks at routes and brokers while calls fail
+    namespace: str = ""  # goes before the names of topics and groups: `ns%orders`
+    access_key: str = ""  # with secret_key: every request is signed
+    secret_key: str = field(default="", repr=False)
+    security_token: str = field(default="", repr=False)  # of a temporary access key
+    vip_channel: bool = False  # producers send to the broker's second port (its number less 2)
     trace: bool | str = False  # write traces: True into RocketMQ's own topic, or the name of another one
 
     def __post_init__(self) -> None:
@@ -39,6 +44,10 @@ class ClientConfig:
             parse_address(address)
         if self.trace_topic is not None and (fault := names.topic_fault(self.trace_topic)) is not None:
             raise ConfigError(f"trace: {fault}")
+        if bool(self.access_key) != bool(self.secret_key):
+            raise ConfigError("access_key and secret_key belong together: give both, or none of them")
+        if self.namespace and (fault := names.group_fault(self.namespace)) is not None:
+            raise ConfigError(f"namespace: {fault}")
         for name in ("call_timeout_s", "name_server_timeout_s", "name_server_patience_s", "trouble_pause_s"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} = {getattr(self, name)}: more than 0 is needed")

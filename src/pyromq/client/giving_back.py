@@ -90,7 +90,7 @@ class GivingBack:
             group=self._group,
             delay_level=level,
             origin_msg_id=received.id,
-            origin_topic=received.topic,
+            origin_topic=received.wire_topic,
             max_reconsume_times=self._retry.told,
             bname=received.queue.broker_name,
         )
@@ -102,7 +102,7 @@ class GivingBack:
     def _outgoing(self, received: Received, level: int) -> Outgoing:
         message = received.message
         properties = {name: value for name, value in message.properties.items() if name not in _NOT_SENT_AGAIN}
-        properties |= {Property.RETRY_TOPIC: received.topic, Property.ORIGIN_MESSAGE_ID: received.id}
+        properties |= {Property.RETRY_TOPIC: received.wire_topic, Property.ORIGIN_MESSAGE_ID: received.id}
         properties.setdefault(Property.UNIQ_KEY, received.id)
         if level == BROKER_CHOOSES:
             level = level_after(message.reconsume_times)

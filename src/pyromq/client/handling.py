@@ -1,13 +1,14 @@
 """Running handlers: many at a time (`Concurrent`), or one after another in each queue (`Orderly`).
 
-The contract: return is ack, an exception is a retry, `Reject` is a dead letter, `RetryLater(t)` a retry after t.
-Nothing is acked before the handler has ended. What ends after its queue was taken away does not count.
+The contract: return is ack, an exception is a retry, `Reject` is a dead letter, `RetryLater(t)` a retry after t. Of a
+batch each message has an outcome of its own. Nothing is acked before the handler has ended. What ends after its queue
+was taken away does not count.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Protocol
 
 from .. import logs
@@ -15,9 +16,11 @@ from ..ambient import Clock
 from ..model.message import StoredMessage
 from ..protocol.bodies.keyed import MessageQueue
 from .assigned import Assigned
+from .attempts import Attempt
 from .background import Tasks
 from .core.retry import Reject, Retry, RetryLater, send_back_level
-from .received import Handling, Received
+from .in_work import OF_PROCESS
+from .received import Received
 
 log = logs.get("pyromq.client")
 
@@ -27,38 +30,7 @@ _LEAST_SUSPEND_S, _MOST_SUSPEND_S = 0.01, 30.0
 _LOCK_WAIT_S = 1.0
 
 GiveBack = Callable[[Received, int], Awaitable[bool]]
-Attempt = Callable[[Received], Awaitable[Exception | None]]  # a `Runner`, or something around it
-
-
-class Runner:
-    """One attempt at one message."""
-
-    def __init__(self, handling: Handling, clock: Clock, timeout_s: float) -> None:
-        self._handling = handling
-        self._clock = clock
-        # A thread cannot be cancelled: giving up on it would let the message be handled twice at once.
-        self._timeout_s = None if handling.is_blocking else timeout_s
-        self.running = 0
-        self.done = 0
-        self.failed = 0
-
-    async def __call__(self, received: Received) -> Exception | None:
-        """What the handler raised, None if it returned."""
-        self.running += 1
-        try:
-            async with self._clock.timeout(self._timeout_s):
-                await self._handling.run(received)
-        except Exception as fault:
-            self.failed += 1
-            if not isinstance(fault, Reject | RetryLater):
-                log.warning(
-                    "handler failed", topic=received.topic, id=received.id, attempt=received.attempt, fault=repr(fault)
-                )
-            return fault
-        finally:
-            self.running -= 1
-        self.done += 1
-        return None
+Describe = Callable[[StoredMessage, MessageQueue], Received]
 
 
 class Deliveries(Protocol):
@@ -83,17 +55,30 @@ class Concurrent:
     """`concurrency` workers share all queues. Event loop only."""
 
     def __init__(
-        self, runner: Attempt, give_back: GiveBack | None, retry: Retry, clock: Clock, tasks: Tasks, concurrency: int
+        self,
+        attempt: Attempt,
+        give_back: GiveBack | None,
+        retry: Retry,
+        clock: Clock,
+        tasks: Tasks,
+        *,
+        concurrency: int,
+        max_batch: int,
+        describe: Describe,
+        owner: Hashable,
     ) -> None:
-        self._runner = runner
+        """`owner`: whose deliveries exclude one another, all members of the group in this process."""
+        self._attempt = attempt
         self._give_back = give_back  # None: broadcast, where failures are dropped
         self._retry = retry
         self._clock = clock
         self._tasks = tasks
         self._concurrency = concurrency
+        self._max_batch = max_batch
+        self._describe = describe
+        self._owner = owner
         self._inbox: asyncio.Queue[Assigned | None] = asyncio.Queue()
         self._workers: list[asyncio.Task[None]] = []
-        self._running: dict[tuple[MessageQueue, int], asyncio.Event] = {}
 
     def start(self) -> None:
         self._workers = [self._tasks.start(self._work()) for _ in range(self._concurrency)]
@@ -114,28 +99,35 @@ class Concurrent:
 
     async def _work(self) -> None:
         while (assigned := await self._inbox.get()) is not None:
-            for message in () if assigned.is_over else assigned.process.take():
-                await self._handle(assigned, message)
+            # A batch takes the messages of several offers: those then find nothing, and are through at once.
+            if not assigned.is_over and (messages := assigned.process.take(self._max_batch)):
+                await self._handle(assigned, messages)
 
-    async def _handle(self, assigned: Assigned, message: StoredMessage) -> None:
-        place = (assigned.queue, message.queue_offset)
-        while (other := self._running.get(place)) is not None:
-            await other.wait()  # the queue left and came back: never the same message twice at once
-        if assigned.process.is_dropped:
-            return
-        ended = self._running[place] = asyncio.Event()
-        received = Received(message, assigned.queue)
+    async def _handle(self, assigned: Assigned, messages: list[StoredMessage]) -> None:
+        """Never a message twice at once: its queue may have left and come back, or come from another client here."""
+        places = [(self._owner, assigned.queue, message.queue_offset) for message in messages]
+        await OF_PROCESS.enter(places)
         try:
-            fault = await self._runner(received)
+            if assigned.process.is_dropped:
+                return
+            received = [self._describe(message, assigned.queue) for message in messages]
+            outcomes = await self._attempt(received)
         finally:
-            del self._running[place]
-            ended.set()
+            OF_PROCESS.leave(places)
         assigned.handled_ms = self._clock.now_ms()
-        if not assigned.process.is_dropped and (fault is None or await self._settled(received, fault)):
-            assigned.process.done([message])
-        elif fault is not None and not assigned.process.is_dropped:
-            message.reconsume_times += 1
-            self._tasks.start(self._again(assigned, message))
+        if not assigned.process.is_dropped:
+            done = [each.message for each, fault in zip(received, outcomes, strict=True) if fault is None]
+            assigned.process.done(done)
+            if len(done) < len(messages):
+                failed = [(each, fault) for each, fault in zip(received, outcomes, strict=True) if fault is not None]
+                await asyncio.gather(*(self._failed(assigned, each, fault) for each, fault in failed))
+
+    async def _failed(self, assigned: Assigned, received: Received, fault: Exception) -> None:
+        if await self._settled(received, fault):
+            assigned.process.done([received.message])
+        elif not assigned.process.is_dropped:
+            received.message.reconsume_times += 1
+            self._tasks.start(self._again(assigned, received.message))
 
     async def _settled(self, received: Received, fault: Exception) -> bool:
         """A failed message is somebody else's now. Broadcast has nobody: it is dropped, and the log has said so."""
@@ -155,19 +147,24 @@ class Orderly:
 
     def __init__(
         self,
-        runner: Attempt,
+        attempt: Attempt,
         bury: Callable[[Received], Awaitable[bool]],
         most: Callable[[Received], Awaitable[int]],
         clock: Clock,
         tasks: Tasks,
+        *,
         concurrency: int,
+        max_batch: int,
+        describe: Describe,
     ) -> None:
         """`most`: how often a message may come again before it is buried."""
-        self._runner = runner
+        self._attempt = attempt
         self._bury = bury
         self._most = most
         self._clock = clock
         self._tasks = tasks
+        self._max_batch = max_batch
+        self._describe = describe
         self._slots = asyncio.Semaphore(concurrency)
         self._drains: set[asyncio.Task[None]] = set()
         self._is_stopping = False
@@ -195,28 +192,36 @@ class Orderly:
 
     async def _drain(self, assigned: Assigned) -> None:
         try:
-            while not self._is_over(assigned) and (messages := assigned.process.take()):
-                await self._until_done(assigned, messages[0])
+            while not self._is_over(assigned) and (messages := assigned.process.take(self._max_batch)):
+                await self._until_done(assigned, messages)
         finally:
             assigned.draining = None
 
-    async def _until_done(self, assigned: Assigned, message: StoredMessage) -> None:
-        received = Received(message, assigned.queue)
+    async def _until_done(self, assigned: Assigned, messages: list[StoredMessage]) -> None:
+        """Of a batch those that failed come again, in their order, before anything behind them."""
+        left = [self._describe(message, assigned.queue) for message in messages]
         while not self._is_over(assigned):
             if self._clock.monotonic() >= assigned.locked_until:
                 await self._clock.sleep(_LOCK_WAIT_S)
                 continue
             async with self._slots:
-                fault = await self._runner(received)
+                outcomes = await self._attempt(left)
             assigned.handled_ms = self._clock.now_ms()
             if assigned.process.is_dropped:
                 return
-            if fault is None or (await self._is_dead(fault, received) and await self._bury(received)):
-                assigned.process.done([message])
+            failed = []
+            for received, fault in zip(left, outcomes, strict=True):
+                if fault is None or (await self._is_dead(fault, received) and await self._bury(received)):
+                    assigned.process.done([received.message])
+                else:
+                    failed.append((received, fault))
+            if not failed:
                 return
-            message.reconsume_times += 1
-            await self._clock.sleep(_suspend_s(fault))
-        assigned.process.give_back([message])
+            left = [received for received, _ in failed]
+            for received in left:
+                received.message.reconsume_times += 1
+            await self._clock.sleep(max(_suspend_s(fault) for _, fault in failed))
+        assigned.process.give_back([received.message for received in left])
 
     async def _is_dead(self, fault: Exception, received: Received) -> bool:
         return isinstance(fault, Reject) or received.message.reconsume_times >= await self._most(received)

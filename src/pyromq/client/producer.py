@@ -17,8 +17,9 @@ from ..model.codes import RequestCode, ResponseCode
 from ..model.message import Property, SysFlag
 from ..protocol.headers.send import RecallMessage
 from .errors import BadMessage, Closed, Refused, TimedOut
+from .handlers import Handler
 from .outgoing import BatchItem, Packing, Seconds, message_properties, pack, pack_batch, pack_item, seconds
-from .received import Handler, Received
+from .received import Received
 from .requests import Replies, reply_properties, reply_topic, request_properties
 from .sending import QueueChoice, Sender, SendPolicy, SendResult, by_key
 from .session import Session

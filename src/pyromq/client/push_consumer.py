@@ -6,33 +6,37 @@ Made by `Client.subscribe` and `Client.push_consumer`. How handlers run is in `h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from .. import logs
 from ..errors import ProtocolError
 from ..model import names
 from ..model.codes import RequestCode, ResponseCode
 from ..model.group import ConsumeFromWhere, ConsumeType, MessageModel
+from ..model.message import StoredMessage
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
 from .assigned import Assigned
+from .attempts import Attempt, Runner
 from .background import Bell, Tasks
 from .core.allocation import Average, Strategy
 from .core.process_queue import FlowLimits, ProcessQueue
 from .core.retry import Retry
 from .errors import Error
 from .giving_back import GivingBack
-from .handling import Attempt, Concurrent, Deliveries, Orderly, Runner
+from .handlers import Handler, worker
+from .handling import Concurrent, Deliveries, Orderly
 from .locks import RENEW_S, VALID_S, QueueLocks
+from .middleware import Middleware, around_handling
 from .offsets import BrokerOffsets, LocalOffsets, Offsets, first_offset
 from .reading import Pulled, Puller, PullResult
 from .rebalance import share_of
-from .received import Handler, adapt
+from .received import Received
 from .session import Session
 from .subscription import Filter
 from .traced_work import traced_attempts
@@ -48,6 +52,7 @@ class ConsumeOptions:
     orderly: bool = False
     broadcast: bool = False
     concurrency: int = 20
+    max_batch: int | None = None  # the handler takes lists of up to so many messages of one queue
     timeout_s: float = 15 * 60.0  # of one handler call; then it is cancelled, and the message retried
     retry: Retry | None = None  # None: 16 attempts, orderly without end
     begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of a group that was never here
@@ -66,6 +71,8 @@ class ConsumeOptions:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
         if self.concurrency < 1 or not 1 <= self.pull_messages <= 1024:
             raise Error(f"concurrency={self.concurrency} and pull_messages={self.pull_messages}: at least 1 is needed")
+        if self.max_batch is not None and not 1 <= self.max_batch <= 1024:
+            raise Error(f"max_batch={self.max_batch}: 1 to 1024 messages go to a batch handler")
 
 
 ERROR_PAUSE_S = 3.0
@@ -88,6 +95,7 @@ class PushConsumer:
         handler: Handler,
         options: ConsumeOptions | None = None,
         tracer: Tracer | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         for fault in (names.group_fault(group), *(names.topic_fault(topic) for topic in wanted)):
             if fault is not None:
@@ -104,11 +112,12 @@ class PushConsumer:
         self._puller = Puller(session, group)
         self._locks = QueueLocks(session, group)
         self._offsets: Offsets = self._make_offsets()
-        self._handling = adapt(handler, self.options.concurrency)
-        self.runner = Runner(self._handling, self._clock, self.options.timeout_s)
-        self._deliveries = self._make_deliveries(
-            self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
-        )
+        self._worker = worker(handler, self.options.concurrency, self.options.max_batch is not None)
+        # A thread cannot be cancelled: giving up on it would let the message be handled twice at once.
+        timeout_s = None if self._worker.is_blocking else self.options.timeout_s
+        self.runner = Runner(self._worker.run, self._clock, timeout_s)
+        attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
+        self._deliveries = self._make_deliveries(around_handling(attempt, middleware))
         self.assigned: dict[MessageQueue, Assigned] = {}
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._changed = Bell(self._clock)
@@ -127,10 +136,20 @@ class PushConsumer:
         options = self.options
         retry = options.retry or Retry(attempts=None if options.orderly else 16)
         giving_back = GivingBack(self._session, self.group, retry)
+        shape: dict[str, Any] = {
+            "concurrency": options.concurrency,
+            "max_batch": options.max_batch or 1,
+            "describe": self.received,
+        }
         if options.orderly:
-            return Orderly(attempt, giving_back.dead, giving_back.most, self._clock, self._tasks, options.concurrency)
+            return Orderly(attempt, giving_back.dead, giving_back.most, self._clock, self._tasks, **shape)
         give_back = None if options.broadcast else giving_back
-        return Concurrent(attempt, give_back, retry, self._clock, self._tasks, options.concurrency)
+        # Members of a broadcast group each handle everything; others must not handle a message beside each other.
+        owner = (self._session.config.name_servers, self.group, self._session.client_id if options.broadcast else "")
+        return Concurrent(attempt, give_back, retry, self._clock, self._tasks, owner=owner, **shape)
+
+    def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
+        return Received(message, queue, self._session.config.namespace)
 
     # --- start and stop -------------------------------------------------------------------------------------------
 
@@ -182,7 +201,7 @@ class PushConsumer:
             assigned.is_leaving = True
             _cancel(assigned.pulling)
         await self._deliveries.finish(self.options.grace_s)
-        self._handling.close()
+        self._worker.close()
         await self.commit()
         if self.options.orderly:
             await self._locks.unlock(self.assigned)

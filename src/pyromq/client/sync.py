@@ -22,12 +22,13 @@ from ..protocol.bodies.keyed import MessageQueue
 from ..transport.loop import loop_factory
 from . import client as _async
 from .errors import Closed, Error
+from .handlers import Handler
 from .outgoing import Packing, Seconds
 from .producer import DEFAULT_GROUP
 from .producer import Producer as AsyncProducer
 from .pull_consumer import PullConsumer as AsyncPullConsumer
 from .push_consumer import PushConsumer as AsyncPushConsumer
-from .received import Handler, Received
+from .received import Received
 from .sending import QueueChoice, SendPolicy, SendResult
 from .subscription import Filter
 from .transactions import Transaction

@@ -6,7 +6,7 @@ are never traced, nor those of a broker that says so (`traceOn=false`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..model.codes import RequestCode
@@ -22,9 +22,10 @@ from ..model.message_trace import (
 )
 from ..protocol.batch import decode_batch
 from ..protocol.properties import decode_properties
+from .attempts import Attempt
 from .core.retry import Reject, RetryLater
 from .errors import Error
-from .handling import Attempt
+from .handlers import Outcomes
 from .outgoing import Outgoing
 from .received import Received
 from .sending import QueueChoice, SendResult, SendStatus
@@ -119,24 +120,37 @@ def _kind(message: Outgoing, properties: Mapping[str, str]) -> MessageKind:
 
 
 def traced_attempts(attempt: Attempt, tracer: Tracer, group: str) -> Attempt:
-    """A handler's call with an event before and one after it. A call that is cancelled has no end."""
+    """A handler's call with an event before and one after it for each message. A call that is cancelled has no end."""
 
-    async def traced(received: Received) -> Exception | None:
-        properties = received.properties
-        if received.topic == tracer.topic or properties.get(Property.TRACE_ON) == "false":
-            return await attempt(received)
+    async def traced(messages: Sequence[Received]) -> Outcomes:
         clock, began = tracer.clock, tracer.clock.monotonic()
-        about: dict[str, Any] = {"message_id": received.id, "group": group, "request_id": tracer.next_id()}
-        about["keys"] = KEY_SEPARATOR.join(received.keys)
-        about["region"] = properties.get(Property.MSG_REGION, "")
-        tracer.note(ConsumeStarted(**about, time_ms=clock.now_ms(), retries=received.attempt - 1))
-        fault = await attempt(received)
+        noted = {place: _started(tracer, each, group) for place, each in enumerate(messages) if _wanted(tracer, each)}
+        outcomes = await attempt(messages)
         cost_ms = round((clock.monotonic() - began) * 1000)
-        about |= {"time_ms": clock.now_ms(), "cost_ms": cost_ms, "success": fault is None, "outcome": _outcome(fault)}
-        tracer.note(Consumed(**about))
-        return fault
+        for place, about in noted.items():
+            fault = outcomes[place]
+            about |= {
+                "time_ms": clock.now_ms(),
+                "cost_ms": cost_ms,
+                "success": fault is None,
+                "outcome": _outcome(fault),
+            }
+            tracer.note(Consumed(**about))
+        return outcomes
 
     return traced
+
+
+def _wanted(tracer: Tracer, received: Received) -> bool:
+    return received.wire_topic != tracer.topic and received.properties.get(Property.TRACE_ON) != "false"
+
+
+def _started(tracer: Tracer, received: Received, group: str) -> dict[str, Any]:
+    about: dict[str, Any] = {"message_id": received.id, "group": group, "request_id": tracer.next_id()}
+    about["keys"] = KEY_SEPARATOR.join(received.keys)
+    about["region"] = received.properties.get(Property.MSG_REGION, "")
+    tracer.note(ConsumeStarted(**about, time_ms=tracer.clock.now_ms(), retries=received.attempt - 1))
+    return about
 
 
 def _outcome(fault: Exception | None) -> Outcome:
@@ -162,8 +176,8 @@ def trace_end(tracer: Tracer, *, group: str, state: str, half: SendResult, prope
 
 def trace_answer(tracer: Tracer, *, group: str, state: str, half: Received, address: str) -> None:
     """The same as the answer to a broker that asked."""
-    if half.topic != tracer.topic and half.properties.get(Property.TRACE_ON) != "false":
-        about: dict[str, Any] = {"message_id": half.id, "topic": half.topic, "store_host": address, "group": group}
+    if _wanted(tracer, half):
+        about: dict[str, Any] = {"message_id": half.id, "topic": half.wire_topic, "store_host": address, "group": group}
         region = half.properties.get(Property.MSG_REGION, "")
         ended = about | {"region": region, "state": state, "from_check": True}
         tracer.note(_ended(tracer, ended, half.properties))

@@ -18,7 +18,8 @@ from ..protocol.command import ONEWAY_FLAG, Command
 from ..protocol.headers.transactions import CheckTransactionState, EndTransaction
 from ..transport.peer import Peer
 from .errors import Error, NoBroker, Refused, TimedOut, Unreachable
-from .received import Handler, Handling, Received, adapt
+from .handlers import Handler, Handling, adapt
+from .received import Received
 from .sending import SendResult, SendStatus
 from .session import Session
 from .traced_work import trace_answer, trace_end

@@ -1,0 +1,81 @@
+"""What may stand around every send and every handler of a client: one small class to derive from.
+
+    class Timing(pyromq.Middleware):
+        async def handle(self, messages, call_next):
+            began = monotonic()
+            outcomes = await call_next(messages)
+            print(monotonic() - began)
+            return outcomes
+
+The first of a client's list is the outermost. `pyromq.middleware` has ready ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .attempts import Attempt
+from .handlers import Outcomes
+from .received import Received
+from .sending import SendResult
+
+SendNext = Callable[[list["Draft"]], Awaitable[list[SendResult]]]
+HandleNext = Callable[[list[Received]], Awaitable[Outcomes]]
+
+
+@dataclass(slots=True)
+class Draft:
+    """A message before it is packed. Middleware may change all of it; `properties` has its id already."""
+
+    topic: str
+    value: Any
+    properties: dict[str, str]
+
+
+class Middleware:
+    """Passes everything through. Override one of the two, or both."""
+
+    async def send(self, drafts: list[Draft], call_next: SendNext) -> list[SendResult]:
+        """Around a send (several drafts: of `send_many`). Returns a result per draft; a one-way send has none."""
+        return await call_next(drafts)
+
+    async def handle(self, messages: list[Received], call_next: HandleNext) -> Outcomes:
+        """Around a handler (several messages: a batch). Returns for each what went wrong, None where it is done.
+
+        `call_next` may be given fewer messages; it never raises, and has an outcome for each that it was given.
+        """
+        return await call_next(messages)
+
+
+def around_handling(attempt: Attempt, middleware: Sequence[Middleware]) -> Attempt:
+    for each in reversed(middleware):
+        attempt = _handling_layer(each, attempt)
+    return attempt
+
+
+def _handling_layer(layer: Middleware, inner: Attempt) -> Attempt:
+    async def attempt(messages: Sequence[Received]) -> Outcomes:
+        try:
+            outcomes = await layer.handle(list(messages), inner)
+            if len(outcomes) != len(messages):
+                raise TypeError(f"{layer!r} gave {len(outcomes)} outcomes for {len(messages)} messages")
+        except Exception as fault:  # a fault of the middleware's: the messages are not done
+            return [fault] * len(messages)
+        return outcomes
+
+    return attempt
+
+
+def around_sending(send: SendNext, middleware: Sequence[Middleware]) -> SendNext:
+    for each in reversed(middleware):
+        send = _sending_layer(each, send)
+    return send
+
+
+def _sending_layer(layer: Middleware, inner: SendNext) -> SendNext:
+    async def send(drafts: list[Draft]) -> list[SendResult]:
+        return await layer.send(drafts, inner)
+
+    return send
