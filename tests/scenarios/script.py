@@ -12,12 +12,17 @@ from pyromq.broker.admin.message_life import MESSAGE_LIFE
 from pyromq.model.codes import RequestCode
 from pyromq.model.names import TIMER_TOPIC
 from pyromq.model.recall_handle import RecallHandle
+from pyromq.protocol.bodies.body import decode_body, encode_body
+from pyromq.protocol.bodies.heartbeat import LockBatchRequestBody, LockBatchResponseBody
+from pyromq.protocol.bodies.keyed import MessageQueue
+from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 
-ACTIONS = ("send", "recall", "half", "commit", "rollback", "group", "fail", "told", "advance", "leap", "show")
+MESSAGES = ("send", "recall", "half", "commit", "rollback", "fail", "told")
+ACTIONS = (*MESSAGES, "group", "lock", "unlock", "advance", "leap", "show")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
@@ -185,9 +190,31 @@ class Player:
         answer = await self._life.call(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
         assert answer.code == 0, f"line {step.line}: {answer.remark}"
 
+    async def _lock(self, step: Step) -> None:
+        """lock QUEUES by CLIENT gets QUEUES|nothing: of the topic `orders`, by a member of an orderly group"""
+        wanted = [] if step.words[5] == "nothing" else sorted(map(int, step.words[5].split(",")))
+        answer = await self._ask_for_queues(RequestCode.LOCK_BATCH_MQ, step)
+        granted = sorted(queue.queue_id for queue in decode_body(LockBatchResponseBody, answer.body).lock_ok_mq_set)
+        assert granted == wanted, f"line {step.line}: {step.words[3]} gets {granted}, not {wanted}"
+
+    async def _unlock(self, step: Step) -> None:
+        """unlock QUEUES by CLIENT"""
+        await self._ask_for_queues(RequestCode.UNLOCK_BATCH_MQ, step)
+
+    async def _ask_for_queues(self, code: RequestCode, step: Step) -> Command:
+        queues = [
+            MessageQueue(broker_name="broker-a", queue_id=int(one), topic="orders") for one in step.words[1].split(",")
+        ]
+        body = LockBatchRequestBody(client_id=step.words[3], consumer_group="readers", mq_set=queues)
+        answer = await self._life.call(code, encode_body(body))
+        assert answer.code == 0, f"line {step.line}: {answer.remark}"
+        return answer
+
     async def _advance(self, step: Step) -> None:
-        """advance DURATION"""
+        """advance DURATION; what the broker's housekeeping does every few seconds is done at its end"""
         await self._life.advance(seconds(step.words[1]))
+        self._life.broker.housekeep()
+        await self._life.clock.settle()
 
     async def _leap(self, step: Step) -> None:
         """leap DURATION: the same, but nobody looks before an hour has passed: for days"""

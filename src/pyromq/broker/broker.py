@@ -161,7 +161,7 @@ class Broker:
         self.consumers, self.producers = Consumers(), Producers()
         self.locks = OrderLocks(config.rebalance_lock_max_live_time / 1000)
         self._lock_save = SaveSoon(Table(disk, "pyromq/orderLocks.json"), run_blocking, clock)
-        kept_locks = OrderLockTable(self._lock_save.table, self.locks, clock.monotonic(), self._lock_save.saved)
+        self._kept_locks = OrderLockTable(self._lock_save.table, self.locks, clock.monotonic(), self._lock_save.saved)
         self._lag = LoopLag(clock)
         self._levels = LevelPark(config.delay_levels)
         note_levels(Table(disk, "pyromq/delayLevels.json"), config.message_delay_level)
@@ -206,7 +206,7 @@ class Broker:
             self.producers,
             self.locks,
             self.filters,
-            kept_locks.keep,
+            self._kept_locks.keep,
         )
         self.pulls = PullHandler(
             self.live,
@@ -382,7 +382,7 @@ class Broker:
             *self.message_loops(),
             self.retention.run(),
             self._lag.run(),
-            self._every(HOUSEKEEPING_S, self.clients.housekeep),
+            self._every(HOUSEKEEPING_S, self.housekeep),
             self._sample_counters(),
             self._every(1.0, self.runtime.sample),
             self._every(PROTECTION_S, self._protect),
@@ -422,6 +422,11 @@ class Broker:
             self._every(self._config.flush_delay_offset_interval / 1000, self._store_delays),
             self.transactions.run(),
         ]
+
+    def housekeep(self) -> None:
+        self.clients.housekeep()
+        if self._kept_locks.note():  # some have expired: a restart must not bring them back
+            self._lock_save.changed()
 
     async def _every(self, seconds: float, act: Callable[[], None]) -> None:
         while True:

@@ -42,17 +42,21 @@ class OrderLockTable:
             found = entry(list[KeptLock], kept, f"{LOCKS} of {group} in {table.name}")
             locks.restore(group, {_queue(one): one.client_id for one in found}, now)
 
-    async def keep(self) -> None:
-        """What changed is on disk when this returns; a disk that is full is no reason to stop consumption."""
+    def note(self) -> bool:
+        """Take over what changed; True: somebody has to write the table."""
         groups = self._locks.take_changed()
-        if not groups:
-            return
         for group in groups:
             owners = self._locks.owners(group)
             if owners:
                 self._table.put(LOCKS, group, [msgspec.to_builtins(_kept(*one)) for one in owners.items()])
             else:
                 self._table.drop(LOCKS, group)
+        return bool(groups)
+
+    async def keep(self) -> None:
+        """What changed is on disk when this returns; a disk that is full is no reason to stop consumption."""
+        if not self.note():
+            return
         try:
             await self._saved()
         except PyroError as fault:
