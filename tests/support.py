@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
 
 import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
 
 IN_CI = os.environ.get("PYROMQ_CI") == "1"
 
@@ -16,3 +25,18 @@ def require(condition: bool, reason: str) -> None:
     if IN_CI:
         pytest.fail(f"PYROMQ_CI=1 allows no skips: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+@functools.cache
+def _unpacked(name: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="pyromq-golden-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(GOLDEN / f"{name}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def golden_store(into: Path, name: str = "store-clean") -> Path:
+    """A copy of a store that the Java broker wrote, as `into`/store. Unpacked once: its timer wheel is mostly zeros."""
+    subprocess.run(["cp", "-a", "--sparse=always", _unpacked(name) / "store", into], check=True)
+    return into / "store"

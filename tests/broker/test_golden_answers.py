@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from pyromq.model.ids import offset_message_id
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_records
 from tests.broker.running import Running, running_broker
+from tests.support import golden_store
 
 CAPTURED_MS = 1_794_769_300_000  # a little after the last record; what was pending then is not due yet
 BOUNDARIES: dict[str, dict[str, Any]] = {
@@ -48,8 +48,7 @@ AS_CAPTURED = {"trace_topic_enable": True, "max_filter_message_size": 16_000}
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Running]:
-    with tarfile.open(GOLDEN / "store-clean.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    golden_store(tmp_path)
     async with running_broker(tmp_path / "store", AtTheCapture(), **AS_CAPTURED) as running:
         yield running
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from pyromq.model.codes import RequestCode as Code
 from pyromq.protocol.frame import FrameDecoder
 from tests.broker.running import Running, running_broker
 from tests.broker.test_golden_answers import GOLDEN, AtTheCapture
+from tests.support import golden_store
 
 # Where the answer hung on who was connected, or on what the recording had done before.
 NEEDS_LIVE_CLIENTS = {
@@ -76,8 +76,7 @@ EXCHANGES = exchanges()
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Running]:
-    with tarfile.open(GOLDEN / "store-clean.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    golden_store(tmp_path)
     settings: dict[str, Any] = {"trace_topic_enable": True, "recall_message_enable": True}  # as it was recorded
     async with running_broker(tmp_path / "store", AtTheCapture(), **settings) as running:
         yield running

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pyromq.store.real_disk import RealDisk
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, properties, virtual_broker
+from tests.support import golden_store
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -257,8 +257,7 @@ async def test_what_waits_outlives_its_file(tmp_path: Path) -> None:
 
 
 async def test_javas_pending_messages_come_due(tmp_path: Path) -> None:
-    with tarfile.open(GOLDEN / "store-clean.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    golden_store(tmp_path)
     with gzip.open(GOLDEN / "store-clean.json.gz") as file:
         manifest = json.load(file)
     messages = manifest["store"]["messages"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,11 @@ from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.peers import FakePeer
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
+from tests.support import golden_store
 
 HALF, OP, GONE = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
 GROUP = "CID_RMQ_SYS_TRANS"
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
-GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 async def send_half(life: Virtual, key: str = "k", queue: int = 0, **more: str) -> Record:
@@ -370,8 +369,7 @@ async def test_an_undecided_message_outlives_its_file(tmp_path: Path) -> None:
 
 async def test_javas_store(tmp_path: Path) -> None:
     """Nothing is undecided in it, and nothing of what was decided is asked about or done again."""
-    with tarfile.open(GOLDEN / "store-clean.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    golden_store(tmp_path)
     root = tmp_path / "store"
     async with virtual_broker(root, RealDisk(root), ManualClock(1_794_769_300_000)) as life:
         producer = register(life, "PID_tx")
@@ -391,8 +389,7 @@ async def test_javas_undecided_messages_are_asked_about(tmp_path: Path) -> None:
 
     0 to 4 were ended; 5 was copied to 8 and committed there, 6 was copied to 9 and rolled back; 7 was copied 15 times.
     """
-    with tarfile.open(GOLDEN / "store-clean.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    golden_store(tmp_path)
     root = tmp_path / "store"
     (root / "abort").touch()
     table = root / "config" / "consumerOffset.json"
