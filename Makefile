@@ -7,7 +7,7 @@
 #   make sanitize  the kernel's tests with address and undefined-behaviour checks
 
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test lint bench docs lock clean peers java native wheel sanitize
+.PHONY: setup demo test interop coverage lint bench docs lock clean peers java native wheel sanitize
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -75,6 +75,14 @@ demo: $(SPARK) java
 
 # `make test T=tests/protocol PYTEST_ARGS=-x` runs a part.
 test: $(DEV) $(NATIVE) java peers
+	$(BIN)/pytest $(T) $(PYTEST_ARGS)
+
+# Every program that we did not write, every case; make test runs the ones that are not marked slow.
+interop: $(DEV) $(NATIVE) java peers
+	$(BIN)/pytest tests/interop -m interop $(PYTEST_ARGS)
+
+# The same tests as make test, watched: about half as fast.
+coverage: $(DEV) $(NATIVE) java peers
 	$(BIN)/coverage run -m pytest $(T) $(PYTEST_ARGS)
 	@$(BIN)/coverage report --skip-covered --skip-empty
 

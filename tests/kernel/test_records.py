@@ -72,6 +72,10 @@ def test_delay_levels_that_make_no_sense_are_refused(bad: str) -> None:
         parse_delay_levels(bad)
 
 
+def test_a_level_is_given_in_seconds_minutes_hours_or_days() -> None:
+    assert parse_delay_levels("7s 2m 3h 40d") == {1: 7_000, 2: 120_000, 3: 10_800_000, 4: 40 * 86_400_000}
+
+
 # -- scan --------------------------------------------------------------------------------------------------------------
 
 
