@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .client import sync as sync
+    from .client.batches import Batching as Batching
     from .client.client import Client as Client
     from .client.client import connect as connect
     from .client.core.allocation import Average as Average
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 # Which module has which names; `sync` is a module itself.
 _FROM = {
+    "client.batches": ("Batching",),
     "client.client": ("Client", "connect"),
     "client.core.allocation": (
         "Average",

@@ -154,6 +154,7 @@ class Cluster:
         self.brokers: dict[str, FakeBroker] = {}
         self.topics: dict[str, dict[str, int]] = {}  # topic to broker to queues
         self.order_topics: dict[str, str] = {}
+        self.asked: list[Command] = []  # of the name server
         self.names = Server(self._serve_names, clock=self.clock)
         self.network.listen(NAMES, self.names.attach)
         self.clients: list[Client] = []
@@ -186,6 +187,7 @@ class Cluster:
         await self.names.stop(0)
 
     def _serve_names(self, request: Request) -> Reply:
+        self.asked.append(request.command)
         if request.command.code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
             return Reply(body=encode_body({"topicList": list(self.topics)}))
         topic = request.command.fields["topic"]

@@ -25,7 +25,6 @@ from ..transport.dispatch import Handler, Reply, Request
 from .assigned import Assigned
 from .producer import Producer
 from .push_consumer import PushConsumer
-from .received import Received
 from .requests import Replies
 
 
@@ -122,7 +121,7 @@ class BrokerRequests:
             raise RequestRefused(f"this client has no producer of group {group}")
         queue = MessageQueue(broker_name="", queue_id=half.queue_id, topic=half.topic)
         header = request.header(CheckTransactionState)
-        await producer.transactions.asked(request.peer, header, Received(half, queue))
+        await producer.transactions.asked(request.peer, header, producer.received(half, queue))
         return Reply()
 
     def reply(self, request: Request) -> Reply:

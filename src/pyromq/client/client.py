@@ -16,6 +16,7 @@ from ..ambient import Clock, Random, SystemClock, system_random
 from ..model.message_trace import MessageTrace
 from ..model.names import TRACE_TOPIC
 from ..transport.client import Connect
+from .batches import Batching
 from .broker_requests import BrokerRequests
 from .config import ClientConfig, name_servers
 from .errors import Error, NotSupported
@@ -112,10 +113,27 @@ class Client:
         await self.stop()
 
     def producer(
-        self, group: str = DEFAULT_GROUP, *, policy: SendPolicy | None = None, packing: Packing | None = None
+        self,
+        group: str = DEFAULT_GROUP,
+        *,
+        policy: SendPolicy | None = None,
+        packing: Packing | None = None,
+        batching: Batching | None = None,
     ) -> Producer:
-        """Retries and time-outs are the policy's, compression and sizes the packing's."""
-        producer = Producer(self.session, group, policy, packing, self._requests.replies, self._tracer)
+        """Retries and time-outs are the policy's, compression and sizes the packing's.
+
+        With `batching` sends that come at about the same time share a request.
+        """
+        producer = Producer(
+            self.session,
+            group,
+            policy,
+            packing,
+            self._requests.replies,
+            self._tracer,
+            batching=batching,
+            middleware=self._middleware,
+        )
         self._producers.append(producer)
         self._requests.add_producer(producer)
         return producer

@@ -27,7 +27,7 @@ HandleNext = Callable[[list[Received]], Awaitable[Outcomes]]
 
 @dataclass(slots=True)
 class Draft:
-    """A message before it is packed. Middleware may change all of it; `properties` has its id already."""
+    """A message before it is packed. Middleware may change value and properties, which have its id already."""
 
     topic: str
     value: Any

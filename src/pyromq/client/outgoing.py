@@ -148,6 +148,11 @@ def pack_item(topic: str, value: Any, properties: Mapping[str, str], packing: Pa
 
 
 def pack_batch(topic: str, items: list[BatchItem]) -> Outgoing:
+    if len(items) == 1:  # alone it is a message like any other
+        (item,) = items
+        return Outgoing(
+            topic=topic, ids=[item.unique_id], body=item.entry.body, properties=item.entry.properties.decode()
+        )
     return Outgoing(
         topic=topic,
         ids=[item.unique_id for item in items],

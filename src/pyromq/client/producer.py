@@ -6,18 +6,23 @@ Made by `Client.producer`. Queue choice and retries are in `sending.py`, bytes i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from ..model import names
-from ..model.codes import RequestCode, ResponseCode
-from ..model.message import Property, SysFlag
+from ..model.codes import RequestCode
+from ..model.message import Property, StoredMessage, SysFlag
+from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.headers.send import RecallMessage
-from .errors import BadMessage, Closed, Refused, TimedOut
+from .batches import BATCH_BYTES, BATCH_MESSAGES, Batching, BatchSends, Gathering, batches_of, gathered_parts
+from .errors import BadMessage, Closed, TimedOut
 from .handlers import Handler
+from .lanes import Lanes
+from .middleware import Draft, Middleware, SendNext, around_sending
 from .outgoing import BatchItem, Packing, Seconds, message_properties, pack, pack_batch, pack_item, seconds
 from .received import Received
 from .requests import Replies, reply_properties, reply_topic, request_properties
@@ -28,19 +33,9 @@ from .tracing import Tracer
 from .transactions import Transaction, Transactions
 
 F = TypeVar("F", bound=Handler)
+T = TypeVar("T")
 
 DEFAULT_GROUP = "pyromq_producer"
-BATCH_BYTES = 1 << 20
-BATCH_MESSAGES = 1024
-BATCHES_IN_FLIGHT = 4
-
-
-@dataclass(slots=True)
-class _Lane:
-    """Sends of one order key wait here for one another."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
 
 
 class Producer:
@@ -54,11 +49,14 @@ class Producer:
         packing: Packing | None = None,
         replies: Replies | None = None,
         tracer: Tracer | None = None,
+        *,
+        batching: Batching | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         if (fault := names.group_fault(group)) is not None:
             raise BadMessage(fault, hint="Choose another producer group")
         self._session = session
-        self.group = group
+        self.group = group = session.on_wire(group)
         self._packing = packing or Packing()
         policy = policy or SendPolicy()
         self._tracer = tracer
@@ -68,7 +66,10 @@ class Producer:
         self.transactions = Transactions(session, group, tracer)
         self._replies = replies or Replies()
         self._introduced: set[str] = set()  # topics whose brokers know us, so that replies find us
-        self._lanes: dict[str, _Lane] = {}
+        self._middleware = tuple(middleware)
+        self._lanes = Lanes()
+        self._batches = BatchSends(self._sender)
+        self._gathering = None if batching is None else self._gather_by(batching)
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -76,6 +77,15 @@ class Producer:
 
     def _traced(self, sender: Sender) -> Sends:
         return sender if self._tracer is None else TracedSends(sender, self._tracer, self.group)
+
+    def _gather_by(self, batching: Batching) -> Gathering:
+        async def send(topic: str, order_key: str | None, items: list[BatchItem]) -> list[SendResult]:
+            return await self._sender.send(pack_batch(topic, items), _choice(order_key, None))
+
+        return Gathering(self._session.clock, batching, self._packing.max_message_bytes, self._lanes, send)
+
+    def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
+        return Received(message, queue, self._session.config.namespace)
 
     async def start(self) -> None:
         self._session.add_producer(self.group)
@@ -85,6 +95,8 @@ class Producer:
         """Sends in flight are finished first; new ones are refused."""
         if self._is_open:
             self._is_open = False
+            if self._gathering is not None:
+                self._gathering.flush()
             await self._idle.wait()
             await self._session.remove_producer(self.group)
             self.transactions.close()
@@ -127,11 +139,27 @@ class Producer:
             delay=delay,
             deliver_at_ms=deliver_at_ms,
         )
-        message = pack(topic, value, properties, self._packing)
         choose = _choice(order_key, queue)
-        async with self._flying(topic, order_key):
-            results = await self._sender.send(message, choose, None if timeout is None else seconds(timeout))
-            return results[0]
+        limit_s = None if timeout is None else seconds(timeout)
+        gathers = self._gathering is not None and all(each is None for each in (queue, timeout, delay, deliver_at_ms))
+
+        async def deliver(drafts: list[Draft]) -> list[SendResult]:
+            (draft,) = drafts
+            if gathers and (gathered := self._gathered(draft, order_key)) is not None:
+                return [await gathered]
+            message = pack(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+            return await self._in_turn(message.topic, order_key, self._sender.send(message, choose, limit_s))
+
+        return (await self._post([Draft(topic, value, properties)], deliver))[0]
+
+    def _gathered(self, draft: Draft, order_key: str | None) -> asyncio.Future[SendResult] | None:
+        """None: it is better sent alone, since it is compressed. With an order key all go the same way, in order."""
+        assert self._gathering is not None
+        item = pack_item(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+        compresses = self._packing.compression is not None and len(item.entry.body) > self._packing.compress_over_bytes
+        if compresses and order_key is None:
+            return None
+        return self._gathering.add(self._session.on_wire(draft.topic), order_key, item)
 
     async def send_oneway(
         self,
@@ -146,96 +174,85 @@ class Producer:
     ) -> None:
         """Written to the connection, never answered: fast, and nobody knows whether it was stored."""
         properties = message_properties(self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key)
-        message = pack(topic, value, properties, self._packing)
-        async with self._flying(topic, order_key):
-            await self._sender.send_oneway(message, _choice(order_key, queue))
+        choose = _choice(order_key, queue)
+
+        async def deliver(drafts: list[Draft]) -> list[SendResult]:
+            (draft,) = drafts
+            message = pack(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+            await self._in_turn(message.topic, order_key, self._sender.send_oneway(message, choose))
+            return []
+
+        await self._post([Draft(topic, value, properties)], deliver)
 
     async def send_many(
         self,
         topic: str,
-        values: Iterable[Any],
+        values: Iterable[Any] | AsyncIterable[Any],
         *,
         tag: str | None = None,
         props: Mapping[str, str] | None = None,
         order_key: str | None = None,
         max_batch_bytes: int = BATCH_BYTES,
+        linger: Seconds = 0.005,
     ) -> list[SendResult]:
         """All values, many to a request; results in their order. A batch that a broker finds too large is halved.
 
         Without `order_key` several batches are under way at a time, each to a queue of its own. If one fails, its
-        error is raised once the others have ended.
+        error is raised once the others have ended. Values that come one by one (an async iterable) are gathered for
+        `linger` at most.
         """
         most = min(max_batch_bytes, self._packing.max_message_bytes)
-        batches = _batches(self._items(topic, values, tag, props, order_key), most)
         choose = _choice(order_key, None)
-        async with self._flying(topic, order_key):
-            if order_key is not None:
-                return [result for batch in batches for result in await self._send_batch(topic, batch, choose)]
-            return await self._send_batches(topic, batches)
 
-    def _items(
-        self, topic: str, values: Iterable[Any], tag: str | None, props: Mapping[str, str] | None, order_key: str | None
-    ) -> Iterable[BatchItem]:
-        for value in values:
+        def draft(value: Any) -> Draft:
             properties = message_properties(self._session.ids.next(), tag=tag, props=props, order_key=order_key)
-            yield pack_item(topic, value, properties, self._packing)
+            return Draft(topic, value, properties)
 
-    async def _send_batches(self, topic: str, batches: Iterable[list[BatchItem]]) -> list[SendResult]:
-        """`values` may be a generator of millions: only as many batches are made as are under way."""
-        tasks: list[asyncio.Task[list[SendResult]]] = []
-        running: set[asyncio.Task[list[SendResult]]] = set()
+        async def deliver(drafts: Iterable[Draft]) -> list[SendResult]:
+            batches = batches_of(map(self._item, drafts), most, BATCH_MESSAGES)
+            name = self._session.on_wire(topic)
+            if order_key is None:
+                return await self._batches.send_all(name, batches)
+            async with self._lanes.turn(name, order_key):
+                return [result for batch in batches for result in await self._batches.send(name, batch, choose)]
+
+        if isinstance(values, AsyncIterable):
+            parts = gathered_parts(values, seconds(linger), BATCH_MESSAGES, self._session.clock)
+            return [each async for part in parts for each in await self._post([draft(one) for one in part], deliver)]
+        if self._middleware:
+            return [each for part in _parts(values) for each in await self._post([draft(one) for one in part], deliver)]
+        with self._flying():
+            return await deliver(map(draft, values))
+
+    def _item(self, draft: Draft) -> BatchItem:
+        return pack_item(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+
+    async def _post(self, drafts: list[Draft], deliver: SendNext) -> list[SendResult]:
+        """Through the client's middleware, if it has one."""
+        with self._flying():
+            return await (around_sending(deliver, self._middleware) if self._middleware else deliver)(drafts)
+
+    async def _in_turn(self, topic: str, order_key: str | None, work: Coroutine[Any, Any, T]) -> T:
+        if order_key is None:
+            return await work
         try:
-            for batch in batches:
-                if len(running) >= BATCHES_IN_FLIGHT:
-                    done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    if any(task.exception() for task in done):
-                        break
-                task = asyncio.get_running_loop().create_task(self._send_batch(topic, batch, None))
-                tasks.append(task)
-                running.add(task)
+            async with self._lanes.turn(topic, order_key):
+                return await work
         finally:
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return [result for task in tasks for result in task.result()]
+            work.close()  # cancelled while it waited: it never began
 
-    async def _send_batch(self, topic: str, batch: list[BatchItem], choose: QueueChoice | None) -> list[SendResult]:
-        try:
-            return await self._sender.send(pack_batch(topic, batch), choose)
-        except Refused as fault:
-            if fault.code != ResponseCode.MESSAGE_ILLEGAL or len(batch) == 1:
-                raise
-        half = len(batch) // 2
-        first = await self._send_batch(topic, batch[:half], choose)
-        return first + await self._send_batch(topic, batch[half:], choose)
-
-    @asynccontextmanager
-    async def _flying(self, topic: str, order_key: str | None) -> AsyncIterator[None]:
+    @contextmanager
+    def _flying(self) -> Iterator[None]:
         if not self._is_open:
             raise Closed("this producer is not started, or stopped", hint="Use it inside its `async with` block")
         self._in_flight += 1
         self._idle.clear()
         try:
-            if order_key is None:
-                yield
-            else:
-                async with self._lane(f"{topic}\0{order_key}"):
-                    yield
+            yield
         finally:
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
-
-    @asynccontextmanager
-    async def _lane(self, key: str) -> AsyncIterator[None]:
-        """asyncio's lock is fair: who came first is served first, so a retry is never overtaken."""
-        lane = self._lanes.setdefault(key, _Lane())
-        lane.users += 1
-        try:
-            async with lane.lock:
-                yield
-        finally:
-            lane.users -= 1
-            if not lane.users:
-                del self._lanes[key]
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
@@ -261,10 +278,15 @@ class Producer:
         ) | {Property.TRAN_MSG: "true", Property.PGROUP: self.group}
         if check_after is not None:
             properties[Property.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(max(1, round(seconds(check_after))))
-        half = pack(topic, value, properties, self._packing)
-        half.sys_flag |= SysFlag.TRANSACTION_PREPARED
-        async with self._flying(topic, None):
-            results = await self._sender.send(half, _choice(order_key, None))
+        choose = _choice(order_key, None)
+
+        async def deliver(drafts: list[Draft]) -> list[SendResult]:
+            half = pack(self._session.on_wire(drafts[0].topic), drafts[0].value, drafts[0].properties, self._packing)
+            half.sys_flag |= SysFlag.TRANSACTION_PREPARED
+            return await self._sender.send(half, choose)
+
+        with self._flying():
+            results = await self._post([Draft(topic, value, properties)], deliver)
             async with self.transactions.block(results[0], properties) as transaction:
                 yield transaction
 
@@ -282,7 +304,7 @@ class Producer:
         """
         if handler is None:
             return lambda given: self.transaction_check(topic, given)
-        self.transactions.answer_by(topic, handler)
+        self.transactions.answer_by(self._session.on_wire(topic), handler)
         return handler
 
     # --- request and reply ----------------------------------------------------------------------------------------
@@ -303,19 +325,24 @@ class Producer:
         properties = message_properties(
             self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
         ) | request_properties(correlation, self._session.client_id, limit_s)
-        message = pack(topic, value, properties, self._packing)
-        async with self._flying(topic, order_key):
-            with self._replies.expect(correlation) as reply:
-                try:
-                    async with self._session.clock.timeout(limit_s):
-                        await self._introduce(topic)
-                        await self._sender.send(message, _choice(order_key, None), limit_s)
-                        return await reply
-                except TimeoutError:
-                    raise TimedOut(
-                        f"no reply from a consumer of {topic!r} within {limit_s:g} s",
-                        hint="Does one run, and does it call `reply`?",
-                    ) from None
+        choose = _choice(order_key, None)
+
+        async def deliver(drafts: list[Draft]) -> list[SendResult]:
+            (draft,) = drafts
+            message = pack(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+            await self._introduce(message.topic)
+            return await self._in_turn(message.topic, order_key, self._sender.send(message, choose, limit_s))
+
+        with self._flying(), self._replies.expect(correlation) as reply:
+            try:
+                async with self._session.clock.timeout(limit_s):
+                    await self._post([Draft(topic, value, properties)], deliver)
+                    return await reply
+            except TimeoutError:
+                raise TimedOut(
+                    f"no reply from a consumer of {topic!r} within {limit_s:g} s",
+                    hint="Does one run, and does it call `reply`?",
+                ) from None
 
     async def _introduce(self, topic: str) -> None:
         """Brokers find the one who waits for a reply by its heartbeats, so they need one before the first request."""
@@ -327,10 +354,14 @@ class Producer:
     async def reply(self, request: Received, value: Any) -> SendResult:
         """The answer to a message that came from `request`, pushed to its sender. Refused: nobody waits any more."""
         properties = message_properties(self._session.ids.next()) | reply_properties(request)
-        message = pack(reply_topic(request), value, properties, self._packing)
-        message.code = RequestCode.SEND_REPLY_MESSAGE_V2
-        async with self._flying(message.topic, None):
-            return (await self._reply_sender.send(message))[0]
+
+        async def deliver(drafts: list[Draft]) -> list[SendResult]:
+            (draft,) = drafts
+            message = pack(draft.topic, draft.value, draft.properties, self._packing)
+            message.code = RequestCode.SEND_REPLY_MESSAGE_V2
+            return await self._reply_sender.send(message)
+
+        return (await self._post([Draft(reply_topic(request), value, properties)], deliver))[0]
 
     # --- taking back ----------------------------------------------------------------------------------------------
 
@@ -367,14 +398,7 @@ def _choice(order_key: str | None, queue: QueueChoice | None) -> QueueChoice | N
     return by_key(order_key)
 
 
-def _batches(items: Iterable[BatchItem], most_bytes: int) -> Iterable[list[BatchItem]]:
-    batch: list[BatchItem] = []
-    size = 0
-    for item in items:
-        if batch and (size + item.bytes > most_bytes or len(batch) == BATCH_MESSAGES):
-            yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += item.bytes
-    if batch:
-        yield batch
+def _parts(values: Iterable[Any]) -> Iterator[list[Any]]:
+    rest = iter(values)
+    while part := list(islice(rest, BATCH_MESSAGES)):
+        yield part

@@ -65,7 +65,7 @@ class PullConsumer:
         if (fault := names.group_fault(group)) is not None:
             raise Error(fault, hint="Choose another name")
         self._session = session
-        self.group = group
+        self.group = group = session.on_wire(group)
         self._wanted = wanted
         self._options = options
         self._puller = Puller(session, group)
@@ -117,7 +117,7 @@ class PullConsumer:
     # --- which queues, and where ----------------------------------------------------------------------------------
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        return list((await self._session.route(topic)).readable)
+        return list((await self._session.route(self._session.on_wire(topic))).readable)
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """These and no others. New ones begin at the group's offset, or where the options say."""
@@ -218,7 +218,7 @@ class PullConsumer:
         place.position = place.returned = result.next_offset
         if not result.messages:
             place.done = place.returned
-        return [Received(message, place.queue) for message in result.messages]
+        return [Received(message, place.queue, self._session.config.namespace) for message in result.messages]
 
     async def _pull(self, place: _Place) -> PullResult | None:
         """None: it failed, and a pause has passed; the next `poll` tries again."""

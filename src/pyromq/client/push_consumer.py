@@ -101,9 +101,9 @@ class PushConsumer:
             if fault is not None:
                 raise Error(fault, hint="Choose another name")
         self._session, self._clock = session, session.clock
-        self.group = group
+        self.group = group = session.on_wire(group)
         self.options = options or ConsumeOptions()
-        self._wanted = dict(wanted)
+        self._wanted = {session.on_wire(topic): each for topic, each in wanted.items()}
         if not self.options.broadcast:
             self._wanted[names.retry_topic(group)] = Filter()
         self._version = self._clock.now_ms()

@@ -118,7 +118,9 @@ class Sender:
         route = await self._session.route_to_write(message.topic)
         queue = choose(route.writable) if choose else self._next_queue(route, "")
         header = message.header(self._group, queue, self._session.clock.now_ms())
-        await self._session.send_oneway(master_of(route, queue), message.code, header, message.body)
+        await self._session.send_oneway(
+            self._session.sends_to(master_of(route, queue)), message.code, header, message.body
+        )
 
     # --- one attempt ----------------------------------------------------------------------------------------------
 
@@ -148,7 +150,7 @@ class Sender:
     async def _attempt(
         self, message: Outgoing, route: Route, queue: MessageQueue, timeout_s: float
     ) -> list[SendResult]:
-        clock, address = self._session.clock, master_of(route, queue)
+        clock, address = self._session.clock, self._session.sends_to(master_of(route, queue))
         header = message.header(self._group, queue, clock.now_ms())
         began = clock.monotonic()
         answer = await self._session.call(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from .. import logs
 from ..ambient import Clock, Random
@@ -24,6 +24,7 @@ from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.command import Command
 from ..protocol.headers.clients import UnregisterClient
 from ..protocol.headers.header import Header
+from ..transport.address import parse_address
 from ..transport.client import Client, Connect
 from ..transport.dispatch import Dispatcher, Handler
 from ..transport.peer import Peer
@@ -32,10 +33,13 @@ from .config import ClientConfig, own_ip
 from .core.routing import Route
 from .errors import Closed, Error, NoBroker, TimedOut, TopicNotFound, Unreachable, refused
 from .name_servers import NameServers
+from .namespace import with_namespace
+from .signing import SignedClient, Signer
 
 log = logs.get("pyromq.client")
 
 AUTO_CREATED_QUEUES = 4
+VIP_STEP = 2  # brokers serve producers on a second port, so much below the first
 
 
 class Member(Protocol):
@@ -69,14 +73,8 @@ class Session:
         self.client_id = f"{ip}@{config.instance or f'{os.getpid()}#{salt}'}"
         self.lasting_id = f"{ip}@{config.instance or 'DEFAULT'}"  # the same after a restart, as Java's for broadcast
         self.ids = UniqueIds(ip, os.getpid(), salt, clock.now_ms)
-        self.transport = Client(
-            clock=clock,
-            rng=rng,
-            dispatch=Dispatcher(handlers or {}),
-            tls=config.tls,
-            connect=connect,
-            on_close=self._connection_lost,
-        )
+        self.signer = Signer(config.access_key, config.secret_key, config.security_token) if config.access_key else None
+        self.transport = self._make_transport(Dispatcher(handlers or {}), connect)
         self.name_servers = NameServers(self.transport, config, rng)
         self._routes: dict[str, Route] = {}
         self._asked: dict[str, asyncio.Task[Route]] = {}
@@ -87,6 +85,17 @@ class Session:
         self._fault: BaseException | None = None
         self._senders = 0
         self.is_closed = False
+
+    def _make_transport(self, dispatch: Dispatcher, connect: Connect | None) -> Client:
+        shape: dict[str, Any] = {
+            "clock": self.clock,
+            "rng": self.rng,
+            "dispatch": dispatch,
+            "tls": self.config.tls,
+            "connect": connect,
+            "on_close": self._connection_lost,
+        }
+        return Client(**shape) if self.signer is None else SignedClient(self.signer, **shape)
 
     # --- start and stop -------------------------------------------------------------------------------------------
 
@@ -146,6 +155,17 @@ class Session:
             raise Closed("this client is closed", hint="Use it inside its `async with` block")
         if self._fault is not None:
             raise Closed(f"a loop of this client died: {self._fault!r}", hint="See the log; make a new client")
+
+    def on_wire(self, name: str) -> str:
+        """A topic's or group's name with the client's namespace, as brokers know it."""
+        return with_namespace(self.config.namespace, name)
+
+    def sends_to(self, address: str) -> str:
+        """Where messages for the broker with this address go: by the VIP channel, if the client uses it."""
+        if not self.config.vip_channel:
+            return address
+        host, port = parse_address(address)
+        return f"[{host}]:{port - VIP_STEP}" if ":" in host else f"{host}:{port - VIP_STEP}"
 
     # --- routes ---------------------------------------------------------------------------------------------------
 

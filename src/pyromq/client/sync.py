@@ -21,6 +21,7 @@ from ..model.message_trace import MessageTrace
 from ..protocol.bodies.keyed import MessageQueue
 from ..transport.loop import loop_factory
 from . import client as _async
+from .batches import Batching
 from .errors import Closed, Error
 from .handlers import Handler
 from .outgoing import Packing, Seconds
@@ -110,9 +111,14 @@ class Client:
         self.stop()
 
     def producer(
-        self, group: str = DEFAULT_GROUP, *, policy: SendPolicy | None = None, packing: Packing | None = None
+        self,
+        group: str = DEFAULT_GROUP,
+        *,
+        policy: SendPolicy | None = None,
+        packing: Packing | None = None,
+        batching: Batching | None = None,
     ) -> Producer:
-        return Producer(self._portal, self._made.producer(group, policy=policy, packing=packing))
+        return Producer(self._portal, self._made.producer(group, policy=policy, packing=packing, batching=batching))
 
     def push_consumer(
         self,

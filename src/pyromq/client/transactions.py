@@ -140,7 +140,7 @@ class Transactions:
     # --- the broker asks ------------------------------------------------------------------------------------------
 
     def answer_by(self, topic: str, handler: Handler) -> None:
-        """The handler answers for this topic: True commits, False rolls back, None does not know yet."""
+        """The handler answers for this topic (by its name on the wire): True commits, False rolls back, None waits."""
         self._checks[topic] = adapt(handler, CHECKS_AT_ONCE)
 
     async def asked(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:
@@ -148,7 +148,7 @@ class Transactions:
         if self._tracer is not None:
             trace_answer(self._tracer, group=self._group, state=_STATES[decision], half=half, address=peer.address)
         ended = EndTransaction(
-            topic=half.topic,
+            topic=half.wire_topic,
             producer_group=self._group,
             tran_state_table_offset=header.tran_state_table_offset,
             commit_log_offset=header.commit_log_offset,
@@ -157,12 +157,15 @@ class Transactions:
             msg_id=half.id,
             transaction_id=header.transaction_id,
         )
-        peer.send(Command(code=RequestCode.END_TRANSACTION, flag=ONEWAY_FLAG, fields=ended.to_fields()))
+        answer = Command(code=RequestCode.END_TRANSACTION, flag=ONEWAY_FLAG, fields=ended.to_fields())
+        if self._session.signer is not None:
+            self._session.signer.sign(answer)
+        peer.send(answer)
 
     async def _decide(self, half: Received) -> Decision:
         if half.id in self._open:
             return Decision.UNKNOWN
-        check = self._checks.get(half.topic)
+        check = self._checks.get(half.wire_topic)
         if check is None:
             log.warning("a broker asks about a transaction, nobody answers", topic=half.topic, id=half.id)
             return Decision.UNKNOWN
