@@ -331,6 +331,8 @@ class Broker:
         levels = self.delay_progress.waiting_in(self.store.queues)()
         if self.delays is not None and self.delays.lost:
             levels["delay levels, LOST"] = self.delays.lost
+        if self.half_messages is not None and self.half_messages.lost:
+            levels["half messages, LOST"] = self.half_messages.lost
         return levels | ({} if self.timers is None else self.timers.parked())
 
     def _make_timers(self, store_host: bytes) -> Timers:

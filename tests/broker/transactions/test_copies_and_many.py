@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.broker.admin.inspection import INSPECT
 from pyromq.broker.transactions.halves import Halves
 from pyromq.broker.transactions.listing import HALF_MESSAGES
 from pyromq.model.codes import ResponseCode
@@ -144,3 +145,57 @@ async def test_the_listing_goes_on_where_it_ended(tmp_path: Path) -> None:
         assert (await ask(topic="Other"))["halfMessages"] == []
         assert (await ask(producerGroup="P"))["total"] == 4
         assert (await life.call(HALF_MESSAGES, from_="x")).code == ResponseCode.SYSTEM_ERROR
+
+
+# --- a forced deletion ----------------------------------------------------------------------------------------------
+
+
+async def force_out(life: Virtual) -> None:
+    """The oldest log file goes, and nobody asked the carriers."""
+    for _ in range(20):
+        await life.send(topic="Fill", body=bytes(4000))
+    await life.broker.store.drop_oldest_log_file()
+
+
+async def lost(life: Virtual) -> int:
+    parked: dict[str, int] = json.loads(bytes((await life.call(INSPECT)).body))["parked"]
+    return parked.get("half messages, LOST", 0)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unseen"])
+async def test_what_a_forced_deletion_takes_is_counted_and_said(
+    known: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_broker(tmp_path, commit_log_file_bytes=1 << 16) as life:
+        for number in range(3):
+            half = await send_half(life, f"k{number}")
+        assert (await end(life, half, COMMIT)).code == 0
+        if known:
+            await life.advance(31)
+        await force_out(life)
+        await life.advance(31)
+        assert await lost(life) == 2
+        assert "HALF MESSAGES ARE LOST" in caplog.text
+        assert ("id-k0" in caplog.text) is known
+        await life.advance(31)
+        assert await lost(life) == 2
+        assert life.broker.half_messages is not None
+        assert life.broker.half_messages.undecided(9) == []
+
+
+async def test_what_went_just_before_a_kill_is_missed_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock, killed=True, commit_log_file_bytes=1 << 16) as life:
+        await send_half(life, "k0")
+        half = await send_half(life, "k1")
+        assert (await end(life, half, COMMIT)).code == 0
+        await life.advance(31)
+        life.broker._store_offsets()  # as every five seconds
+        await life.clock.settle()
+        await force_out(life)
+    async with virtual_broker(tmp_path, disk.kill(), clock, commit_log_file_bytes=1 << 16) as life:
+        assert await lost(life) == 2, "one was committed, but the note about that went too"
+        assert "perhaps_fewer=True" in caplog.text

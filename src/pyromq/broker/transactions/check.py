@@ -128,7 +128,7 @@ class TransactionChecks:
         if self._halves.ledger.state(half.offset) is not State.HALF:
             return None  # ended, or put again, while it was read
         if record is None:
-            self._leave_out(half)
+            self._halves.left_out(half)
         elif peer is None:
             self._give_up(half, record)
         else:
@@ -160,12 +160,6 @@ class TransactionChecks:
         for group, messages in self._in_vain.items():
             log.warning("no producer can be asked about half messages", group=group, messages=messages)
         self._in_vain.clear()
-
-    def _leave_out(self, half: Half) -> None:
-        log.error("A HALF MESSAGE CANNOT BE READ AND IS LEFT OUT", position=half.position, group=half.group)
-        self._halves.decide(half.offset, State.DECIDED)
-        self._halves.settle(half.offset)
-        self._halves.owe(half.offset)
 
     def _give_up(self, half: Half, record: Record) -> None:
         pairs = decode_properties(record.properties)

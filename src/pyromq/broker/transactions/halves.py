@@ -27,7 +27,7 @@ from ..intake import Intake, Outcome
 from ..metadata.offsets import Offsets
 from ..metadata.table_content import entry, section
 from .park import op, op_offsets
-from .states import Ledger, State
+from .states import REMEMBERED, Ledger, State
 
 log = logs.get("pyromq.broker")
 
@@ -37,6 +37,7 @@ BYTES_AT_ONCE = 4 << 20
 OFFSETS_IN_OP = 200  # about 4 KB, as in Java
 CHECKS = "checks"
 REMEMBERED_COPIES = 100_000
+TOLD_APART = 100  # of those that one deletion took, the others are told of by their number
 
 
 @dataclass(slots=True)
@@ -87,14 +88,20 @@ class Halves:
         self._owed: list[int] = []  # decided, but the op could not be stored
         self._gathered: list[int] = []  # decided, the op is put at the end of this turn
         self._ops: deque[_Op] = deque()
-        self._seen = self._start_of(HALF_TOPIC)
-        self.ledger = Ledger(self._seen)
+        self.lost = 0  # whose record went, or cannot be read, while they were undecided
         self._ops_seen = self._start_of(OP_HALF_TOPIC)
+        self._notes_went = self._ops_seen > (self._offsets.find(OP_HALF_TOPIC, GROUP, 0) or 0)
+        self._seen = self._start_of(HALF_TOPIC, REMEMBERED)
+        self.ledger = Ledger(self._seen)
 
-    def _start_of(self, topic: str) -> int:
+    def _start_of(self, topic: str, before: int = 0) -> int:
+        """Where it got to; what went since then, up to so many, is to be missed."""
         queue = self._store.queues.get(topic, 0)
-        saved = self._offsets.find(topic, GROUP, 0) or 0
-        return saved if queue is None else min(max(saved, queue.min_offset), queue.next_offset)
+        saved = self._offsets.find(topic, GROUP, 0)
+        if queue is None:
+            return saved or 0
+        first = queue.min_offset
+        return first if saved is None else min(max(saved, first - before), queue.next_offset)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -108,11 +115,47 @@ class Halves:
             queue = self._store.queues.get(HALF_TOPIC, 0)
             if queue is None:
                 return
-            self.ledger.skip_to(queue.min_offset)
+            if queue.min_offset > self.ledger.first:
+                self._lose_below(queue.min_offset)
             self._seen = max(self._seen, queue.min_offset)
             async for halves, start, end in self._portions(HALF_TOPIC, self._seen):
                 self._take_halves(halves, start, end)
                 self._seen = end
+
+    def _lose_below(self, start: int) -> None:
+        """Log files went. What was undecided in them was carried forward first, unless somebody forced it."""
+        known = [half for half in self.undecided.values() if half.offset < start]
+        unseen = sum(self.ledger.state(offset) is State.HALF for offset in range(self._seen, start))
+        self.ledger.skip_to(start)
+        for half in known:
+            self.decide(half.offset, State.DECIDED)
+            self.settle(half.offset)
+        if not known and not unseen:
+            return
+        self.lost += len(known) + unseen
+        for half in known[:TOLD_APART]:
+            log.error("A HALF MESSAGE IS LOST", id=half.unique, topic=half.topic, group=half.group)
+        log.error(
+            "HALF MESSAGES ARE LOST: their log file went while they were undecided",
+            messages=len(known) + unseen,
+            lost=self.lost,
+            perhaps_fewer=self._notes_went,
+        )
+
+    def left_out(self, half: Half) -> None:
+        """Its record cannot be read."""
+        self.lost += 1
+        log.error(
+            "A HALF MESSAGE CANNOT BE READ AND IS LEFT OUT",
+            position=half.position,
+            id=half.unique,
+            topic=half.topic,
+            group=half.group,
+            lost=self.lost,
+        )
+        self.decide(half.offset, State.DECIDED)
+        self.settle(half.offset)
+        self.owe(half.offset)
 
     def _take_halves(self, records: Mapping[int, Record], start: int, end: int) -> None:
         for offset in range(start, end):
@@ -121,7 +164,8 @@ class Halves:
             if offset in records:
                 self._take_half(records[offset])
             else:
-                log.error("A HALF MESSAGE IS DAMAGED AND LEFT OUT", queue_offset=offset)
+                self.lost += 1
+                log.error("A HALF MESSAGE IS DAMAGED AND LEFT OUT", queue_offset=offset, lost=self.lost)
                 self.ledger.set(offset, State.DECIDED)
 
     def _take_half(self, record: Record) -> None:

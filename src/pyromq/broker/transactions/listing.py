@@ -34,6 +34,11 @@ class HalfListing:
         self._version = read_version(metrics.load(), metrics.name)
         self._counted: dict[str, int] = {}
 
+    @property
+    def lost(self) -> int:
+        """Since the start."""
+        return self._halves.lost
+
     def undecided(self, most: int) -> list[dict[str, object]]:
         """The oldest undecided messages."""
         return [self._line(half) for half in islice(self._halves.undecided.values(), most)]
