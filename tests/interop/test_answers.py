@@ -11,7 +11,7 @@ from . import wire
 from .conftest import CLUSTER
 from .peers import java, ours
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
 
 
 @pytest.fixture(scope="module")

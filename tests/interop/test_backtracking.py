@@ -23,7 +23,7 @@ from .conftest import OwnCluster, is_known
 from .peers import java, ours
 from .waiting import eventually
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # long waits: make interop
 
 GetClient = Callable[..., java.Client]
 TOPIC, QUEUES, HOUR_MS = "Past", 2, 3_600_000

@@ -21,7 +21,7 @@ from .conftest import is_known, registered
 from .peers import java, ours
 from .waiting import eventually
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
 
 NAME_SERVER = {"scanNotActiveBrokerInterval": "200", "supportActingMaster": "true", "notifyMinBrokerIdChanged": "true"}
 # In this mode a broker sends a light heartbeat and says itself after how long a silence it counts as gone.

@@ -8,7 +8,7 @@ import pytest
 
 from .peers import java, ours
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
 
 
 @pytest.mark.parametrize("binary_headers", [False, True], ids=["json", "binary"])

@@ -12,7 +12,7 @@ from .conftest import BROKERS, CLUSTER, is_known
 from .peers import java, ours
 from .waiting import eventually
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
 
 OURS = "broker-p"
 ALL = {*BROKERS.values(), OURS}

@@ -19,7 +19,7 @@ from .conftest import CLUSTER
 from .peers import java, ours
 from .waiting import eventually
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
 
 
 class Both:

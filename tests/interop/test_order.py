@@ -18,7 +18,7 @@ from .conftest import OwnCluster, is_known
 from .peers import java, ours
 from .waiting import eventually
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # long waits: make interop
 
 GetClient = Callable[..., java.Client]
 HEADERS = {"5.5.0": False, "4.9.8": True}

@@ -23,7 +23,7 @@ from .conftest import registered
 from .peers import java, ours
 from .waiting import eventually
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
 
 T = TypeVar("T")
 NAME = "twin"  # of both brokers

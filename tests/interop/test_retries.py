@@ -196,6 +196,7 @@ def test_the_groups_own_schedule_holds(policy: str, client: java.Client, admin: 
     assert gaps[1] >= 3000
 
 
+@pytest.mark.slow  # a Java broker
 def test_a_dead_letter_has_javas_properties(client: java.Client, quick: OwnCluster, javas: OwnCluster) -> None:
     """The same life on both brokers leaves the same record, property by property, on the same kind of topic."""
     topic = f"Same{client.program.name.replace(' ', '_').replace('.', '_')}"

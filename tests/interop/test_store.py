@@ -26,7 +26,7 @@ from . import wire
 from .peers import java
 from .peers.process import ProgramFailed
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]  # Java brokers: make interop
 
 PULL, QUERY, SEND, MAX_OFFSET, VIEW = 11, 12, 10, 30, 33
 CONFIG = StoreConfig(

@@ -101,6 +101,7 @@ def ends(held: list[Stored], bodies: list[str]) -> None:
     assert [one.body for one in held] == bodies
 
 
+@pytest.mark.slow  # a Java broker
 def test_what_waits_in_our_store_comes_due_in_javas_broker(java_peers: None, home: Callable[[str], Path]) -> None:
     folder = home("timers-ours-java")
     name_server = ours.NameServer(home("timers-swap-namesrv"))
@@ -127,6 +128,7 @@ def test_what_waits_in_our_store_comes_due_in_javas_broker(java_peers: None, hom
         name_server.kill()
 
 
+@pytest.mark.slow  # a Java broker
 def test_javas_broker_was_killed_with_what_waits(java_peers: None, home: Callable[[str], Path]) -> None:
     folder = home("timers-java-ours")
     name_server = ours.NameServer(home("timers-back-namesrv"))

@@ -158,6 +158,7 @@ def test_go(go_peer: None, java_client: GetClient, cluster: OwnCluster, home: Ca
     assert consumed(java_client("5.5.0"), cluster, topic) == ["commit 1", "unknown commit 3"]
 
 
+@pytest.mark.slow  # a Java broker
 def test_half_messages_in_a_store_that_javas_broker_left(java_client: GetClient, home: Callable[[str], Path]) -> None:
     """Java's broker is killed with halves that it has asked about and put again; ours opens its store and asks on."""
     client = java_client("5.5.0")
