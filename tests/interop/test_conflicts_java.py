@@ -67,9 +67,8 @@ def test_members_that_want_other_tags_are_named(client: java.Client, own: OwnClu
             def send_a_round() -> list[str]:
                 number = next(rounds)
                 for tag in TAGS:
-                    sent = client.send_by(
-                        "sync", own.servers, topic, [f"{tag} {number}.{n}" for n in range(10)], tag=tag
-                    )
+                    bodies = [f"{tag} {number}.{n}" for n in range(10)]
+                    sent = client.send_by("sync", own.servers, topic, bodies, tag=tag)
                     assert {one["status"] for one in sent} == {"SEND_OK"}
                 return first.bodies() + second.bodies()
 
