@@ -32,7 +32,7 @@ def log_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 def flushed_moves_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     async def early(self: MessageStore) -> None:
         plan = self._planner.plan_log(self.flushed.value)
-        self._flushed_to(plan)
+        self._flushed_until(plan.until)
 
     patch.setattr(MessageStore, "flush_log", early)
 

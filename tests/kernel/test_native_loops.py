@@ -31,11 +31,13 @@ def test_crc(data: bytes, before: int) -> None:
 def test_index_chains(keys: list[tuple[int, int]], slots: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(keys)))
     count = data.draw(st.integers(0, len(keys) - first))
+    due_pages = data.draw(st.binary(min_size=3, max_size=3))
     raw = b"".join(KEY.pack(*key) for key in keys)
     outcomes = []
     for chain in (chain_keys, native_module().chain_keys):
-        table, dirty = array("I", bytes(4 * slots)), bytearray(-(-slots // PAGE_SLOTS))
-        outcomes.append((chain(raw, first, count, table, dirty, 7, 9), table, dirty))
+        table, dirty = array("I", range(slots)), bytearray(-(-slots // PAGE_SLOTS))
+        due, saved = bytearray(due_pages[: len(dirty)]), dict[int, bytes]()
+        outcomes.append((chain(raw, first, count, table, dirty, 7, 9, due, saved), table, dirty, due, saved))
     assert outcomes[0] == outcomes[1]
 
 

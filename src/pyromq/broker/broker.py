@@ -26,12 +26,13 @@ from ..model.names import TIMER_TOPIC
 from ..protocol.bodies.topics import TopicConfig
 from ..store.config import FlushMode
 from ..store.disk import Disk
-from ..store.flush_loop import RunBlocking
+from ..store.flush_loop import LogFlusher, RunBlocking
 from ..store.marks import refuse_missing_tables
 from ..store.message_store import MessageStore
 from ..store.real_disk import RealDisk
 from ..store.retention import DiskGate, Retention, RetentionConfig
 from ..store.tables import Table
+from ..store.thread_flusher import thread_flusher
 from ..store.timer_store import open_timer_store
 from ..transport.address import format_address, parse_address
 from ..transport.client import Client, Connect
@@ -107,7 +108,7 @@ from .transactions.halves import Halves
 from .transactions.listing import HalfListing
 from .transactions.park import park_half
 from .transactions.recovery import recover
-from .verdicts import Sending, Verdicts, native_verdicts
+from .verdicts import Sending, Verdicts, native_verdicts, patience
 
 log = logs.get("pyromq.broker")
 
@@ -132,6 +133,7 @@ class Broker:
         connect: Connect | None = None,
         memory_bytes: int = 0,
         around: Callable[[Handler], Handler] | None = None,
+        flusher: LogFlusher | None = None,
     ) -> None:
         config = loaded.config
         self._clock = clock
@@ -152,7 +154,7 @@ class Broker:
         self.groups = Groups(groups.table, clock.now_ms, groups.changed)
         self.offsets = Offsets(offsets.table, clock.now_ms, config.consumer_offset_update_version_step)
         self.delay_progress = DelayProgress(delays.table, clock.now_ms)
-        self.store = MessageStore(disk, config, clock, run_blocking, self._is_batch_topic)
+        self.store = MessageStore(disk, config, clock, run_blocking, self._is_batch_topic, flusher)
         retention = config.part(RetentionConfig)
         self._disk_gate = DiskGate(disk, retention)
         self.retention = Retention(self.store, self._disk_gate, self.store.files_in_use, retention, clock)
@@ -680,6 +682,7 @@ class Broker:
                 if self._config.flush_mode is FlushMode.SYNC:
                     self.store.readable.on_advance(server.release)
                     self.store.readable.on_failure(server.give_up_parked)
+                    server.wait_at_most(patience(self.live))
 
 
 async def run(
@@ -695,11 +698,13 @@ async def run(
         log.warning("configuration", notice=notice)
     async with AsyncExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(BLOCKING_THREADS, "pyromq-blocking"))
+        disk = RealDisk(loaded.config.store_path_root_dir, create=True)
         broker = Broker(
             loaded,
             clock=clock,
             rng=rng,
-            disk=RealDisk(loaded.config.store_path_root_dir, create=True),
+            disk=disk,
+            flusher=thread_flusher(disk),
             run_blocking=_in(pool),
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
@@ -711,7 +716,13 @@ async def run(
 
 def _in(pool: ThreadPoolExecutor) -> RunBlocking:
     async def run_blocking(call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(pool, call)
+        """Who is cancelled meanwhile ends when the call has: a flush that was planned is never left out."""
+        begun = asyncio.get_running_loop().run_in_executor(pool, call)
+        try:
+            return await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            await asyncio.wait((begun,))
+            raise
 
     return run_blocking
 

@@ -267,7 +267,7 @@ class SendHandler:
                 fields["batchUniqId"] = send.batch_id
             if send.record.topic == TIMER_TOPIC and send.unique is not None:
                 fields["recallHandle"] = _recall_handle(send, send.record, send.unique)
-            reply = Reply(fields=fields) if not outcome.late else _late(send.config, fields)
+            reply = Reply(fields=fields) if not outcome.late else late_reply(send.config, fields)
         if not send.request.command.is_oneway:
             send.request.peer.send(reply.to_command(send.request.command))
 
@@ -299,7 +299,7 @@ def region_fields(config: BrokerConfig) -> dict[str, str]:
     return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
 
 
-def _late(config: BrokerConfig, fields: dict[str, str]) -> Reply:
+def late_reply(config: BrokerConfig, fields: dict[str, str]) -> Reply:
     remark = f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
     return Reply(ResponseCode.FLUSH_DISK_TIMEOUT, remark=remark, fields=fields)
 

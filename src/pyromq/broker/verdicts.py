@@ -24,23 +24,26 @@ from ..model.message import Property
 from ..model.names import is_retry
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.command import Command, Encoding, encode_header
+from ..protocol.frame import FrameLimits, decode_frames, encode_frame
 from ..protocol.record import CRC_NAME
 from ..store.config import FlushMode
 from ..store.consume_queue import ConsumeQueue
 from ..store.message_store import MessageStore
 from ..transport.dispatch import Reply
 from ..transport.limits import Limits
+from ..transport.parked import Patience
 from .config import BrokerConfig
 from .intake import Intake
 from .metadata.new_topics import NewTopics
 from .metadata.topics import Topics
-from .send import SPECIAL, born_host, property_room, region_fields
+from .send import SPECIAL, born_host, late_reply, property_room, region_fields
 from .send_checks import MOST_VERDICTS, SendChecks
 from .stamp import RESERVED, Stamp
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _OWN_FIELDS = ("msgId", "queueId", "queueOffset", "transactionId")
 _KERNEL_FIELDS = 14  # of a send, at most
+_OWN_ANSWERS = FrameLimits(frame_bytes=(1 << 31) - 1, header_bytes=(1 << 24) - 1)  # we made them, however long
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,16 @@ def native_verdicts(parts: Sending) -> Verdicts | None:
     if module is None or parts.limits.frame.header_fields < _KERNEL_FIELDS:
         return None
     return Verdicts(parts, module)
+
+
+def patience(live: Live[BrokerConfig]) -> Patience:
+    """What applies to answers of the kernel that wait for the disk: syncFlushTimeout, as it is when they begin to."""
+
+    def late(answers: bytes) -> bytes:
+        commands, _, _ = decode_frames(answers, _OWN_ANSWERS)
+        return b"".join(encode_frame(late_reply(live.config, one.fields).to_command(one)) for one in commands)
+
+    return Patience(lambda: live.config.sync_flush_timeout / 1000, late)
 
 
 def _is_plain(topic: TopicConfig) -> bool:

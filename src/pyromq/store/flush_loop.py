@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from ..ambient import Clock
+from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
+from .disk import DiskError
 from .errors import StoreNotWritable
 
 T = TypeVar("T")
@@ -18,6 +20,20 @@ class RunBlocking(Protocol):
     """Runs a blocking call away from the event loop (a small thread pool; tests run it at once)."""
 
     def __call__(self, call: Callable[[], T]) -> Awaitable[T]: ...
+
+
+class LogFlusher(Protocol):
+    """Syncs the log under SYNC_FLUSH by itself, whenever it has grown."""
+
+    def start(
+        self, log: CommitLog, synced: int, flushed: Callable[[int], None], failed: Callable[[DiskError], None]
+    ) -> None:
+        """`flushed` is called with positions up to which the log is on the medium, `failed` once, if a sync fails."""
+        ...
+
+    def appended(self) -> None: ...
+
+    def end(self) -> None: ...
 
 
 class Flushable(Protocol):
@@ -34,6 +50,10 @@ class Flushable(Protocol):
 
     async def make_file_ahead(self) -> None: ...
 
+    def flush_by(self, flusher: LogFlusher) -> None:
+        """Start it, and tell it of each append."""
+        ...
+
     def on_append(self, listener: Callable[[], None]) -> None: ...
 
 
@@ -41,10 +61,11 @@ class FlushLoop:
     """ASYNC_FLUSH: by the clock, as Java's intervals say. SYNC_FLUSH: as soon as anything was appended; whatever comes
     in while a sync runs shares the next one, and a lone writer waits for nobody."""
 
-    def __init__(self, store: Flushable, config: StoreConfig, clock: Clock) -> None:
+    def __init__(self, store: Flushable, config: StoreConfig, clock: Clock, flusher: LogFlusher | None = None) -> None:
         self._store = store
         self._config = config
         self._clock = clock
+        self._flusher = flusher
         self._appended = asyncio.Event()
         store.on_append(self._appended.set)
 
@@ -61,6 +82,12 @@ class FlushLoop:
             await asyncio.Event().wait()  # there is nothing left to flush; the store has said why
 
     async def _sync_mode(self) -> None:
+        if self._flusher is not None:
+            self._store.flush_by(self._flusher)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._flusher.end()
         while True:
             await self._appended.wait()
             self._appended.clear()

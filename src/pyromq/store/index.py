@@ -178,8 +178,8 @@ class Index:
             if file.is_changed:
                 commits.append(file.take_commit())
                 self._changes.files.add(file.name)
-                if file is not self._files[-1]:
-                    file.release_slots()
+            elif file is not self._files[-1]:
+                file.release_slots()
         return commits
 
     # -- reading ------------------------------------------------------------------------------------------------------

@@ -10,25 +10,20 @@ Entries go to the file as they come. Slots and header stay in memory until the e
 
 from __future__ import annotations
 
-import re
 import struct
-import sys
-from array import array
 from dataclasses import dataclass
 
-from ..kernel.appends import KEY_BYTES, PAGE_SLOTS
-from ..kernel.records import big_endian, chain_keys
+from ..kernel.appends import KEY_BYTES
 from .disk import Disk, DiskFile, FileMissing
 from .reads import Reads
+from .slot_table import SLOT_BYTES, SlotImage, SlotTable
 
 HEADER = struct.Struct(">qqqqii")
 HEADER_BYTES = HEADER.size
-SLOT_BYTES = 4
 ENTRY = struct.Struct(">iqii")
 ENTRY_BYTES = ENTRY.size
 
 _MAX_SECONDS = 0x7FFFFFFF
-_RUNS = re.compile(rb"\x01+(?:\x00{1,16}\x01+)*")  # dirty pages, with short gaps between them
 
 
 def index_file_bytes(slots: int, entries: int) -> int:
@@ -62,7 +57,8 @@ class IndexCommit:
     """Slots and header as they were at one moment: to be written once the entries up to then are synced."""
 
     name: str
-    parts: list[tuple[int, bytes]]
+    slots: SlotImage
+    header: bytes
 
     def write(self, disk: Disk) -> None:
         """Blocking, in the flush's thread. A file that expired meanwhile needs nothing any more."""
@@ -71,8 +67,10 @@ class IndexCommit:
         except FileMissing:
             return
         try:
-            for offset, data in self.parts:
-                file.pwrite(offset, data)
+            for slot, data in self.slots.stretches():
+                file.pwrite(HEADER_BYTES + slot * SLOT_BYTES, data)
+            if self.header:
+                file.pwrite(0, self.header)
             file.sync()
         finally:
             file.close()
@@ -96,9 +94,8 @@ class IndexFile:
         self.header = IndexHeader() if fresh else IndexHeader(*HEADER.unpack(self._file.pread(0, HEADER_BYTES)))
         if not 1 <= self.header.next_entry <= entries:
             self.header.next_entry = 1
-        self._slots: array[int] | None = None  # loaded when the file is written or searched
-        self._dirty = bytearray(-(-slots // PAGE_SLOTS))  # a byte for each page of the slot table
-        self.is_changed = False  # any of them is set
+        self._slots: SlotTable | None = None  # loaded when the file is written
+        self.is_changed = False  # slots or header, since the last commit was taken
         self._pending: list[bytes] = []  # entries of this dispatch, not in the file yet
         self._room_until = 0
 
@@ -119,7 +116,6 @@ class IndexFile:
         previous = slots[slot]
         self._pending.append(ENTRY.pack(key_hash, position, self._seconds(store_time), previous))
         slots[slot] = header.next_entry
-        self._dirty[slot // PAGE_SLOTS] = 1
         if not previous:
             header.used_slots += 1
         self._note(1, position, position, store_time)
@@ -127,7 +123,7 @@ class IndexFile:
     def put_keys(self, keys: bytes, first: int, count: int, store_time: int) -> None:
         """Keys from number `first` on that a kernel hashed, within `free`: the same in one call."""
         header, seconds = self.header, self._seconds(store_time)
-        entries, fresh = chain_keys(keys, first, count, self._slot_table(), self._dirty, header.next_entry, seconds)
+        entries, fresh = self._slot_table().chain(keys, first, count, header.next_entry, seconds)
         self._pending.append(entries)
         header.used_slots += fresh
         begin, end = _position(keys, first), _position(keys, first + count - 1)
@@ -165,29 +161,19 @@ class IndexFile:
             self._pending.clear()
 
     def take_commit(self) -> IndexCommit:
-        """What is to be written behind the entries, as it is now. Pages near each other go together: one write each
-        would cost the helper thread thousands of calls."""
-        slots = self._slot_table()
-        parts = []
-        for run in _RUNS.finditer(self._dirty):
-            first, until = run.start() * PAGE_SLOTS, run.end() * PAGE_SLOTS
-            parts.append((HEADER_BYTES + first * SLOT_BYTES, big_endian(slots, first, until)))
-        self._dirty = bytearray(len(self._dirty))
+        """What is to be written behind the entries, as it is now."""
         self.is_changed = False
-        return IndexCommit(self.name, [*parts, (0, self.header.pack())])
+        return IndexCommit(self.name, self._slot_table().take_image(), self.header.pack())
 
-    def _slot_table(self) -> array[int]:
+    def _slot_table(self) -> SlotTable:
         if self._slots is None:
-            slots = array("I")
-            slots.frombytes(self._file.pread(HEADER_BYTES, self._slot_count * SLOT_BYTES))
-            if sys.byteorder == "little":
-                slots.byteswap()
-            self._slots = slots
+            self._slots = SlotTable.decoded(self._file.pread(HEADER_BYTES, self._slot_count * SLOT_BYTES))
         return self._slots
 
     def release_slots(self) -> None:
-        """A full file that was committed needs its table no more."""
-        self._slots = None
+        """A full file needs its table no more once all of it is written."""
+        if self._slots is not None and not self.is_changed and not self._slots.is_being_written:
+            self._slots = None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -220,7 +206,6 @@ class IndexFile:
         for slot, number in enumerate(slots):
             if number >= keep:
                 slots[slot] = self._older(number, keep)
-                self._dirty[slot // PAGE_SLOTS] = 1
                 self.is_changed = True
         if keep < self.header.next_entry:
             self.is_changed = True
@@ -231,8 +216,7 @@ class IndexFile:
 
     def _clear(self) -> None:
         self.header = IndexHeader()
-        self._slots = array("I", bytes(self._slot_count * SLOT_BYTES))
-        self._dirty = bytearray(b"\x01" * len(self._dirty))
+        self._slots = SlotTable.empty(self._slot_count)
         self.is_changed = True
 
     def _first_at_or_behind(self, position: int) -> int:

@@ -6,6 +6,7 @@ Plain synchronous code with one writer, the event loop's thread; the watermarks 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
@@ -26,8 +27,8 @@ from .derived_files import DerivedFiles, forget_derived
 from .disk import Disk, DiskError, DiskFull, DiskLock, SyncFailed
 from .errors import StoreNotWritable
 from .extension import drop_extensions
-from .flush import FlushPlanner, FullFlush, LogFlush, Marks
-from .flush_loop import FlushLoop, RunBlocking
+from .flush import FlushPlanner, FullFlush, Marks
+from .flush_loop import FlushLoop, LogFlusher, RunBlocking
 from .index import Index
 from .layout import COMMIT_LOG
 from .lock import claim_store
@@ -70,6 +71,7 @@ class MessageStore:
         clock: Clock,
         run_blocking: RunBlocking = run_at_once,
         is_batch_topic: Callable[[str], bool] = lambda topic: False,
+        flusher: LogFlusher | None = None,
     ) -> None:
         """Opens and recovers: blocking, and done before the event loop serves anyone."""
         kernel_name()
@@ -77,6 +79,7 @@ class MessageStore:
         self._config = config
         self._clock = clock
         self._run_blocking = run_blocking
+        self._flusher = flusher  # without one, syncs of SYNC_FLUSH go through `run_blocking` too
         self._lock: DiskLock = claim_store(disk)
         self._changes = Changes()
         self._reads = Reads()
@@ -88,6 +91,7 @@ class MessageStore:
         self.files_in_use = FilesInUse(clock)
         self._room = Room(disk)
         self._on_append: list[Callable[[], None]] = []
+        self._full_flush = asyncio.Lock()
         try:
             self.recovery = self._recover()
         except BaseException:
@@ -275,15 +279,20 @@ class MessageStore:
         plan = self._planner.plan_log(self.flushed.value)
         if plan.until > self.flushed.value:
             await self._guarded(self._run_blocking(lambda: plan.sync(self._disk)))
-            self._flushed_to(plan)
+            self._flushed_until(plan.until)
+
+    def flush_by(self, flusher: LogFlusher) -> None:
+        flusher.start(self.commit_log, self.flushed.value, self._flushed_until, self._stop_writing)
+        self._on_append.append(flusher.appended)
 
     async def flush_all(self) -> None:
-        """Log, queues, index, then the checkpoint."""
-        if not self._planner.has_work(self.flushed.value):
-            return
-        plan = self._planner.plan_full(self.flushed.value)
-        await self._guarded(self._run_blocking(lambda: plan.sync(self._disk, self._marks)))
-        self._flushed_to(plan.log)
+        """Log, queues, index, then the checkpoint. One after another: an older plan must not be written last."""
+        async with self._full_flush:
+            if not self._planner.has_work(self.flushed.value):
+                return
+            plan = self._planner.plan_full(self.flushed.value)
+            await self._guarded(self._run_blocking(lambda: plan.sync(self._disk, self._marks)))
+            self._flushed_until(plan.log.until)
 
     async def _guarded(self, sync: Awaitable[None]) -> None:
         try:
@@ -300,12 +309,12 @@ class MessageStore:
         except DiskError as fault:
             self._stop_writing(fault)
             raise
-        self._flushed_to(plan.log)
+        self._flushed_until(plan.log.until)
 
-    def _flushed_to(self, plan: LogFlush) -> None:
-        self.flushed.advance(plan.until)
+    def _flushed_until(self, position: int) -> None:
+        self.flushed.advance(position)
         if self._config.flush_mode is FlushMode.SYNC:
-            self._readable.advance(plan.until)
+            self._readable.advance(position)
 
     def _stop_writing(self, fault: DiskError) -> None:
         """A failed sync is never tried again: who waits for it is told, what was acked before stays readable."""
@@ -331,7 +340,7 @@ class MessageStore:
 
     async def run(self) -> None:
         """Keep it flushed until cancelled. Whoever opens a store for writing runs this beside it."""
-        await FlushLoop(self, self._config, self._clock).run()
+        await FlushLoop(self, self._config, self._clock, self._flusher).run()
 
     # -- retention ----------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ from ..errors import ConfigError
 from .catalogue import read_catalogue
 from .config import StoreConfig
 from .disk import Disk
-from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES
+from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES
 from .layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
 from .segment import parse_segment_name
+from .slot_table import SLOT_BYTES
 
 _ENTRIES_PER_SLOT = 4  # RocketMQ's default proportion
 _ENOUGH = 64  # queue files to look at

@@ -16,11 +16,12 @@ from .config import StoreConfig
 from .disk import Disk, DiskFile
 from .findings import REBUILD, Level, Report, remedy_of_missing
 from .index import TAG_MARK, Index, index_hash
-from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES, IndexHeader
+from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, IndexHeader
 from .layout import INDEX
 from .log_walk import Gap
 from .lost_index import lost_index_files
 from .marks import MarksFound
+from .slot_table import SLOT_BYTES
 
 _BATCH = 4096  # entries read at once
 

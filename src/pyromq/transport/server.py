@@ -23,6 +23,7 @@ from .address import host_of, socket_address
 from .connection import Connection
 from .dispatch import Handler
 from .limits import Limits, connection_limit
+from .parked import Patience
 from .peer import Peer
 from .request_class import RequestClass
 from .service import Service
@@ -107,6 +108,10 @@ class Server:
     def release(self, readable: int) -> None:
         """The log is readable up to here: replies that the kernel parked below it leave."""
         self._service.release(readable)
+
+    def wait_at_most(self, patience: Patience) -> None:
+        """How long replies stay parked, and what is answered in their place then."""
+        self._service.wait_at_most(patience)
 
     def give_up_parked(self) -> None:
         """The log will not become readable any more: connections with parked replies are cut off."""

@@ -20,7 +20,7 @@ from .connection import Connection
 from .dispatch import Answer, Handler, Reply, Request, await_answer, failed
 from .fair_queue import FairQueue
 from .limits import Limits
-from .parked import ParkedReplies
+from .parked import ParkedReplies, Patience
 from .request_class import PROPERTIES_FIELD, RequestClass, class_of
 
 log = logs.get("pyromq.transport")
@@ -50,7 +50,7 @@ class Service:
         self._closed = closed
         self._dispatch = dispatch
         self._queue: FairQueue[Connection, Request] = FairQueue(limits.shares)
-        self._parked = ParkedReplies()
+        self._parked = ParkedReplies(clock, self._look_if_quiet)
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
         self.held_bytes = 0
         self._unflushed: list[Connection] = []
@@ -227,6 +227,10 @@ class Service:
         self._parked.release(readable)
         self._look_if_quiet()
 
+    def wait_at_most(self, patience: Patience) -> None:
+        """Of parked replies."""
+        self._parked.wait_at_most(patience)
+
     def give_up_parked(self) -> None:
         """The log will not become readable any more."""
         self._parked.give_up("what it waits for will not be stored")
@@ -256,6 +260,7 @@ class Service:
 
     async def cancel(self) -> None:
         """Give up what is still in progress."""
+        self._parked.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

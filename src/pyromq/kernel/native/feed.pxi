@@ -478,12 +478,13 @@ cdef inline bint may_be_send(int encoding, const uint8_t *p, Py_ssize_t n) noexc
     )
 
 
-def chain_keys(bytes keys, Py_ssize_t first, Py_ssize_t count, uint32_t[::1] slots, uint8_t[::1] dirty, uint32_t number, int32_t seconds):
+def chain_keys(bytes keys, Py_ssize_t first, Py_ssize_t count, uint32_t[::1] slots, uint8_t[::1] dirty, uint32_t number, int32_t seconds, uint8_t[::1] due, dict saved):
     """Index entries for `count` keys from key `first` on, chained into the slots: (their bytes, slots used anew).
 
-    `number` is that of the first entry. A byte of `dirty` stands for a page of PAGE_SLOTS slots.
+    `number` is that of the first entry. A byte of `dirty` and of `due` stands for a page of PAGE_SLOTS slots: a page that
+    is due goes to `saved`, as the file has it, before it changes.
     """
-    cdef Py_ssize_t i, slot_count = slots.shape[0]
+    cdef Py_ssize_t i, page, slot_count = slots.shape[0]
     cdef const uint8_t *key
     cdef uint8_t *entry
     cdef uint32_t slot, previous
@@ -491,7 +492,7 @@ def chain_keys(bytes keys, Py_ssize_t first, Py_ssize_t count, uint32_t[::1] slo
     cdef bytes out
     if first < 0 or count < 0 or (first + count) * KEY_BYTES > PyBytes_GET_SIZE(keys):
         raise ValueError(f"{count} keys from {first} on are more than there are")
-    if not slot_count or dirty.shape[0] * PAGE_SLOTS < slot_count:
+    if not slot_count or min(dirty.shape[0], due.shape[0]) * PAGE_SLOTS < slot_count:
         raise ValueError("the pages do not cover the slots")
     out = PyBytes_FromStringAndSize(NULL, 20 * count)
     key = <const uint8_t *>PyBytes_AS_STRING(keys) + first * KEY_BYTES
@@ -503,8 +504,12 @@ def chain_keys(bytes keys, Py_ssize_t first, Py_ssize_t count, uint32_t[::1] slo
         put32(entry + 12, <uint32_t>seconds)
         put32(entry + 16, previous)
         fresh += previous == 0
+        page = slot // PAGE_SLOTS
+        if due[page]:
+            saved[page] = big_endian(slots, page * PAGE_SLOTS, (page + 1) * PAGE_SLOTS)
+            due[page] = 0
         slots[slot] = number
-        dirty[slot // PAGE_SLOTS] = 1
+        dirty[page] = 1
         number += 1
         key += KEY_BYTES
         entry += 20

@@ -13,15 +13,24 @@ ENTRY = struct.Struct(">iqii")
 
 
 def chain_keys(
-    keys: bytes, first: int, count: int, slots: array[int], dirty: bytearray, number: int, seconds: int
+    keys: bytes,
+    first: int,
+    count: int,
+    slots: array[int],
+    dirty: bytearray,
+    number: int,
+    seconds: int,
+    due: bytearray,
+    saved: dict[int, bytes],
 ) -> tuple[bytes, int]:
     """Entries for `count` keys from key `first` on, and how many slots had none before.
 
-    `number` is that of the first entry. A byte of `dirty` stands for a page of PAGE_SLOTS slots.
+    `number` is that of the first entry. A byte of `dirty` and of `due` stands for a page of PAGE_SLOTS slots: a page
+    that is due goes to `saved`, as the file has it, before it changes.
     """
     if first < 0 or count < 0 or (first + count) * KEY.size > len(keys):
         raise ValueError(f"{count} keys from {first} on are more than there are")
-    if not slots or len(dirty) * PAGE_SLOTS < len(slots):
+    if not slots or min(len(dirty), len(due)) * PAGE_SLOTS < len(slots):
         raise ValueError("the pages do not cover the slots")
     entries: list[bytes] = []
     fresh = 0
@@ -30,8 +39,12 @@ def chain_keys(
         previous = slots[slot]
         entries.append(ENTRY.pack(key_hash, position, seconds, previous))
         fresh += not previous
+        page = slot // PAGE_SLOTS
+        if due[page]:
+            saved[page] = big_endian(slots, page * PAGE_SLOTS, (page + 1) * PAGE_SLOTS)
+            due[page] = 0
         slots[slot] = number
-        dirty[slot // PAGE_SLOTS] = 1
+        dirty[page] = 1
         number += 1
     return b"".join(entries), fresh
 
