@@ -1,116 +1,220 @@
-"""The data source in rows a second: scan of files, pull, stream and write, beside reading row by row.
+"""The data source in rows a second: scan of files, pull, stream and write; beside Python rows and Kafka's connector.
 
-One broker with its store on this machine, local[2], warm. Medians of three; the ratio is to the same rows made one by
-one in Python (protocol.messages), the way a plain consumer makes them.
+`bench/spark.py [--rows N] [--sizes 100,1000] [--only pull,stream] [--kafka]`. One broker with its store on this
+machine, local[2], the first run of each left out. CPU is that of the whole process tree (driver, JVM, workers, broker)
+for a million rows. `--kafka` runs Spark's Kafka connector on the same rows (see bench/measure/kafka.py).
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from bench.measure.tree import Tree, worker_peak
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from rich.console import Console
 from rich.table import Table
 
 from pyromq.ambient import SystemClock
 from pyromq.protocol.messages import decode_messages
-from pyromq.spark.options import Use, read_options
-from pyromq.spark.planner import Range
+from pyromq.spark.batch_read import BatchReader, QueuePart
+from pyromq.spark.options import Use, read_options, write_options
 from pyromq.spark.pulling import QueuePull
+from pyromq.spark.sending import BatchSender
 from pyromq.spark.session import new_session
+from pyromq.spark.writing import RowWriter
 from tests.spark.servers import Servers
 
-ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+# What Kafka's connector gives too: topic, partition, offset, timestamp, key, value, headers; and tags and ids.
 FIELDS = (
-    "topic string, queueId int, queueOffset bigint, keys string, tags string, body binary, "
-    "properties map<string,string>"
+    "topic string, queueId int, queueOffset bigint, storeTimestamp timestamp, msgId string, keys string, tags string, "
+    "body binary, properties map<string,string>"
 )
+PRUNED = "queueId int, queueOffset bigint"
 CLOCK = SystemClock()
+TIMES = 3
+Run = Callable[[], object]
 
 
-def rate(run: Callable[[], object], times: int = 3) -> float:
-    """Rows a second, the first run left out."""
+class Figure(dict[str, float]):
+    """rows a second; CPU seconds of a million rows; MB of the largest Python worker."""
+
+
+def measured(run: Run, rows: int) -> Figure:
     run()
-    seconds = []
-    for _ in range(times):
+    seconds, tree = [], Tree()
+    for _ in range(TIMES):
         began = CLOCK.monotonic()
         run()
         seconds.append(CLOCK.monotonic() - began)
-    return ROWS / statistics.median(seconds)
+    cpu = tree.cpu_s() / TIMES / rows * 1e6
+    return Figure(rate=rows / statistics.median(seconds), cpu=cpu, worker_mb=worker_peak() / 1e6)
 
 
-def one_by_one(servers: Servers, topic: str) -> float:
-    """The per-row path: pulled by the same connection, decoded by the plain decoder, without Spark."""
-    from pyromq.spark.cluster import Cluster
+class PythonRows(DataSource):
+    """The same pulls, decoded and handed to Spark message by message."""
 
-    options = read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH)
-    with Cluster(options) as cluster:
-        queues = cluster.queues([topic])
-        bounds = cluster.bounds(queues)
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq-rows"
 
-    def run() -> None:
-        for queue, (low, high) in bounds.items():
-            for body, _ in QueuePull(Range(queue, low, high), queues[queue], options, CLOCK).bodies():
-                decode_messages(body)
-
-    return rate(run)
+    def reader(self, schema: Any) -> DataSourceReader:
+        return _RowReader(read_options(dict(self.options), Use.BATCH), schema)
 
 
-def main() -> None:
-    table = Table(title=f"{ROWS:,} rows, rows a second (ratio to row by row)")
-    for name in ("body", "row by row", "scan of files", "pull", "pull, 2 columns", "stream", "write"):
-        table.add_column(name, justify="right")
+class _RowReader(BatchReader):
+    def read(self, partition: Any) -> Iterator[Any]:
+        if not isinstance(partition, QueuePart):
+            return
+        pull = QueuePull(partition.part, partition.address, self._options, SystemClock())
+        for body, _ in pull.bodies():
+            for each in decode_messages(body):
+                named = each.properties
+                yield (
+                    *(each.topic, each.queue_id, each.queue_offset, _time(each.store_timestamp), each.message_id),
+                    *(named.get("KEYS"), named.get("TAGS"), each.body, named),
+                )
+
+
+def _time(milliseconds: int) -> Any:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def fill(servers: Servers, topic: str, rows: int, size: int) -> None:
+    """Written as tasks write, without Spark."""
+    options = write_options({"nameServer": servers.namesrv, "topic": topic})
+
+    def chunks() -> Iterator[pa.RecordBatch]:
+        for begin in range(0, rows, 20_000):
+            numbers = np.arange(begin, min(rows, begin + 20_000)).tolist()
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "body": [f"{number}".ljust(size, ".").encode() for number in numbers],
+                    "keys": [f"k{number}" for number in numbers],
+                    "tags": [f"t{number % 16}" for number in numbers],
+                    "properties": pa.array([[("region", f"r{number % 4}")] for number in numbers], _MAP),
+                }
+            )
+
+    RowWriter(options, f"fill-{topic}", 0, BatchSender(options)).write(chunks())
+
+
+_MAP = pa.map_(pa.string(), pa.string())
+
+
+def made_rows(spark: SparkSession, rows: int, size: int) -> DataFrame:
+    """Made in Spark: what a write has to take."""
+    return spark.range(0, rows, 1, 4).selectExpr(
+        f"rpad(string(id), {size}, '.') AS body",
+        "concat('k', id) AS keys",
+        "concat('t', id % 16) AS tags",
+        "map('region', concat('r', id % 4)) AS properties",
+    )
+
+
+def drained(frame: DataFrame) -> Run:
+    return lambda: frame.write.format("noop").mode("overwrite").save()
+
+
+def runs(spark: SparkSession, servers: Servers, folder: str, topic: str, rows: int, size: int) -> dict[str, Run]:
+    to = {"nameServer": servers.namesrv, "topic": topic}
+    files = {"store": str(servers.store()), "topic": topic, "minPartitions": "4"}
+
+    def load(schema: str, kind: str = "rocketmq", **options: str) -> Run:
+        return drained(spark.read.format(kind).schema(schema).options(**options).load())
+
+    def stream() -> None:
+        source = spark.readStream.format("rocketmq").schema(FIELDS)
+        sink = source.options(**to, startingOffsets="earliest").load().writeStream.format("noop")
+        with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
+            sink = sink.option("checkpointLocation", checkpoint)
+            sink.trigger(availableNow=True).start().awaitTermination()
+
+    def write() -> None:
+        target = {"nameServer": servers.namesrv, "topic": f"{topic}-written"}
+        made_rows(spark, rows, size).write.format("rocketmq").mode("append").options(**target).save()
+
+    return {
+        "rows": load(FIELDS, "rocketmq-rows", **to),
+        "offline": load(FIELDS, **files),
+        "offline-pruned": load(PRUNED, **files),
+        "pull": load(FIELDS, **to),
+        "pull-pruned": load(PRUNED, **to),
+        "stream": stream,
+        "write": write,
+        "generate": drained(made_rows(spark, rows, size)),
+    }
+
+
+NAMES = ("rows", "offline", "offline-pruned", "pull", "pull-pruned", "stream", "write", "generate")
+
+
+def ours(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, Figure]]:
+    found: dict[int, dict[str, Figure]] = {}
     with tempfile.TemporaryDirectory() as folder:
         servers = Servers(Path(folder))
         spark = new_session("bench", master="local[2]", memory="2g")
         try:
-            servers.start(mappedFileSizeCommitLog=256 << 20)
-            for size in (100, 1000):
+            spark.dataSource.register(PythonRows)
+            servers.start(mappedFileSizeCommitLog=1 << 30, mappedFileSizeConsumeQueue=20 * 300_000)
+            for size in sizes:
                 topic = f"bench-{size}"
-                to = {"nameServer": servers.namesrv, "topic": topic}
-                rows = spark.range(0, ROWS, 1, 4).selectExpr(
-                    f"rpad(string(id), {size}, '.') AS body",
-                    "concat('k', id) AS keys",
-                    "concat('t', id % 16) AS tags",
-                    "map('region', concat('r', id % 4)) AS properties",
-                )
-                began = CLOCK.monotonic()
-                rows.write.format("rocketmq").mode("append").options(**to).save()
-                written = ROWS / (CLOCK.monotonic() - began)
-                plain = one_by_one(servers, topic)
-
-                def counted(schema: str, options: dict[str, str]) -> Callable[[], object]:
-                    frame = spark.read.format("rocketmq").schema(schema).options(**options).load()
-                    return lambda: frame.write.format("noop").mode("overwrite").save()
-
-                def streamed(number: list[int] = [0], to: dict[str, str] = to) -> None:  # noqa: B006 - counts runs
-                    number[0] += 1
-                    frame = (
-                        spark.readStream.format("rocketmq")
-                        .schema(FIELDS)
-                        .options(**to, startingOffsets="earliest")
-                        .load()
-                    )
-                    sink = frame.writeStream.format("noop").option(
-                        "checkpointLocation", f"{folder}/{to['topic']}-{number[0]}"
-                    )
-                    sink.trigger(availableNow=True).start().awaitTermination()
-
-                figures = [
-                    rate(counted(FIELDS, {"store": str(servers.store()), "topic": topic, "minPartitions": "4"})),
-                    rate(counted(FIELDS, to)),
-                    rate(counted("queueId int, queueOffset bigint", to)),
-                    rate(streamed),
-                    written,
-                ]
-                table.add_row(f"{size} B", f"{plain:,.0f}", *(f"{each:,.0f} ({each / plain:.1f}x)" for each in figures))
+                fill(servers, topic, rows, size)
+                each = runs(spark, servers, folder, topic, rows, size)
+                found[size] = {}
+                for name in only:
+                    found[size][name] = measured(each[name], rows)
+                    print(size, name, json.dumps(found[size][name]), file=sys.stderr, flush=True)
         finally:
             spark.stop()
             servers.close()
-    Console().print(table)
+    return found
+
+
+def kafkas(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, Figure]]:
+    """In a Python of its own, since the connector's newest jars are of an older Spark."""
+    command = [sys.executable, "-m", "bench.measure.kafka", "--rows", str(rows), "--sizes", ",".join(map(str, sizes))]
+    done = subprocess.run([*command, "--only", ",".join(only)], stdout=subprocess.PIPE, check=True, text=True)
+    return {int(size): {k: Figure(v) for k, v in named.items()} for size, named in json.loads(done.stdout).items()}
+
+
+def show(found: dict[int, dict[str, Figure]], kafka: dict[int, dict[str, Figure]], rows: int) -> None:
+    table = Table(title=f"{rows:,} rows, local[2]: rows a second, CPU seconds of a million rows, ratio to Kafka's")
+    for name in ("body", "what", "rows/s", "CPU s/M", "worker MB", "Kafka rows/s", "Kafka CPU s/M", "ratio"):
+        table.add_column(name, justify="right")
+    alike = {"offline": "pull", "offline-pruned": "pull-pruned"}
+    for size, named in found.items():
+        for name, figure in named.items():
+            cells = [f"{size} B", name, f"{figure['rate']:,.0f}", f"{figure['cpu']:.2f}", f"{figure['worker_mb']:.0f}"]
+            other = kafka.get(size, {}).get(alike.get(name, name))
+            if other is not None:
+                cells += [f"{other['rate']:,.0f}", f"{other['cpu']:.2f}", f"{figure['rate'] / other['rate']:.2f}x"]
+            table.add_row(*cells)
+    Console(width=130).print(table)
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--rows", type=int, default=400_000)
+    words.add_argument("--sizes", default="100,1000")
+    words.add_argument("--only", default=",".join(NAMES), help=", ".join(NAMES))
+    words.add_argument("--kafka", action="store_true")
+    asked = words.parse_args()
+    sizes, only = [int(size) for size in asked.sizes.split(",")], asked.only.split(",")
+    kafka = kafkas(sizes, asked.rows, only) if asked.kafka else {}
+    show(ours(sizes, asked.rows, only), kafka, asked.rows)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.errors import ConfigError, ProtocolError
+from pyromq.kernel.columns import cut_columns
 from pyromq.model.ids import pack_host
 from pyromq.model.message import WRAPPED_BATCH, SysFlag
 from pyromq.protocol.batch import BatchEntry, encode_batch
@@ -18,10 +22,12 @@ from pyromq.protocol.compression import Compression, compress, compressed_flag
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.record import FIXED_BYTES, MAGIC_V1, MAGIC_V2, Record, encode_record
 from pyromq.spark.columns import decode_records
+from pyromq.spark.native_columns import native_columns
 from pyromq.spark.property_table import parse_properties
 from pyromq.spark.records import Records, record_starts
 from pyromq.spark.rows import messages_to_batch
 from pyromq.spark.schema import COLUMNS, arrow_schema
+from tests.support import require
 
 HOSTS = st.sampled_from([pack_host("10.1.2.3", 10911), pack_host("fe80::1", 80), bytes(8), pack_host("127.0.0.1", 1)])
 TIMES = st.integers(0, 2**42) | st.integers(-(2**63), 2**63 - 1)
@@ -65,6 +71,16 @@ def records(draw: st.DrawFn) -> bytes:
     return encode_record(record, with_crc=draw(st.booleans()))
 
 
+@contextmanager
+def without_kernel() -> Iterator[None]:
+    """As on a machine without a compiler."""
+    with (
+        patch("pyromq.spark.native_columns.cut_columns", None),
+        patch("pyromq.spark.records.walk_records", None),
+    ):
+        yield
+
+
 def by_columns(raw: bytes, names: list[str]) -> list[dict[str, Any]]:
     batch = decode_records(Records(raw, record_starts(raw)), arrow_schema(names), "b")
     batch.validate(full=True)
@@ -80,6 +96,8 @@ def one_by_one(raw: bytes, names: list[str]) -> list[dict[str, Any]]:
 @given(st.lists(records(), max_size=6).map(b"".join), st.lists(st.sampled_from(list(COLUMNS)), unique=True, min_size=1))
 def test_any_records_give_the_rows_of_the_plain_decoder(raw: bytes, names: list[str]) -> None:
     assert by_columns(raw, names) == one_by_one(raw, names)
+    with without_kernel():
+        assert by_columns(raw, names) == one_by_one(raw, names)
 
 
 @given(st.lists(records(), min_size=1, max_size=3).map(b"".join), st.data())
@@ -88,17 +106,26 @@ def test_damaged_bytes_are_refused_or_read_alike(raw: bytes, data: st.DataObject
     for _ in range(data.draw(st.integers(1, 3))):
         harmed[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(harmed[: data.draw(st.integers(0, len(raw)) | st.just(len(raw)))])
-    names = list(COLUMNS)
-    try:
-        expected = one_by_one(cut, names)
-    except ProtocolError:
-        expected = None
-    try:
-        found: list[dict[str, Any]] | None = by_columns(cut, names)
-    except ProtocolError:
-        found = None
+    expected, found = or_refusal(one_by_one, cut), or_refusal(by_columns, cut)
     # Only the plain decoder looks at CRCs: what it refuses may still be laid out well.
     assert expected is None or found == expected
+    with without_kernel():
+        assert or_refusal(by_columns, cut) == found
+
+
+def or_refusal(decode: Callable[[bytes, list[str]], list[dict[str, Any]]], raw: bytes) -> list[dict[str, Any]] | None:
+    try:
+        return decode(raw, list(COLUMNS))
+    except ProtocolError:
+        return None
+
+
+@given(st.lists(ORDINARY, min_size=1, max_size=5))
+def test_ordinary_records_are_cut_natively(properties: list[bytes]) -> None:
+    require(cut_columns is not None, "the native kernel (make native)")
+    raw = b"".join(encode_record(Record(topic="T", queue_id=1, body=b"x", properties=each)) for each in properties)
+    found = Records(raw, record_starts(raw))
+    assert set(native_columns(found, list(COLUMNS))) == set(COLUMNS) - {"brokerName"}
 
 
 @given(st.lists(ORDINARY | ODD, max_size=8))

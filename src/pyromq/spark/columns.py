@@ -1,7 +1,8 @@
 """Records to Arrow: the columns of the data source, made for a whole chunk at a time, and only those asked for.
 
-No Spark here. `decode_records` is what the readers call. Compressed bodies are unpacked one by one, and records that
-hold an inner batch go through the plain decoder (`rows.py`), since one of them becomes many rows.
+No Spark here. `decode_records` is what the readers call. Columns come from the native kernel where it serves, and are
+made with numpy otherwise. Compressed bodies are unpacked one by one, and records that hold an inner batch go through
+the plain decoder (`rows.py`), since one of them becomes many rows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..model.message import WRAPPED_BATCH, Property, SysFlag
 from ..protocol.compression import compression_of, decompress
 from ..protocol.messages import unwrap
 from ..protocol.record import decode_record
+from .native_columns import native_columns
 from .property_table import PropertyTable, parse_properties
 from .records import BORN_HOST, BORN_TIME, FLAG, PHYSICAL_OFFSET, QUEUE_ID, QUEUE_OFFSET, Records
 from .rows import messages_to_batch
@@ -47,7 +49,12 @@ def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 def _plain(records: Records, schema: pa.Schema, broker_name: str | None) -> pa.RecordBatch:
     columns = _Columns(records, broker_name)
-    arrays = [_as_type(_MAKERS[field.name](columns), field) for field in schema]
+    ready = native_columns(records, schema.names)
+    if "body" in ready:
+        ready["body"] = columns.unpacked(ready["body"])
+    arrays = [
+        _as_type(ready[field.name] if field.name in ready else _MAKERS[field.name](columns), field) for field in schema
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -75,8 +82,10 @@ class _Columns:
 
     def body(self) -> pa.Array:
         records = self.records
-        bodies = spans(records.buffer, records.body_at, records.body_end, pa.binary())
-        packed = np.flatnonzero(records.sys_flag & SysFlag.COMPRESSED)
+        return self.unpacked(spans(records.buffer, records.body_at, records.body_end, pa.binary()))
+
+    def unpacked(self, bodies: pa.Array) -> pa.Array:
+        packed = np.flatnonzero(self.records.sys_flag & SysFlag.COMPRESSED)
         if not len(packed):
             return bodies
         plain = [self._unpacked(bodies[row].as_py(), row) for row in packed.tolist()]

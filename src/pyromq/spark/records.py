@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..kernel.columns import walk_records
 from ..model.message import SysFlag
 from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_V1, MAGIC_V2, RecordError
 from .vectors import Positions, gather
@@ -23,6 +24,9 @@ _V6_EXTRA = 12
 
 def record_starts(buffer: Any) -> Positions:
     """Where each record of a pulled body begins. RecordError if sizes and magics do not lead to its end."""
+    walked = None if walk_records is None else walk_records(buffer)
+    if walked is not None:
+        return np.frombuffer(walked, np.int64)
     starts: list[int] = []
     at, end, unpack = 0, len(buffer), BLANK.unpack_from
     while end - at >= BLANK_BYTES:

@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from ..kernel.columns import walk_log
 from ..kernel.records import Placed, check_at
 from ..protocol.record import (
     BLANK,
@@ -115,6 +116,11 @@ class RangeScan:
                 position = self._next_record(log, self._part.begin, self._part.end)
             while position is not None and position < self._part.end:
                 raw = self._read(log, position, self._window)
+                good, length = self._walked(raw, position)
+                if good is not None:
+                    yield good
+                    position += length
+                    continue
                 starts, at, fault = _chain(raw, self._part.end - position)
                 if len(starts):
                     good, fault_at, why = self._intact(raw, starts, position)
@@ -128,6 +134,13 @@ class RangeScan:
                     position += at
                     continue
                 position = yield from self._step_over(log, position + at, fault)
+
+    def _walked(self, raw: bytes, position: int) -> tuple[Records | None, int]:
+        """Natively, up to the first record that is not whole: what follows then is looked at in the slow way."""
+        if walk_log is None:
+            return None, 0
+        starts, length = walk_log(raw, position, self._part.end - position, self._verify)
+        return (Records(raw, np.frombuffer(starts, np.int64)), length) if starts else (None, 0)
 
     def _step_over(self, log: _Log, position: int, why: str) -> Generator[Damage, None, int | None]:
         """What no record is, up to the next one; None where there is none in this file."""

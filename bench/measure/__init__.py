@@ -1,0 +1,1 @@
+"""What several measurements share. Not run by itself."""
