@@ -19,9 +19,9 @@ LEVELS: list[tuple[str, ...]] = [
     ("kernel",),
     ("store", "transport"),
     ("namesrv", "broker", "client"),
-    ("proxy", "admin", "spark"),
+    ("proxy", "admin", "spark", "middleware", "app"),
     ("dashboard", "pipelines"),
-    ("cli", "testing"),
+    ("cli", "mqadmin", "testing"),
     ("__main__",),
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
@@ -34,6 +34,8 @@ NEVER = {
     "proxy": {"namesrv"},
     "admin": {"broker", "namesrv", "store"},
     "spark": {"broker", "namesrv"},
+    "middleware": {"broker", "namesrv"},
+    "app": {"broker", "namesrv"},
 }
 
 

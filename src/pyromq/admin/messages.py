@@ -71,11 +71,19 @@ class Page:
 
 
 async def read_queue(
-    calls: Calls, address: str, topic: str, queue_id: int, offset: int, *, most: int = 32, tags: str = "*"
+    calls: Calls,
+    address: str,
+    topic: str,
+    queue_id: int,
+    offset: int,
+    *,
+    most: int = 32,
+    tags: str = "*",
+    group: str = TOOLS_GROUP,
 ) -> Page:
     """11, without waiting and without a commit."""
     header = PullMessage(
-        consumer_group=TOOLS_GROUP,
+        consumer_group=group,
         topic=topic,
         queue_id=queue_id,
         queue_offset=offset,

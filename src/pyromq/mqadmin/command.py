@@ -1,0 +1,127 @@
+"""What a command is: a name, a line of help, its options, and a coroutine that asks and prints.
+
+    @command("topicClusterList", "Clusters that have a topic", TOPIC)
+    async def topic_cluster_list(run: Run) -> None:
+        ...
+        run.say(name)
+
+Commands raise `Failed`, `UsageError`, or what `pyromq.admin` raises; `main.py` turns that into words and an exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from ..admin import cluster
+from ..admin.calls import Calls
+from ..ambient import Clock
+from ..client.client import Client
+from .options import Declared, Option, table
+from .parsing import Chosen, UsageError
+
+
+class Failed(Exception):
+    """A command that could not do what it was asked; the text says why, in Java's words where Java has some."""
+
+
+class NotServed(Failed):
+    """Our brokers cannot do this yet. Says which capability it waits for; Apache's brokers may have it."""
+
+
+def failed(code: int, remark: str) -> Failed:
+    """As the Java tool shows an answer."""
+    return Failed(f"CODE: {int(code)}  DESC: {remark}")
+
+
+@dataclass(slots=True)
+class Run:
+    """One invocation: what was chosen, whom to ask, where to print."""
+
+    chosen: Chosen
+    client: Client
+    clock: Clock
+    print: Callable[[str], object]
+    warn_line: Callable[[str], object]
+
+    @property
+    def calls(self) -> Calls:
+        return Calls(self.client.session)
+
+    def say(self, line: object = "") -> None:
+        self.print(f"{line}\n")
+
+    def warn(self, text: str) -> None:
+        """To standard error, so that what is printed stays what it is."""
+        self.warn_line(f"mqadmin: {text}\n")
+
+    def __getitem__(self, name: str) -> str:
+        return self.chosen[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.chosen
+
+    def get(self, name: str, default: str = "") -> str:
+        return self.chosen.get(name, default)
+
+    def number(self, name: str, default: int | None = None) -> int:
+        text = self.chosen.get(name)
+        if not text and default is not None:
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"-{name} {text}: a whole number is needed") from None
+
+    def truth(self, name: str, default: bool = False) -> bool:
+        """As Java reads it: everything but `true` is false."""
+        return self.chosen[name].lower() == "true" if name in self.chosen else default
+
+    @property
+    def name_servers(self) -> Sequence[str]:
+        return self.client.session.config.name_servers
+
+    async def masters(self, *, broker: str = "b", clusters: str = "c") -> list[str]:
+        """The broker of `-b`, or the masters of the cluster of `-c`."""
+        if broker in self.chosen:
+            return [self.chosen[broker]]
+        if clusters in self.chosen:
+            return [place.address for place in await self.cluster(self.chosen[clusters]) if place.is_master]
+        raise UsageError(f"say which: -{broker} with a broker's address, or -{clusters} with a cluster's name")
+
+    async def cluster(self, name: str) -> list[cluster.BrokerPlace]:
+        """Its brokers, masters and slaves."""
+        found = await cluster.brokers(self.calls, name)
+        if not found:
+            known = sorted({place.cluster for place in await cluster.brokers(self.calls)})
+            raise Failed(
+                "[error] Make sure the specified clusterName exists or the name server connected to is correct. "
+                f"({';'.join(self.name_servers)} knows {', '.join(known) or 'no cluster'}, not {name})"
+            )
+        return found
+
+    async def rounds(self, name: str = "i") -> AsyncIterator[int]:
+        """Once, or again and again every `-i` seconds."""
+        count = 0
+        while True:
+            yield count
+            if name not in self.chosen:
+                return
+            count += 1
+            await self.clock.sleep(max(1, self.number(name)))
+
+
+Runs = Callable[[Run], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    name: str
+    text: str
+    options: tuple[Option, ...]
+    run: Runs
+    waits_for: str = ""  # the capability that our own brokers lack; refusals of it are explained by this
+
+
+def command(name: str, text: str, *declared: Declared, waits_for: str = "") -> Callable[[Runs], Subcommand]:
+    return lambda run: Subcommand(name, text, table(declared), run, waits_for)

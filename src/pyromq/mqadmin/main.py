@@ -1,0 +1,109 @@
+"""`mqadmin`: RocketMQ's administration command with the options and output of 5.5.0.
+
+Exit codes: 0 done, 1 failed or refused (the Java tool leaves with 0 there), 2 nobody answered, 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+from ..client.client import Client
+from ..client.config import ClientConfig, name_servers
+from ..client.errors import NoNameServer, Refused
+from ..errors import CallFailed, ConfigError, PyroError
+from ..model.codes import ResponseCode
+from . import catalogue
+from .command import Failed, Run, Subcommand
+from .helping import command_help, command_list
+from .parsing import Chosen, UsageError, parse
+
+DONE, FAILED, NO_ANSWER, USAGE = 0, 1, 2, 64
+TIMEOUT_S = 5.0
+
+Print = Callable[[str], object]
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        code = run(sys.argv[1:], sys.stdout.write, sys.stderr.write)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `mqadmin topicList | head`
+        sys.stderr.close()
+        code = DONE
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+def run(words: Sequence[str], out: Print, err: Print) -> int:
+    """One command line; the exit code."""
+    if not words:
+        out(command_list((each, catalogue.find(each).text) for each in catalogue.COMMANDS) + "\n")
+        return DONE
+    wants_help = words[0] == "help" and len(words) == 2
+    name = words[1] if wants_help else words[0]
+    known = catalogue.spelled(name)
+    if known is None:
+        out(f"The sub command {name} not exist.\n")
+        close = get_close_matches(name, catalogue.COMMANDS, 3)
+        hint = f"did you mean {', '.join(close)}?" if close else "without arguments it lists all commands"
+        err(f"mqadmin: {hint}\n")
+        return FAILED
+    command = catalogue.find(known)
+    if wants_help:
+        out(command_help(known, command.options) + "\n")
+        return DONE
+    return _run_command(command, words[1:], out, err)
+
+
+def _run_command(command: Subcommand, words: Sequence[str], out: Print, err: Print) -> int:
+    try:
+        chosen = parse(command.options, words)
+        if "h" in chosen:
+            out(command_help(command.name, command.options) + "\n")
+            return DONE
+        if chosen.stray:
+            err(f"mqadmin: ignored, as no option takes it: {' '.join(chosen.stray)}\n")
+        asyncio.run(execute(command, chosen, out, err))
+    except UsageError as fault:
+        out(f"{fault}\n{command_help(command.name, command.options)}\n")
+        return USAGE
+    except BrokenPipeError:
+        raise
+    except (PyroError, Failed, OSError) as fault:
+        err(f"mqadmin: {command.name} failed\nCaused by: {words_of(fault, command)}\n")
+        return NO_ANSWER if isinstance(fault, CallFailed) else FAILED
+    return DONE
+
+
+async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -> None:
+    """Raises what the command raises."""
+    config = ClientConfig(
+        name_servers=name_servers(chosen.get("n") or None),
+        instance="mqadmin",
+        call_timeout_s=TIMEOUT_S,
+        name_server_timeout_s=TIMEOUT_S,
+    )
+    async with Client(config) as client:
+        await command.run(Run(chosen, client, client.session.clock, out, err))
+
+
+def words_of(fault: Exception, command: Subcommand) -> str:
+    """What went wrong, and what to do where we know it."""
+    if isinstance(fault, Refused):
+        text = f"CODE: {fault.code}  DESC: {fault.remark} BROKER: {fault.address}"
+        if command.waits_for and fault.code in _UNSUPPORTED:
+            return f"{text}\nPyroMQ's brokers do not serve {command.name} yet: it waits for {command.waits_for}."
+        return text
+    if isinstance(fault, NoNameServer):
+        return f"{fault}. Name one by -n HOST:PORT or NAMESRV_ADDR"
+    if isinstance(fault, ConfigError):
+        return f"{fault} (-n, NAMESRV_ADDR)"
+    return str(fault)
+
+
+_UNSUPPORTED = (ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)

@@ -1,0 +1,53 @@
+"""Where a topic, a group or a broker is: what commands look up before they ask. Fails in Java's words."""
+
+from __future__ import annotations
+
+from ..admin import cluster, topics
+from ..model.codes import ResponseCode
+from ..model.names import retry_topic
+from ..model.route import MASTER_ID
+from ..protocol.bodies.route import BrokerData, TopicRouteData
+from .command import Failed, Run, failed
+
+NO_ROUTE = "No topic route info in name server for the topic: "
+
+
+async def route_of(run: Run, topic: str) -> TopicRouteData:
+    found = await topics.route(run.calls, topic)
+    if found is None:
+        raise failed(ResponseCode.TOPIC_NOT_EXIST, NO_ROUTE + topic)
+    return found
+
+
+def chosen_address(broker: BrokerData) -> str | None:
+    """The master, or any slave while it is away."""
+    addresses = broker.broker_addrs
+    return addresses.get(MASTER_ID) or next((addresses[each] for each in sorted(addresses)), None)
+
+
+async def brokers_of(run: Run, topic: str) -> list[tuple[str, str]]:
+    """Name and address of each broker that has the topic."""
+    found = await route_of(run, topic)
+    pairs = [(broker.broker_name, chosen_address(broker)) for broker in found.broker_datas]
+    return sorted((name, address) for name, address in pairs if address is not None)
+
+
+async def brokers_of_group(run: Run, group: str, cluster_name: str = "") -> list[tuple[str, str]]:
+    """Those of its retry topic: every broker that knows the group has one. Or of a cluster's own topic."""
+    return await brokers_of(run, cluster_name or retry_topic(group))
+
+
+async def master_named(run: Run, broker_name: str) -> str:
+    """The master of a broker name."""
+    for place in await cluster.brokers(run.calls):
+        if place.name == broker_name and place.is_master:
+            return place.address
+    raise Failed(f"No broker address for broker name {broker_name}. mqadmin clusterList shows those that there are")
+
+
+async def name_at(run: Run, address: str) -> str:
+    """The name of the broker at an address."""
+    for place in await cluster.brokers(run.calls):
+        if place.address == address:
+            return place.name
+    raise Failed(f"the name server knows no broker at {address}")

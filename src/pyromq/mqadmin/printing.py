@@ -1,0 +1,91 @@
+"""How Java prints values: maps, lists, booleans, times, JSON with tabs. Pure functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from ..protocol.bodies.body import Body, encode_body
+from ..protocol.bodies.keyed import MessageQueue
+from ..protocol.json import Dialect, parse_json
+
+_V4_0_0 = 212  # its snapshot
+
+
+def truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def java(value: object) -> str:
+    """`toString()` of what Java would hold."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return truth(value)
+    if isinstance(value, Mapping):
+        return java_map(value)
+    if isinstance(value, (list, tuple)):
+        return java_list(value)
+    return str(value)
+
+
+def java_map(pairs: Mapping[Any, Any]) -> str:
+    return "{" + ", ".join(f"{key}={java(value)}" for key, value in pairs.items()) + "}"
+
+
+def java_list(items: Iterable[Any]) -> str:
+    return "[" + ", ".join(map(java, items)) + "]"
+
+
+def when(ms: int) -> str:
+    """`2026-11-15 18:58:39,050`, the local time."""
+    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S,") + f"{ms % 1000:03}"
+
+
+def when_s(ms: int) -> str:
+    """Without milliseconds."""
+    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def version_name(number: int) -> str:
+    """`V5_5_0` for the version number of a client or broker: from 4.0.0 (213) on, each patch takes two numbers."""
+    if number < _V4_0_0:
+        return f"V3({number})"
+    minors, patches = divmod(number - _V4_0_0, 20)
+    name = f"V{4 + minors // 10}_{minors % 10}_{patches // 2}"
+    return name if patches % 2 else f"{name}_SNAPSHOT"
+
+
+def cut(text: str, width: int) -> str:
+    """Long names lose their end, so that columns stay columns."""
+    return text[:width]
+
+
+def pretty(body: Body) -> str:
+    """JSON as fastjson's pretty printer lays it out: tabs, empty containers on one line, numbers as bare keys."""
+    return pretty_value(parse_json(encode_body(body, Dialect.STANDARD)))
+
+
+def pretty_value(value: Any, depth: int = 0) -> str:
+    tabs, inner = "\t" * depth, "\t" * (depth + 1)
+    if isinstance(value, dict) and value:
+        rows = [f"{inner}{_key(key)}:{pretty_value(item, depth + 1)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(rows) + f"\n{tabs}}}"
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(inner + pretty_value(item, depth + 1) for item in value) + f"\n{tabs}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(key: str) -> str:
+    return key if key.lstrip("-").isdigit() else json.dumps(key, ensure_ascii=False)
+
+
+def queue_order(queue: MessageQueue) -> tuple[str, str, int]:
+    """As Java sorts queues."""
+    return queue.topic, queue.broker_name, queue.queue_id
+
+
+def queue_text(queue: MessageQueue) -> str:
+    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
