@@ -26,7 +26,10 @@ SMALL: dict[str, object] = {
     "queue_file_bytes": 20 * 30_000,
     "index_slots": 100_000,
     "index_entries": 400_000,
-    "enable_property_filter": True,  # who tries things out should not have to look for the switch
+    # Who tries things out should not have to look for switches.
+    "enable_property_filter": True,
+    "recall_message_enable": True,
+    "trace_topic_enable": True,
 }
 
 GUIDE = """\
