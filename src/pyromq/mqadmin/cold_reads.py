@@ -77,6 +77,9 @@ async def set_read_ahead(run: Run) -> None:
     if mode not in ("0", "1"):
         raise UsageError(f"-m {mode}: 0 (as usual) or 1 (random places)")
     for address, heading in await broker_or_all(run):
-        said = await upkeep.set_read_ahead(run.calls, address, mode)
+        said = (
+            await upkeep.set_read_ahead(run.calls, address, mode)
+            or f"set commitlog readahead mode success, mode: {mode}"
+        )
         run.say(f" {heading}")
         run.say(f"commitLog set readAhead mode rstStr{said}")

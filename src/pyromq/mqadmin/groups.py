@@ -151,6 +151,7 @@ async def get_consumer_config(run: Run) -> None:
     need("m", "mode", "PULL or POP"),
     may("q", "popShareQueueNum", "with POP: how many members share each queue"),
     need("t", "topicName", "the topic"),
+    waits_for="pop consumption",
 )
 async def set_consume_mode(run: Run) -> None:
     try:

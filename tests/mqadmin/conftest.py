@@ -1,0 +1,134 @@
+"""One broker of ours on the store that Java's mqadmin was recorded with, with the clients that were there then."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pyromq import sync
+from pyromq.client.received import Received
+from pyromq.client.subscription import Filter
+from pyromq.model.group import ConsumeFromWhere
+from pyromq.mqadmin.main import run
+from tests.interop.conftest import is_known
+from tests.interop.peers import ours
+from tests.interop.waiting import eventually
+from tests.support import golden_store
+
+from .golden import BROKER, NAME_SERVER, Block
+
+# The sizes of the recorded store, and nothing that moves by itself while we look.
+SETTINGS = {
+    "mappedFileSizeCommitLog": "1048576",
+    "mappedFileSizeConsumeQueue": "20000",
+    "mapperFileSizeBatchConsumeQueue": "46000",
+    "mappedFileSizeTimerLog": "4096",
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "4000",
+    "traceTopicEnable": "true",
+    "transactionCheckInterval": "3600000",
+    "enabledAppendPropCRC": "false",
+    "diskMaxUsedSpaceRatio": "95",
+}
+LIVE_CONSUMER, LIVE_PRODUCER = "192.0.2.2@GID_live", "192.0.2.2@PID_live"
+
+
+class Shown:
+    """What one command line did."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+    @property
+    def all(self) -> str:
+        """Output, and behind it the cause of a failure, as the recording has it."""
+        return self.out + "".join(line + "\n" for line in self.err.splitlines() if line.startswith("Caused by: "))
+
+
+def call(*words: str) -> Shown:
+    """`mqadmin` in this process."""
+    out: list[str] = []
+    err: list[str] = []
+    code = run(words, out.append, err.append)
+    return Shown(code, "".join(out), "".join(err))
+
+
+class Stage:
+    """A name server and a broker, and the names that they had in the recording."""
+
+    def __init__(self, servers: str, broker: str, clients: dict[str, str] | None = None) -> None:
+        self.servers = servers
+        self.broker = broker
+        self._own = {NAME_SERVER: servers, BROKER: broker, place_of(BROKER): place_of(broker), **(clients or {})}
+
+    def call(self, *words: str) -> Shown:
+        return call(*words, "-n", self.servers)
+
+    def repeat(self, block: Block) -> Shown:
+        """A recorded invocation. Each address of the recording stands for our own, and back in what is printed."""
+        words = block.words
+        for recorded, own in self._own.items():
+            words = [word.replace(recorded, own) for word in words]
+        shown = call(*words)
+        for recorded, own in self._own.items():
+            shown.out = shown.out.replace(own, recorded)
+            shown.err = shown.err.replace(own, recorded)
+        return shown
+
+
+def _handle(message: Received) -> None:
+    """Good."""
+
+
+def place_of(address: str) -> str:
+    """How a message's place begins: the broker's address in hex."""
+    host, _, port = address.partition(":")
+    return (socket.inet_aton(host) + int(port).to_bytes(4, "big")).hex().upper()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    return lambda name: tmp_path_factory.mktemp(name)
+
+
+@pytest.fixture(scope="module")
+def servers(home: Callable[[str], Path]) -> Iterator[str]:
+    server = ours.NameServer(home("namesrv"))
+    yield server.address
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def recorded(servers: str, home: Callable[[str], Path]) -> Iterator[Stage]:
+    """On the recorded store, with GID_live and PID_live online."""
+    with ExitStack() as stack:
+        place = home("recorded")
+        golden_store(place)
+        broker = ours.Broker(place, [servers], SETTINGS, name="broker-a")
+        stack.callback(broker.kill)
+        eventually(lambda: is_known(servers, "broker-a"), "the broker has registered")
+        consumer = stack.enter_context(sync.connect(servers, instance="GID_live"))
+        wanted = Filter(tags=frozenset(("TagA", "TagB")))
+        options = {"begin": ConsumeFromWhere.FIRST_OFFSET, "commit_s": 0.1}
+        handled = consumer.push_consumer("GoldenRoll", _handle, group="GID_live", filter=wanted, **options)
+        stack.enter_context(handled)
+        client = stack.enter_context(sync.connect(servers, instance="PID_live"))
+        stack.enter_context(client.producer("PID_live")).send("GoldenRoll", b"here I am")
+        progress = ("consumerProgress", "-n", servers, "-g", "GID_live", "-t", "GoldenRoll")
+        eventually(lambda: "Diff Total: 0\n" in call(*progress).out, "the consumer is at the end of GoldenRoll")
+        yield Stage(servers, broker.address, {LIVE_CONSUMER: consumer.client_id, LIVE_PRODUCER: client.client_id})
+
+
+@pytest.fixture(scope="module")
+def fresh(servers: str, home: Callable[[str], Path]) -> Iterator[Stage]:
+    """An empty broker."""
+    broker = ours.Broker(home("fresh"), [servers], name="broker-a")
+    eventually(lambda: is_known(servers, "broker-a"), "the broker has registered")
+    yield Stage(servers, broker.address)
+    broker.kill()
