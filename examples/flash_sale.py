@@ -47,10 +47,8 @@ async def main() -> None:
         begin = pyromq.ConsumeFromWhere.FIRST_OFFSET
         async with client.push_consumer("flash-sale", sell, group="shop", orderly=True, begin=begin):
             await answered.wait()
-    first = max(wish.buyer for wish in sold)
-    print(
-        f"sold {len(sold)}, left {sum(left.values())}, {refused} came too late; the last who got one was number {first}"
-    )
+    print(f"sold {len(sold)}, left {sum(left.values())}, {refused} came too late")
+    print(f"the last who got one was number {max(wish.buyer for wish in sold)}")
 
 
 if __name__ == "__main__":

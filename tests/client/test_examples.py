@@ -1,4 +1,4 @@
-"""The programs of examples/ and the code of docs/client.md do what they say, as processes of their own."""
+"""The programs of examples/ and the code of the SDK's pages do what they say, as processes of their own."""
 
 from __future__ import annotations
 
@@ -30,23 +30,11 @@ async def run(world: World, *arguments: str) -> str:
     return output
 
 
-async def test_send_and_consume(world: World) -> None:
-    output = await run(world, str(ROOT / "examples" / "send_and_consume.py"))
-    assert output.count("sent order") == 3
-    assert "billed order 2, attempt 1" in output
-
-
-async def test_ordered_by_key(world: World) -> None:
-    output = await run(world, str(ROOT / "examples" / "ordered_by_key.py"))
-    assert output == "ann: created, paid, packed, sent\nbob: created, paid, packed, sent\n"
-
-
-async def test_replay_blocking(world: World) -> None:
-    output = await run(world, str(ROOT / "examples" / "replay_blocking.py"))
-    assert output == "sent 100 readings\nsum of all values: 4950\n"
-
-
-PAGE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "client.md").read_text("utf-8"), re.DOTALL)
+PAGE = [
+    code
+    for page in ("client.md", "middleware.md")
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL)
+]
 
 
 @pytest.mark.parametrize("code", PAGE, ids=lambda code: code.splitlines()[0][:40])
