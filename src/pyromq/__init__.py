@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from .client.subscription import tag as tag
     from .client.transaction_table import TransactionTable as TransactionTable
     from .client.transactions import Transaction as Transaction
+    from .middleware.idempotence import Idempotence as Idempotence
+    from .middleware.idempotence import SeenInDatabase as SeenInDatabase
+    from .middleware.idempotence import SeenInMemory as SeenInMemory
+    from .middleware.opentelemetry import OpenTelemetry as OpenTelemetry
+    from .middleware.prometheus import Prometheus as Prometheus
     from .model.group import ConsumeFromWhere as ConsumeFromWhere
     from .protocol.bodies.keyed import MessageQueue as MessageQueue
     from .protocol.compression import Compression as Compression
@@ -92,6 +97,9 @@ _FROM = {
     "client.subscription": ("Filter", "sql", "tag"),
     "client.transaction_table": ("TransactionTable",),
     "client.transactions": ("Transaction",),
+    "middleware.idempotence": ("Idempotence", "SeenInDatabase", "SeenInMemory"),
+    "middleware.opentelemetry": ("OpenTelemetry",),
+    "middleware.prometheus": ("Prometheus",),
     "model.group": ("ConsumeFromWhere",),
     "protocol.bodies.keyed": ("MessageQueue",),
     "protocol.compression": ("Compression",),

@@ -55,6 +55,21 @@ class Deadline:
         await self._scope.__aexit__(kind, fault, trace)
 
 
+class Counted:
+    """An attempt, and how many messages are in it now."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self.running = 0
+
+    async def __call__(self, messages: Sequence[Received]) -> Outcomes:
+        self.running += len(messages)
+        try:
+            return await self._attempt(messages)
+        finally:
+            self.running -= len(messages)
+
+
 class Runner:
     """Calls the handler."""
 
@@ -62,13 +77,11 @@ class Runner:
         self._work = work
         self._clock = clock
         self._timeout_s = timeout_s
-        self.running = 0
         self.done = 0
         self.failed = 0
 
     async def __call__(self, messages: Sequence[Received]) -> Outcomes:
         """For each message what went wrong with it, None if it is done."""
-        self.running += len(messages)
         try:
             async with Deadline(self._clock, self._timeout_s) as deadline:
                 for each in messages:
@@ -76,8 +89,6 @@ class Runner:
                 outcomes = await self._work(messages)
         except Exception as fault:
             outcomes = [fault] * len(messages)
-        finally:
-            self.running -= len(messages)
         for message, outcome in zip(messages, outcomes, strict=True):
             self._note(message, outcome)
         return outcomes

@@ -82,7 +82,7 @@ class Client:
     @property
     def running_handlers(self) -> int:
         """Messages that handlers of this client are busy with."""
-        return sum(each.runner.running for each in self._consumers if isinstance(each, PushConsumer))
+        return sum(each.attempts.running for each in self._consumers if isinstance(each, PushConsumer))
 
     async def start(self) -> None:
         """Starts also the consumers that `subscribe` has declared."""

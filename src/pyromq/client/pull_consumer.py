@@ -218,7 +218,9 @@ class PullConsumer:
         place.position = place.returned = result.next_offset
         if not result.messages:
             place.done = place.returned
-        return [Received(message, place.queue, self._session.config.namespace) for message in result.messages]
+        return [
+            Received(message, place.queue, self._session.config.namespace, self.group) for message in result.messages
+        ]
 
     async def _pull(self, place: _Place) -> PullResult | None:
         """None: it failed, and a pause has passed; the next `poll` tries again."""

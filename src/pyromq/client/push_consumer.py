@@ -22,7 +22,7 @@ from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
 from .assigned import Assigned
-from .attempts import Attempt, Runner
+from .attempts import Attempt, Counted, Runner
 from .background import Bell, Tasks
 from .core.allocation import Average, Strategy
 from .core.process_queue import FlowLimits, ProcessQueue
@@ -101,7 +101,8 @@ class PushConsumer:
             if fault is not None:
                 raise Error(fault, hint="Choose another name")
         self._session, self._clock = session, session.clock
-        self.group = group = session.on_wire(group)
+        self._own_group, self.group = group, session.on_wire(group)
+        group = self.group
         self.options = options or ConsumeOptions()
         self._wanted = {session.on_wire(topic): each for topic, each in wanted.items()}
         if not self.options.broadcast:
@@ -117,7 +118,8 @@ class PushConsumer:
         timeout_s = None if self._worker.is_blocking else self.options.timeout_s
         self.runner = Runner(self._worker.run, self._clock, timeout_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
-        self._deliveries = self._make_deliveries(around_handling(attempt, middleware))
+        self.attempts = Counted(around_handling(attempt, middleware))
+        self._deliveries = self._make_deliveries(self.attempts)
         self.assigned: dict[MessageQueue, Assigned] = {}
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._changed = Bell(self._clock)
@@ -149,7 +151,7 @@ class PushConsumer:
         return Concurrent(attempt, give_back, retry, self._clock, self._tasks, owner=owner, **shape)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
-        return Received(message, queue, self._session.config.namespace)
+        return Received(message, queue, self._session.config.namespace, self._own_group)
 
     # --- start and stop -------------------------------------------------------------------------------------------
 

@@ -22,12 +22,13 @@ class Renewable(Protocol):
 class Received:
     """One delivery. `message` has everything that RocketMQ knows of it."""
 
-    __slots__ = ("deadline", "message", "namespace", "queue")
+    __slots__ = ("deadline", "group", "message", "namespace", "queue")
 
-    def __init__(self, message: StoredMessage, queue: MessageQueue, namespace: str = "") -> None:
+    def __init__(self, message: StoredMessage, queue: MessageQueue, namespace: str = "", group: str = "") -> None:
         self.message = message
         self.queue = queue
         self.namespace = namespace
+        self.group = group  # of the consumer that has it
         self.deadline: Renewable | None = None  # while a handler has it
 
     def __repr__(self) -> str:

@@ -106,5 +106,9 @@ def _received(header: PushReplyMessage, body: bytes) -> Received:
 
 
 def _host(text: str) -> bytes:
-    """Java writes `/127.0.0.1:1234`, or `name/127.0.0.1:1234`."""
-    return pack_host(*parse_address(text.rpartition("/")[2]))
+    """Java writes `/127.0.0.1:1234`, or `name/127.0.0.1:1234`; where only a name is known, no address stands for it."""
+    host, port = parse_address(text.rpartition("/")[2])
+    try:
+        return pack_host(host, port)
+    except ValueError:
+        return pack_host("0.0.0.0", port)

@@ -12,7 +12,7 @@ The real ones, not stand-ins: groups, offsets, retries, timers, transactions wor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from ..broker.broker import Broker
 from ..broker.config import BrokerConfig
 from ..client.client import Client
 from ..client.config import ClientConfig
+from ..client.middleware import Middleware
 from ..config import Loaded
 from ..model.message import StoredMessage
 from ..namesrv.config import NamesrvConfig
@@ -158,10 +159,10 @@ class RmqBroker:
 
     # --- clients --------------------------------------------------------------------------------------------------
 
-    async def client(self, **settings: Any) -> Client:
+    async def client(self, *, middleware: Sequence[Middleware] = (), **settings: Any) -> Client:
         """A client on this clock, stopped with the broker."""
         config = ClientConfig(**({"name_servers": (self.namesrv,), "instance": f"t{len(self._clients)}"} | settings))
-        client = Client(config, clock=self.clock, rng=self._rng, connect=self.network.connect)
+        client = Client(config, clock=self.clock, rng=self._rng, connect=self.network.connect, middleware=middleware)
         await client.start()
         self._clients.append(client)
         return client

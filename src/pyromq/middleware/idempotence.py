@@ -1,0 +1,196 @@
+"""Repeats are dropped: a message that this group has dealt with is acked without its handler.
+
+    pyromq.connect(middleware=[pyromq.Idempotence()])                                       # in memory
+    pyromq.Idempotence(pyromq.SeenInDatabase(lambda: sqlite3.connect("shop.db")))           # outlives the process
+    pyromq.Idempotence(by="key")                                                            # by the sender's own key
+
+A message is noted after its handler has ended well, so a crash in between repeats it: for exactly once, write the key
+by the handler's own database transaction. Two deliveries of one message never run beside each other in a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any, Literal, Protocol
+
+from .. import logs
+from ..ambient import Clock, SystemClock
+from ..client.handlers import Outcomes
+from ..client.in_work import InWork
+from ..client.middleware import HandleNext, Middleware
+from ..client.received import Received
+
+log = logs.get("pyromq.client")
+
+DAY_S = 86_400.0
+_TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_STATEMENT_WORDS = 200  # in one question: databases bound the number of parameters
+
+By = Literal["id", "key"] | Callable[[Received], str | None]
+
+
+class Seen(Protocol):
+    """Where the words of messages that are done are kept."""
+
+    async def known(self, words: Sequence[str]) -> set[str]:
+        """Those of them that were noted."""
+        ...
+
+    async def note(self, words: Sequence[str]) -> None: ...
+
+
+class Idempotence(Middleware):
+    """`by`: the producer's unique id, the first key, or a function; a message without such a word is always handled."""
+
+    def __init__(self, seen: Seen | None = None, *, by: By = "id") -> None:
+        self._seen = SeenInMemory() if seen is None else seen
+        self._by = by
+        self._in_work = InWork()
+
+    async def handle(self, messages: list[Received], call_next: HandleNext) -> Outcomes:
+        words = [self._word(each) for each in messages]
+        mine = tuple({each for each in words if each is not None})
+        await self._in_work.enter(mine)
+        try:
+            known = await self._seen.known(mine)
+            outcomes = await self._handle_new(messages, words, known, call_next)
+            done = {word for word, fault in zip(words, outcomes, strict=True) if fault is None and word is not None}
+            await self._note(sorted(done - known))
+            return outcomes
+        finally:
+            self._in_work.leave(mine)
+
+    async def _handle_new(
+        self, messages: list[Received], words: list[str | None], known: set[str], call_next: HandleNext
+    ) -> Outcomes:
+        """A repeat within a batch has the outcome of the first."""
+        first: dict[str, int] = {}
+        new: list[Received] = []
+        places: list[int | None] = []  # in `new`; None: done long ago
+        for message, word in zip(messages, words, strict=True):
+            if word is not None and word in known:
+                places.append(None)
+                log.debug("a repeat is dropped", topic=message.topic, id=message.id)
+                continue
+            place = len(new) if word is None else first.setdefault(word, len(new))
+            if place == len(new):
+                new.append(message)
+            places.append(place)
+        outcomes = await call_next(new) if new else []
+        return [None if place is None else outcomes[place] for place in places]
+
+    async def _note(self, words: Sequence[str]) -> None:
+        """The work is done, whatever becomes of the note: a fault here must not have it done again."""
+        if not words:
+            return
+        try:
+            await self._seen.note(words)
+        except Exception as fault:
+            log.error("what was handled could not be noted: a repeat would be handled again", fault=repr(fault))
+
+    def _word(self, message: Received) -> str | None:
+        """With the group in front: another group has to deal with the message too."""
+        if self._by == "id":
+            word: str | None = message.id
+        elif self._by == "key":
+            word = f"{message.topic}/{message.keys[0]}" if message.keys else None
+        else:
+            word = self._by(message)
+        return None if word is None else f"{message.group}/{word}"
+
+
+class SeenInMemory:
+    """The latest `most` words of the last `keep_s` seconds. Event loop only; gone with the process."""
+
+    def __init__(self, most: int = 100_000, keep_s: float = DAY_S, *, clock: Clock | None = None) -> None:
+        self._most = most
+        self._keep_s = keep_s
+        self._clock = clock or SystemClock()
+        self._until: dict[str, float] = {}  # oldest first
+
+    async def known(self, words: Sequence[str]) -> set[str]:
+        now = self._clock.monotonic()
+        return {word for word in words if self._until.get(word, now) > now}
+
+    async def note(self, words: Sequence[str]) -> None:
+        until = self._clock.monotonic() + self._keep_s
+        for word in words:
+            self._until.pop(word, None)
+            self._until[word] = until
+        while len(self._until) > self._most:
+            del self._until[next(iter(self._until))]
+
+
+class SeenInDatabase:
+    """A table in any DB-API database, SQLite for instance. `connect` opens a connection; calls run in threads.
+
+    `placeholder` is `?` or `%s`, as the driver wants it. `create` makes the table, `forget` removes old rows.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        *,
+        table: str = "pyromq_handled",
+        placeholder: str = "?",
+        clock: Clock | None = None,
+    ) -> None:
+        if not _TABLE_NAME.fullmatch(table):
+            raise ValueError(f"table = {table!r}: letters, digits and _ only")
+        if placeholder not in ("?", "%s"):
+            raise ValueError(f"placeholder = {placeholder!r}: ? or %s, see the paramstyle of your driver")
+        self._connect = connect
+        self._table = table
+        self._mark = placeholder
+        self._clock = clock or SystemClock()
+
+    def create(self) -> None:
+        """If it is not there yet."""
+        self._run(f"CREATE TABLE IF NOT EXISTS {self._table} (word VARCHAR(255) PRIMARY KEY, noted_ms BIGINT NOT NULL)")
+
+    def forget(self, older_than_s: float) -> None:
+        self._run(
+            f"DELETE FROM {self._table} WHERE noted_ms < {self._mark}", self._clock.now_ms() - older_than_s * 1000
+        )
+
+    async def known(self, words: Sequence[str]) -> set[str]:
+        return await asyncio.to_thread(self._known, list(words))
+
+    async def note(self, words: Sequence[str]) -> None:
+        await asyncio.to_thread(self._note, list(words))
+
+    def _known(self, words: list[str]) -> set[str]:
+        found: set[str] = set()
+        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+            for part in _parts(words):
+                marks = ", ".join([self._mark] * len(part))
+                cursor.execute(f"SELECT word FROM {self._table} WHERE word IN ({marks})", part)
+                found.update(row[0] for row in cursor.fetchall())
+        return found
+
+    def _note(self, words: list[str]) -> None:
+        """A word that another process noted meanwhile is no fault: old rows go first, in one transaction."""
+        now_ms = self._clock.now_ms()
+        with closing(self._connect()) as connection:
+            with closing(connection.cursor()) as cursor:
+                for part in _parts(words):
+                    marks = ", ".join([self._mark] * len(part))
+                    cursor.execute(f"DELETE FROM {self._table} WHERE word IN ({marks})", part)
+                cursor.executemany(
+                    f"INSERT INTO {self._table} (word, noted_ms) VALUES ({self._mark}, {self._mark})",
+                    [(word, now_ms) for word in words],
+                )
+            connection.commit()
+
+    def _run(self, statement: str, *values: Any) -> None:
+        with closing(self._connect()) as connection:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(statement, values)
+            connection.commit()
+
+
+def _parts(words: list[str]) -> list[list[str]]:
+    return [words[begin : begin + _STATEMENT_WORDS] for begin in range(0, len(words), _STATEMENT_WORDS)]
