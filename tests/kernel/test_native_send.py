@@ -51,6 +51,14 @@ def send(
     )
 
 
+def escaped(text: str) -> bytes:
+    """A property as clients write it that escape everything beyond ASCII."""
+    raw = send(properties="UNIQ_KEY\x01u\x02n\x01MARK\x02")
+    header = raw[8 : 8 + int.from_bytes(raw[5:8], "big")].replace(b"MARK", text.encode())
+    body = b"hello"
+    return (4 + len(header) + len(body)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + body
+
+
 def batch(number: int, *entries: BatchEntry, **extra: Any) -> bytes:
     return send(number, 320, body=encode_batch(entries), **extra)
 
@@ -94,7 +102,13 @@ async def test_a_batch_becomes_records_of_its_own(tmp_path: Path, encoding: Enco
         (send(queue="01"), False),
         (send(queue=1 << 40), False),
         (send(flag=1), False),
-        (send(topic="Typed"), False),
+        (send(topic="Typed"), True),
+        (send(topic="Typed", properties="UNIQ_KEY\x01u\x02__SHARDINGKEY\x01s\x02"), False),
+        (send(topic="Typed", properties="UNIQ_KEY\x01u\x02a\x01\x02a\x01b\x02a\x01c"), True),
+        (send(topic="Kept", properties="UNIQ_KEY\x01u\x02__SHARDINGKEY\x01s\x02"), False),
+        (send(topic="Kept"), True),
+        (send(topic="Compacted"), False),
+        (send(topic="Delayed"), False),
         (send(topic="ReadOnly"), False),
         (send(topic="Many"), False),
         (send(topic="New"), False),
@@ -137,6 +151,15 @@ async def test_a_batch_becomes_records_of_its_own(tmp_path: Path, encoding: Enco
         (send(properties="UNIQ_KEY\x01u\x02__SEND_ID\x01p/1/1\x02"), False),
         (send(properties="UNIQ_KEY\x01ü\x02"), False),
         (send(properties="UNIQ_KEY\x01u\x02TAGS\x01ü\x02"), False),
+        (send(properties="UNIQ_KEY\x01u\x02n\x01ü€\U0001f600\x02"), True),
+        (send(properties="UNIQ_KEY\x01u\x02näme\x01x\x02", code=10, encoding=Encoding.ROCKETMQ), True),
+        (send(properties="UNIQ_KEY\x01u\x02n\x01\x7f\x02"), False),
+        (send(topic="Tä"), False),
+        (send(producerGroup="Grüppe"), False),
+        (escaped("\\u00fc\\u20ac\\ud83d\\ude00"), True),
+        (escaped("\\ud83d"), False),
+        (escaped("\\ude00\\ud83d"), False),
+        (escaped("\\u00g0"), False),
         (send(properties='UNIQ_KEY\x01a"b\\c\x02'), False),
         (send(properties='UNIQ_KEY\x01u\x02name\x01\t\n\r\b\f"\\/\x02'), True),
         (send(properties="UNIQ_KEY\x01u\x02n\x01" + "x" * 32_600), True),

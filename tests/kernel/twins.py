@@ -46,6 +46,11 @@ TOPICS = (
     TopicConfig(topic_name="A", read_queue_nums=4, write_queue_nums=4),
     TopicConfig(topic_name="B", read_queue_nums=2, write_queue_nums=1),
     TopicConfig(topic_name="Typed", attributes={"message.type": "NORMAL"}),
+    TopicConfig(
+        topic_name="Kept", attributes={"message.type": "FIFO", "reserve.time": "5", "cleanup.policy": "DELETE"}
+    ),
+    TopicConfig(topic_name="Compacted", attributes={"cleanup.policy": "COMPACTION"}),
+    TopicConfig(topic_name="Delayed", attributes={"message.type": "DELAY"}),
     TopicConfig(topic_name="ReadOnly", perm=4),
     TopicConfig(topic_name="Many", topic_filter_type="MULTI_TAG"),
 )
@@ -61,7 +66,7 @@ async def ready(life: Virtual) -> None:
     """Topics, and a first message in each queue, so that queues and log files exist."""
     for topic in TOPICS:
         life.broker.topics.put(topic)
-    for name, queues in (("A", 3), ("B", 1), ("Typed", 1), ("Many", 1)):
+    for name, queues in (("A", 3), ("B", 1), ("Typed", 1), ("Kept", 1), ("Many", 1)):
         for queue in range(queues):
             sent = asyncio.ensure_future(life.send(name, b"first", queue, {"UNIQ_KEY": f"first{queue}"}))
             await life.clock.settle()

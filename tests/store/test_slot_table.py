@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from array import array
 
 import pytest
 from hypothesis import given
@@ -27,7 +26,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def packed(table: SlotTable) -> bytes:
-    return python_keys.big_endian(array("I", table), 0, SLOTS)
+    return python_keys.big_endian(table._slots, 0, SLOTS)
 
 
 def put(table: SlotTable, slots: list[int], number: int) -> None:

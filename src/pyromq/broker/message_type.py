@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..model.message import Property
-from .metadata.attributes import MESSAGE_TYPE
+from .metadata.attributes import CLEANUP_POLICY, MESSAGE_TYPE, QUEUE_TYPE, RESERVE_TIME
 
 NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY, LITE = "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE"
 ANYTHING = ("UNSPECIFIED", "MIXED")
+
+# Attributes under which a message without a special property needs no look.
+_PLAIN = {
+    MESSAGE_TYPE: (NORMAL, FIFO, *ANYTHING),
+    QUEUE_TYPE: ("SimpleCQ",),
+    CLEANUP_POLICY: ("DELETE",),
+}
 
 _TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 
@@ -26,6 +33,11 @@ def message_type(properties: Mapping[str, str]) -> str:
     if Property.PRIORITY in properties:
         return PRIORITY
     return NORMAL
+
+
+def takes_plain(attributes: Mapping[str, str]) -> bool:
+    """Whether a topic takes every message that has neither a special property nor a sharding key, as it is."""
+    return all(name == RESERVE_TIME or value in _PLAIN.get(name, ()) for name, value in attributes.items())
 
 
 def type_fault(topic: str, attributes: Mapping[str, str], properties: Mapping[str, str]) -> str | None:

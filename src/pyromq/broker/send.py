@@ -25,7 +25,7 @@ from ..transport.address import parse_address
 from ..transport.dispatch import Answer, Reply, Request, await_answer
 from .config import BrokerConfig
 from .intake import Door, Outcome, illegal_batch
-from .message_type import PRIORITY, message_type, type_fault
+from .message_type import PRIORITY, message_type, takes_plain, type_fault
 from .metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from .metadata.new_topics import NewTopics
 from .send_checks import Destination, SendChecks
@@ -43,6 +43,7 @@ SPECIAL = (
     Property.PRIORITY,
     Property.INNER_NUM,
 )
+TYPED_SPECIAL = (Property.SHARDING_KEY,)  # the same in topics that name a type
 _SPECIAL = re.compile("(?:^|\x02)(?:" + "|".join(SPECIAL) + ")\x01")
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
 
@@ -129,7 +130,7 @@ class SendHandler:
         trace_on = send.config.trace_on
         if not send.request.command.body:
             raise RequestRefused("the message is illegal: its body is empty", ResponseCode.MESSAGE_ILLEGAL)
-        if send.to.dead or send.to.topic.attributes or _SPECIAL.search(send.given) is not None:
+        if send.to.dead or _SPECIAL.search(send.given) is not None or _needs_a_look(send.to.topic, send.given):
             properties = self._look(send, decode_properties(send.given))
             stored, send.unique = self._stamp.changed(properties, trace_on)
             record = self._intake.park(self._record(send, stored), properties)
@@ -288,6 +289,13 @@ class SendHandler:
         else:
             messages, size = len(places), sum([placed.size for placed in places])
         self._count(record.topic, record.queue_id, messages, size)
+
+
+def _needs_a_look(topic: TopicConfig, properties: str) -> bool:
+    """Most topics have no attributes, and most attributes are fine with a plain message."""
+    if not topic.attributes:
+        return False
+    return not takes_plain(topic.attributes) or any(name in properties for name in TYPED_SPECIAL)
 
 
 def _recall_handle(send: _Send, record: Record, unique: str) -> str:

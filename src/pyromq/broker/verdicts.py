@@ -34,9 +34,10 @@ from ..transport.limits import Limits
 from ..transport.parked import Patience
 from .config import BrokerConfig
 from .intake import Intake
+from .message_type import takes_plain
 from .metadata.new_topics import NewTopics
 from .metadata.topics import Topics
-from .send import SPECIAL, born_host, late_reply, property_room, region_fields
+from .send import SPECIAL, TYPED_SPECIAL, born_host, late_reply, property_room, region_fields
 from .send_checks import MOST_VERDICTS, SendChecks
 from .stamp import RESERVED, Stamp
 
@@ -138,7 +139,7 @@ class Verdicts:
             return None
         if config.start_accept_send_request_time_stamp:
             return None  # depends on the time
-        grant = self._grant(name, max(topic.write_queue_nums, topic.read_queue_nums))
+        grant = self._grant(name, max(topic.write_queue_nums, topic.read_queue_nums), bool(topic.attributes))
         if len(self._given) > MOST_VERDICTS:
             self._given.clear()
         self._given[raw] = _Verdict(config, topic, grant)
@@ -168,7 +169,7 @@ def patience(live: Live[BrokerConfig]) -> Patience:
 
 
 def _is_plain(topic: TopicConfig) -> bool:
-    return not topic.attributes and topic.topic_filter_type == "SINGLE_TAG" and not is_retry(topic.topic_name)
+    return takes_plain(topic.attributes) and topic.topic_filter_type == "SINGLE_TAG" and not is_retry(topic.topic_name)
 
 
 def _terms(parts: Sending, config: BrokerConfig) -> Terms:
@@ -178,6 +179,7 @@ def _terms(parts: Sending, config: BrokerConfig) -> Terms:
         json=_json_pieces(config),
         binary=_binary_pieces(config),
         special=[name.encode() for name in special],
+        typed_special=[name.encode() for name in TYPED_SPECIAL],
         batch_special=[CRC_NAME],
         tail=parts.stamp.tails[config.trace_on].encode(),
         store_host=parts.store_host,

@@ -19,6 +19,7 @@ class Terms(NamedTuple):
     json: Sequence[bytes]  # an answer in JSON, cut where message id, queue, offset, unique id and opaque stand
     binary: Sequence[bytes]  # fixed part of a binary answer, its region fields, the names of the other four
     special: Sequence[bytes]  # properties that make a message more than plain
+    typed_special: Sequence[bytes]  # in topics that name a type, these besides
     batch_special: Sequence[bytes]  # the same within a batch
     tail: bytes  # properties that the broker adds
     store_host: bytes

@@ -16,13 +16,15 @@ cdef class Grant:
 
     cdef readonly str topic
     cdef readonly int queues
+    cdef bint is_typed        # a message with one of `Terms.typed_special` is not plain here
     cdef bytes name
     cdef uint32_t prefix, tag_prefix
     cdef dict lanes
 
-    def __init__(self, str topic, int queues):
+    def __init__(self, str topic, int queues, bint is_typed=False):
         cdef Text text
         self.topic = topic
+        self.is_typed = is_typed
         self.name = topic.encode("ascii")
         if not 0 < len(self.name) < 128:
             raise ValueError(f"a topic of {len(self.name)} bytes cannot be granted")
@@ -67,13 +69,21 @@ cdef inline bytes bytes_of(Text text):
     return PyBytes_FromStringAndSize(<const char *>text.at, text.n)
 
 
+cdef void name_all(Names *names, list raw):
+    """At most MOST_NAMES, which the caller keeps alive."""
+    cdef int i
+    names.count = len(raw)
+    for i in range(names.count):
+        names.name[i] = text_of(raw[i])
+
+
 cdef class SendFeed:
     """One listener's feed. `host` is the broker's side of it: `kernel/appends.py` says what it must have."""
 
     cdef object host
     cdef object terms
     cdef tuple kept                       # the bytes that the texts below point into
-    cdef Names special, batch_special
+    cdef Names special, typed_special, batch_special
     cdef Text tail, store_host
     cdef Text json[6]
     cdef Text binary[6]
@@ -106,18 +116,16 @@ cdef class SendFeed:
         cdef int i
         cdef list json = list(terms.json), binary = list(terms.binary)
         cdef list special = list(terms.special), batch_special = list(terms.batch_special)
-        if len(json) != 6 or len(binary) != 6 or max(len(special), len(batch_special)) > MOST_NAMES:
+        cdef list typed = [*special, *terms.typed_special]
+        if len(json) != 6 or len(binary) != 6 or max(len(typed), len(batch_special)) > MOST_NAMES:
             raise ValueError("terms of a shape that this kernel does not know")
-        self.kept = (*json, *binary, *special, *batch_special, terms.tail, terms.store_host)
+        self.kept = (*json, *binary, *typed, *batch_special, terms.tail, terms.store_host)
         for i in range(6):
             self.json[i] = text_of(json[i])
             self.binary[i] = text_of(binary[i])
-        self.special.count = len(special)
-        for i in range(self.special.count):
-            self.special.name[i] = text_of(special[i])
-        self.batch_special.count = len(batch_special)
-        for i in range(self.batch_special.count):
-            self.batch_special.name[i] = text_of(batch_special[i])
+        name_all(&self.special, special)
+        name_all(&self.typed_special, typed)
+        name_all(&self.batch_special, batch_special)
         self.tail = text_of(terms.tail)
         self.store_host = text_of(terms.store_host)
         self.max_frame, self.max_header = terms.frame_bytes, terms.header_bytes
@@ -291,9 +299,11 @@ cdef class SendFeed:
 
     cdef int send_one(self, Header *h, Plain *m, Lane lane) except -1:
         cdef Found found
+        cdef Names *special
         if not self.properties(h, &m.properties) or m.body.n < 1 or m.body.n > self.max_body:
             return self.leave(h)
-        if not walk_properties(m.properties.at, m.properties.n, &self.special, self.waits, &found):
+        special = &self.typed_special if lane.grant.is_typed else &self.special
+        if not walk_properties(m.properties.at, m.properties.n, special, self.waits, &found):
             return self.leave(h)
         if found.unique.at == NULL or (h.is_json and not is_plain_text(found.unique)):
             return self.leave(h)
@@ -351,7 +361,7 @@ cdef class SendFeed:
         return count if <int64_t>self.log.used + total <= self.room else -1
 
     cdef bint properties(self, Header *h, Text *out) except -1:
-        """The given properties as bytes, valid until the next frame; False: there are none, or they are not ASCII."""
+        """The given properties as bytes, valid until the next frame; False: there are none, or they are not UTF-8."""
         cdef Text given = h.field[PROPERTIES]
         cdef Py_ssize_t n
         if not h.seen & (1 << PROPERTIES) or given.n == 0:
@@ -363,7 +373,7 @@ cdef class SendFeed:
             if n < 1:
                 return False
             given.at, given.n = self.scratch.at, n
-        if given.n > self.max_given:
+        if given.n > self.max_given or (h.wide and not is_utf8(given.at, given.n)):
             return False
         out[0] = given
         return True

@@ -10,6 +10,7 @@ cdef struct Header:
     int64_t code, flag, opaque
     bint is_json
     bint escaped              # the properties hold JSON escapes
+    bint wide                 # the properties hold bytes beyond ASCII: UTF-8, if they are any good
     uint32_t seen             # one bit a field
     Text field[FIELDS]
 
@@ -33,8 +34,8 @@ cdef int long_field(Text name) noexcept nogil:
     return -1
 
 
-cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped) noexcept nogil:
-    """False: a name that we do not know, or twice the same."""
+cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint wide) noexcept nogil:
+    """False: a name that we do not know, or twice the same, or more than ASCII where no properties are."""
     cdef int number
     if h.code == 10:
         number = long_field(name)
@@ -44,10 +45,10 @@ cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped) noex
         number = -1
     if number < 0 or h.seen & (<uint32_t>1 << number):
         return False
-    if escaped:
+    if escaped or wide:
         if number != PROPERTIES:
             return False
-        h.escaped = True
+        h.escaped, h.wide = escaped, wide
     h.seen |= <uint32_t>1 << number
     h.field[number] = value
     return True
@@ -72,17 +73,19 @@ cdef inline bint take(Cursor *c, uint8_t mark) noexcept nogil:
     return False
 
 
-cdef bint take_string(Cursor *c, Text *text, bint *escaped) noexcept nogil:
-    """A string's inside, behind its first quote. ASCII alone; which escapes it has is seen when it is decoded."""
+cdef bint take_string(Cursor *c, Text *text, bint *escaped, bint *wide) noexcept nogil:
+    """A string's inside, behind its first quote. Which escapes it has, and whether it is UTF-8, is seen later."""
     text.at = c.at
-    escaped[0] = False
+    escaped[0] = wide[0] = False
     while c.at < c.end:
         if c.at[0] == c'"':
             text.n = c.at - text.at
             c.at += 1
             return True
-        if c.at[0] < 32 or c.at[0] > 126:
+        if c.at[0] < 32 or c.at[0] == 127:
             return False
+        if c.at[0] > 127:
+            wide[0] = True
         if c.at[0] == c'\\':
             escaped[0] = True
             c.at += 1
@@ -105,21 +108,21 @@ cdef bint take_number(Cursor *c, Text *text) noexcept nogil:
 
 cdef bint take_fields(Cursor *c, Header *h) noexcept nogil:
     cdef Text name, value
-    cdef bint escaped
+    cdef bint escaped, wide
     cdef int64_t number
     if not take(c, c'{'):
         return False
     if take(c, c'}'):
         return True
     while True:
-        if not take(c, c'"') or not take_string(c, &name, &escaped) or escaped or not take(c, c':'):
+        if not take(c, c'"') or not take_string(c, &name, &escaped, &wide) or escaped or wide or not take(c, c':'):
             return False
         if take(c, c'"'):
-            if not take_string(c, &value, &escaped):
+            if not take_string(c, &value, &escaped, &wide):
                 return False
         elif not take_number(c, &value) or not integer(value, INT64_MIN + 1, INT64_MAX, &number):
             return False
-        if not keep_field(h, name, value, escaped):
+        if not keep_field(h, name, value, escaped, wide):
             return False
         if take(c, c'}'):
             return True
@@ -131,7 +134,7 @@ cdef bint read_json(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
     """The code must come first, as it does where keys are sorted: the names of the fields depend on it."""
     cdef Cursor c
     cdef Text name, value
-    cdef bint escaped
+    cdef bint escaped, wide
     cdef uint32_t top = 0, bit
     cdef int64_t number
     c.at = p
@@ -139,7 +142,7 @@ cdef bint read_json(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
     if not take(&c, c'{'):
         return False
     while True:
-        if not take(&c, c'"') or not take_string(&c, &name, &escaped) or escaped or not take(&c, c':'):
+        if not take(&c, c'"') or not take_string(&c, &name, &escaped, &wide) or escaped or wide or not take(&c, c':'):
             return False
         blanks(&c)
         if same(name, b"code", 4):
@@ -168,7 +171,7 @@ cdef bint read_json(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
                 return False
         elif same(name, b"language", 8) or same(name, b"serializeTypeCurrentRPC", 23):
             bit = 32 if name.n == 8 else 64
-            if not take(&c, c'"') or not take_string(&c, &value, &escaped) or escaped:
+            if not take(&c, c'"') or not take_string(&c, &value, &escaped, &wide) or escaped or wide:
                 return False
         else:
             return False
@@ -187,6 +190,7 @@ cdef bint read_binary(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
     cdef Py_ssize_t at = 21
     cdef Py_ssize_t i
     cdef Text name, value
+    cdef bint wide
     if n < 21 or get32(p + 13) != 0:
         return False  # too short, or with a remark
     h.code = get16(p)
@@ -211,10 +215,13 @@ cdef bint read_binary(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
             return False  # no length is null in Java: Python's to say
         value.at = p + at
         at += value.n
+        wide = False
         for i in range(value.n):
-            if value.at[i] > 126:
+            if value.at[i] == 127:
                 return False
-        if not keep_field(h, name, value, False):
+            if value.at[i] > 127:
+                wide = True
+        if not keep_field(h, name, value, False, wide):
             return False
     return True
 
@@ -236,10 +243,41 @@ cdef bint flag_field(Header *h, int number, bint *value) noexcept nogil:
     return value[0] or same(h.field[number], b"false", 5)
 
 
+cdef int hex_unit(const uint8_t *p) noexcept nogil:
+    """Four hexadecimal digits; -1: they are not."""
+    cdef int i, d, v = 0
+    for i in range(4):
+        d = p[i]
+        if c'0' <= d <= c'9':
+            d -= c'0'
+        elif c'a' <= (d | 32) <= c'f':
+            d = (d | 32) - c'a' + 10
+        else:
+            return -1
+        v = v * 16 + d
+    return v
+
+
+cdef inline int put_utf8(uint8_t *out, int v) noexcept nogil:
+    """A code point that is no surrogate; how many bytes it takes, at most half of its escapes."""
+    if v < 0x80:
+        out[0] = <uint8_t>v
+        return 1
+    if v < 0x800:
+        out[0], out[1] = <uint8_t>(0xC0 | v >> 6), <uint8_t>(0x80 | (v & 63))
+        return 2
+    if v < 0x10000:
+        out[0], out[1], out[2] = <uint8_t>(0xE0 | v >> 12), <uint8_t>(0x80 | (v >> 6 & 63)), <uint8_t>(0x80 | (v & 63))
+        return 3
+    out[0], out[1] = <uint8_t>(0xF0 | v >> 18), <uint8_t>(0x80 | (v >> 12 & 63))
+    out[2], out[3] = <uint8_t>(0x80 | (v >> 6 & 63)), <uint8_t>(0x80 | (v & 63))
+    return 4
+
+
 cdef Py_ssize_t unescape(Text t, uint8_t *out) noexcept nogil:
-    """A JSON string's inside as bytes, never longer than it; -1: not plain ASCII, leave it to Python."""
+    """A JSON string's inside as bytes, never longer than it; -1: an escape that is none, leave it to Python."""
     cdef Py_ssize_t i = 0, o = 0
-    cdef int j, v, d
+    cdef int v, low
     while i < t.n:
         if t.at[i] != c'\\':
             out[o] = t.at[i]
@@ -248,39 +286,37 @@ cdef Py_ssize_t unescape(Text t, uint8_t *out) noexcept nogil:
             continue
         if i + 1 >= t.n:
             return -1
-        if t.at[i + 1] == c'u':
+        v = t.at[i + 1]
+        if v == c'u':
             if t.n - i < 6:
                 return -1
-            v = 0
-            for j in range(4):
-                d = t.at[i + 2 + j]
-                if c'0' <= d <= c'9':
-                    d -= c'0'
-                elif c'a' <= (d | 32) <= c'f':
-                    d = (d | 32) - c'a' + 10
-                else:
-                    return -1
-                v = v * 16 + d
-            if v > 126:
-                return -1
+            v = hex_unit(t.at + i + 2)
             i += 6
-        else:
-            d = t.at[i + 1]
-            if d == c'"' or d == c'\\' or d == c'/':
-                v = d
-            elif d == c'n':
-                v = 10
-            elif d == c't':
-                v = 9
-            elif d == c'r':
-                v = 13
-            elif d == c'b':
-                v = 8
-            elif d == c'f':
-                v = 12
-            else:
+            if v < 0 or 0xDC00 <= v <= 0xDFFF:
                 return -1
-            i += 2
+            if 0xD800 <= v <= 0xDBFF:
+                if t.n - i < 6 or t.at[i] != c'\\' or t.at[i + 1] != c'u':
+                    return -1
+                low = hex_unit(t.at + i + 2)
+                if not 0xDC00 <= low <= 0xDFFF:
+                    return -1
+                i += 6
+                v = 0x10000 + ((v - 0xD800) << 10) + (low - 0xDC00)
+            o += put_utf8(out + o, v)
+            continue
+        if v == c'n':
+            v = 10
+        elif v == c't':
+            v = 9
+        elif v == c'r':
+            v = 13
+        elif v == c'b':
+            v = 8
+        elif v == c'f':
+            v = 12
+        elif v != c'"' and v != c'\\' and v != c'/':
+            return -1
         out[o] = <uint8_t>v
         o += 1
+        i += 2
     return o

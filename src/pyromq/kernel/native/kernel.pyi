@@ -13,7 +13,7 @@ SOURCES: str
 class Grant:
     topic: str
     queues: int
-    def __init__(self, topic: str, queues: int) -> None: ...
+    def __init__(self, topic: str, queues: int, is_typed: bool = False) -> None: ...
 
 class SendFeed:
     messages: int
