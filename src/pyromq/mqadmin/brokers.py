@@ -140,6 +140,7 @@ async def switch_timer_engine(run: Run) -> None:
     "Set what a slave takes for the flushed position of its master",
     may("b", "brokerAddr", "the slave, host:port"),
     may("o", "offset", "the position"),
+    waits_for="replication",
 )
 async def reset_master_flush_offset(run: Run) -> None:
     if "b" not in run or "o" not in run:

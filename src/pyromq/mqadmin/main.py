@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from ..client.client import Client
 from ..client.config import ClientConfig, name_servers
 from ..client.errors import NoNameServer, Refused
-from ..errors import CallFailed, ConfigError, PyroError
+from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
 from . import catalogue
 from .command import Failed, Run, Subcommand
@@ -94,16 +94,19 @@ async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -
 
 def words_of(fault: Exception, command: Subcommand) -> str:
     """What went wrong, and what to do where we know it."""
+    if isinstance(fault, NoNameServer):
+        return f"{str(fault).removesuffix(fault.hint).rstrip('. ')}. Is it running? Name others by -n or NAMESRV_ADDR"
+    text = str(fault)
     if isinstance(fault, Refused):
         text = f"CODE: {fault.code}  DESC: {fault.remark} BROKER: {fault.address}"
-        if command.waits_for and fault.code in _UNSUPPORTED:
-            return f"{text}\nPyroMQ's brokers do not serve {command.name} yet: it waits for {command.waits_for}."
-        return text
-    if isinstance(fault, NoNameServer):
-        return f"{fault}. Name one by -n HOST:PORT or NAMESRV_ADDR"
-    if isinstance(fault, ConfigError):
-        return f"{fault} (-n, NAMESRV_ADDR)"
-    return str(fault)
+    lacks = isinstance(fault, Refused) and (
+        fault.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or "controllerMode" in fault.remark
+    )
+    if command.waits_for and (lacks or (isinstance(fault, CallFailed) and _asks_a_controller(command))):
+        text += f"\nPyroMQ's own servers do not serve {command.name} yet: it waits for {command.waits_for}."
+    return text
 
 
-_UNSUPPORTED = (ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+def _asks_a_controller(command: Subcommand) -> bool:
+    """An address that only Apache's clusters have."""
+    return any(option.long == "controllerAddress" for option in command.options)
