@@ -1,9 +1,13 @@
-"""`pyromq up`: name server and broker in one process, with a data folder and no configuration."""
+"""`pyromq up`: name server and broker in one process, with a data folder and no configuration.
+
+With `--brokers N`: name server here, and so many brokers as processes of their own (`brokers.py`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +22,7 @@ from ..namesrv import server as namesrv
 from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ..transport import loop
 from ..transport.address import format_address
+from .brokers import BrokerProcess, places, run_brokers
 from .stopping import stop_on_signals
 
 # Small files: a folder to try things in should not take a gigabyte before the first message.
@@ -42,6 +47,9 @@ PyroMQ is up. Name server {namesrv}, broker {broker}, data in {data}.
 
 Topics are made by the first send to them."""
 
+# What a child of --brokers is told by the environment, where the user has not said it there himself.
+_VARIABLE = "PYROMQ_BROKER_{}"
+
 
 @click.command()
 @click.option("--data", metavar="FOLDER", default="pyromq-data", show_default=True, help="Where data goes.")
@@ -49,8 +57,22 @@ Topics are made by the first send to them."""
 @click.option("--advertise", metavar="HOST", help="Address that clients are told, if it is not the one listened on.")
 @click.option("--namesrv-port", type=int, default=9876, show_default=True, help="0 takes a free one.")
 @click.option("--broker-port", type=int, default=10911, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--brokers",
+    type=int,
+    metavar="N",
+    help="So many brokers as one cluster, a process each: broker-0 and on, ports ten apart.  [1, in this process]",
+)
 @click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
-def up(data: str, host: str, advertise: str | None, namesrv_port: int, broker_port: int, insecure: bool) -> None:
+def up(
+    data: str,
+    host: str,
+    advertise: str | None,
+    namesrv_port: int,
+    broker_port: int,
+    brokers: int | None,
+    insecure: bool,
+) -> None:
     """Run a name server and a broker, ready to use."""
     if not data.strip():
         raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
@@ -91,7 +113,24 @@ def up(data: str, host: str, advertise: str | None, namesrv_port: int, broker_po
             "store_path_root_dir": "--data",
         },
     )
-    loop.run(serve(names, store, folder))
+    if brokers is None:
+        loop.run(serve(names, store, folder))
+        return
+    homes = places(folder, brokers, host, broker_port)
+    told = _unless_told(SMALL) | {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
+    variables = {_VARIABLE.format(name.upper()): _text(value) for name, value in told.items() if value is not None}
+    logging = click.get_current_context().find_root().meta.get("pyromq.logging", {})
+    flags = [word for name, value in logging.items() for word in (f"--{name.replace('_', '-')}", value)]
+
+    async def several(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
+        clock, environment = SystemClock(), os.environ | variables
+        await run_brokers(
+            [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in homes],
+            lambda addresses: _welcome(namesrv_address, ", ".join(addresses), folder),
+            stop_wanted,
+        )
+
+    loop.run(beside_name_server(names, store.config.advertised_host, several))
 
 
 def _unless_told(defaults: dict[str, object]) -> dict[str, object]:
@@ -99,28 +138,47 @@ def _unless_told(defaults: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in defaults.items() if f"PYROMQ_BROKER_{name.upper()}" not in os.environ}
 
 
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:
-    """The name server first, since the broker is told its port; it stops last, so that it hears the farewell."""
+    """Name server and broker in this process."""
+
+    async def one(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
+        known = Loaded(replace(store.config, namesrv_addr=(namesrv_address,)), store.findings)
+        await broker.run(
+            known,
+            clock=SystemClock(),
+            rng=system_random(),
+            ready=lambda address: _welcome(namesrv_address, address, data),
+            stop_wanted=stop_wanted,
+        )
+
+    await beside_name_server(names, store.config.advertised_host, one)
+
+
+async def beside_name_server(
+    names: Loaded[NamesrvConfig], advertised: str, run: Callable[[str, asyncio.Event], Awaitable[None]]
+) -> None:
+    """The name server first, since brokers are told its port; it stops last, so that it hears their farewell."""
     stop_wanted, stop_names = stop_on_signals(), asyncio.Event()
     running = asyncio.get_running_loop()
-    clock, rng = SystemClock(), system_random()
     address: asyncio.Future[str] = running.create_future()
     name_server = running.create_task(
-        namesrv.run(names, clock=clock, rng=rng, ready=address.set_result, stop_wanted=stop_names)
+        namesrv.run(names, clock=SystemClock(), rng=system_random(), ready=address.set_result, stop_wanted=stop_names)
     )
     await asyncio.wait((name_server, address), return_when=asyncio.FIRST_COMPLETED)
     if name_server.done():
         name_server.result()
         return
     port = int(address.result().rpartition(":")[2])
-    listening = format_address(store.config.advertised_host, port)
-    known = Loaded(replace(store.config, namesrv_addr=(listening,)), store.findings)
-
-    def ready(broker_address: str) -> None:
-        click.echo(GUIDE.format(namesrv=listening, broker=broker_address, data=data))
-
     try:
-        await broker.run(known, clock=clock, rng=rng, ready=ready, stop_wanted=stop_wanted)
+        await run(format_address(advertised, port), stop_wanted)
     finally:
         stop_names.set()
         await name_server
+
+
+def _welcome(namesrv_address: str, brokers: str, data: Path) -> None:
+    click.echo(GUIDE.format(namesrv=namesrv_address, broker=brokers, data=data))

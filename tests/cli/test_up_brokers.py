@@ -1,0 +1,107 @@
+"""`pyromq up --brokers N`: processes of one cluster; a death is mended; one stop ends all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import pyromq
+from pyromq.cli.brokers import places
+from pyromq.errors import ConfigError
+
+
+class Cluster:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+
+    async def line_with(self, text: str) -> str:
+        """The next line that has it; what went before is kept for a failure's sake."""
+        assert self.process.stdout is not None
+        while raw := await self.process.stdout.readline():
+            self.lines.append(raw.decode())
+            if text in self.lines[-1]:
+                return self.lines[-1]
+        raise AssertionError("".join(self.lines))
+
+    def children(self) -> dict[str, int]:
+        """Process ids by broker name."""
+        found = {}
+        for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            found[words[words.index("--broker-name") + 1]] = int(pid)
+        return found
+
+
+@asynccontextmanager
+async def up(folder: Path, *flags: str) -> AsyncIterator[Cluster]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pyromq", "up", "--data", str(folder), "--namesrv-port", "0", "--broker-port", "0"),
+        *flags,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        yield Cluster(process)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
+
+
+async def test_a_cluster_of_two_serves_mends_itself_and_stops_as_one(tmp_path: Path) -> None:
+    async with up(tmp_path / "data", "--brokers", "2") as cluster:
+        welcome = await cluster.line_with("PyroMQ is up")
+        addresses = re.findall(r"127\.0\.0\.1:\d+", welcome)
+        assert len(addresses) == 3
+        async with pyromq.connect(addresses[0]) as client, client.producer("P") as producer:
+            sent = [await producer.send("Spread", b"%d" % number) for number in range(16)]
+            assert {one.queue.broker_name for one in sent} == {"broker-0", "broker-1"}
+        before = cluster.children()
+        os.kill(before["broker-1"], signal.SIGKILL)
+        assert "SIGKILL" in await cluster.line_with("a broker ended and is started again")
+        await cluster.line_with("the broker is back")
+        after = cluster.children()
+        assert after["broker-0"] == before["broker-0"]
+        assert after["broker-1"] != before["broker-1"]
+        cluster.process.terminate()
+        rest, _ = await cluster.process.communicate()
+        assert (cluster.process.returncode, rest.decode().count("broker stopped")) == (0, 2)
+        for pid in after.values():
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+    assert sorted(one.name for one in (tmp_path / "data").iterdir()) == ["broker-0", "broker-1"]
+
+
+async def test_one_that_does_not_start_ends_all_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "broker-1").mkdir()
+    (tmp_path / "broker-1" / "lock").mkdir()  # not a file that can be locked
+    async with up(tmp_path, "--brokers", "2", "--log-level", "error") as cluster:
+        output, _ = await cluster.process.communicate()
+        assert cluster.process.returncode == 78
+        assert "broker-1 did not start: exit code 78" in output.decode()
+        assert str(tmp_path / "broker-1" / "lock") in output.decode()
+
+
+def test_names_folders_and_ports(tmp_path: Path) -> None:
+    found = [(one.name, one.folder.name, one.port) for one in places(tmp_path, 3, "127.0.0.1", 10911)]
+    assert found == [("broker-0", "broker-0", 10911), ("broker-1", "broker-1", 10921), ("broker-2", "broker-2", 10931)]
+    assert [one.port for one in places(tmp_path, 2, "127.0.0.1", 0)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("folder", "count", "fault"),
+    [("store", 2, "single broker"), ("broker-2", 2, "also holds broker-2"), ("x", 0, "--brokers 0"), ("x", 65, "64")],
+)
+def test_a_folder_with_other_brokers_is_refused(tmp_path: Path, folder: str, count: int, fault: str) -> None:
+    (tmp_path / folder).mkdir()
+    with pytest.raises(ConfigError, match=fault):
+        places(tmp_path, count, "127.0.0.1", 10911)
