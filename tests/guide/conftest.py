@@ -19,7 +19,8 @@ class Up:
         self.process = process
         self.folder = folder
         bins = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._environment = os.environ | {"PYROMQ_NAMESRV": name_server, "PATH": bins}
+        # A home of its own: members of a broadcast group keep their offsets there.
+        self._environment = os.environ | {"PYROMQ_NAMESRV": name_server, "PATH": bins, "HOME": str(folder)}
 
     def run(self, *command: str) -> str:
         done = subprocess.run(

@@ -292,18 +292,20 @@ class PushConsumer:
         new = share - mine - self._resetting
         began = self._clock.monotonic()
         granted = await self._locks.lock(new) if self.options.orderly and new else new
+        taken = sorted(granted & new)
+        # Before a start returns: what is sent after it is received, also by a group that begins at the end.
+        offsets = await asyncio.gather(*map(self._first, taken), return_exceptions=True)
         if not self.is_open:  # stopped while we waited for the locks: nobody would give them back
             await self._locks.unlock(granted if self.options.orderly else ())
             return True
-        for queue in sorted(granted & new):
-            self._add(queue, began + VALID_S)
+        for queue, offset in zip(taken, offsets, strict=True):
+            self._add(queue, offset if isinstance(offset, int) else -1, began + VALID_S)
         return granted >= new
 
-    def _add(self, queue: MessageQueue, locked_until: float) -> None:
-        if not self.is_open:
-            return
+    def _add(self, queue: MessageQueue, offset: int, locked_until: float) -> None:
+        """Offset -1: it could not be told, and is asked for again before the first pull, with its error logged."""
         process = ProcessQueue(self.options.limits, self.options.orderly)
-        assigned = self.assigned[queue] = Assigned(queue=queue, process=process)
+        assigned = self.assigned[queue] = Assigned(queue=queue, process=process, next_offset=offset)
         if self.options.orderly:
             assigned.locked_until = locked_until
         assigned.pulling = self._tasks.start(self._pull_loop(assigned))
