@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .app.app import App as App
     from .client import sync as sync
     from .client.batches import Batching as Batching
     from .client.client import Client as Client
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
 # Which module has which names; `sync` is a module itself.
 _FROM = {
+    "app.app": ("App",),
     "client.batches": ("Batching",),
     "client.client": ("Client", "connect"),
     "client.core.allocation": (

@@ -6,39 +6,52 @@ its own (`exits.py`), which no command uses for an answer.
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
 import click
 
 from .. import __version__
 from ..errors import CallFailed, PyroError
-from .exits import NO_ANSWER, REFUSED, USAGE
+from .exits import NO, NO_ANSWER, REFUSED, USAGE
+from .tree import Tree, log_options
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
     "up": ("up", "up", "Run a name server and a broker, ready to use."),
     "namesrv": ("namesrv", "namesrv", "Run a name server."),
-    "broker": ("broker", "broker", "Run a broker."),
+    "broker": ("broker", "broker", "Run a broker; look at and change the settings of running ones."),
     "pub": ("pub", "pub", "Send messages."),
     "sub": ("sub", "sub", "Show messages as they come."),
+    "req": ("req", "req", "Send a request and show its reply."),
+    "run": ("run", "run", "Run a service: a pyromq.App, in one process or many."),
+    "topic": ("topic", "topic", "List, describe, make, change, delete topics; forward a backlog."),
+    "group": ("group", "group", "Consumer groups: list, describe, lag, members, where they go on."),
+    "msg": ("msg", "msg", "Messages: the life of one, search, traces, send again, export, import."),
+    "dlq": ("dlq", "dlq", "Dead letters: list with the time left, send again, purge."),
+    "cluster": ("cluster", "cluster", "Clusters and their brokers."),
+    "kv": ("kv", "kv", "The name servers' key-value table."),
     "inspect": ("inspect", "inspect", "Show what a running broker holds, and whether it is ready."),
-    "msg": ("msg", "msg", "Tell the life of a message, list dead letters."),
-    "group": ("group", "group", "Let a consumer group skip messages, or go on at a time or offset."),
+    "doctor": ("doctor", "doctor", "Check a set-up from the client's side, and say what to do."),
+    "top": ("top", "top", "Watch rates, topics and lags live."),
+    "bench": ("bench", "bench", "Measure, with the flags and columns of Apache's benchmark."),
     "config": ("config", "config", "Check configuration files, list settings."),
+    "profile": ("profile", "profile", "Name servers under names of your own."),
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
     "pipeline": ("pipeline", "pipeline", "Run a Spark job over RocketMQ's data."),
     "spark": ("spark", "spark", "Python with a Spark session that knows RocketMQ's data."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
+    "completion": ("completion", "completion", "Print the completion script for bash, zsh or fish."),
 }
 
 
 click.UsageError.exit_code = USAGE  # click's own is 2, which commands use for an answer
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is wanted."""
+class LazyTree(Tree):
+    """A tree that knows its commands by name and imports one when it is wanted."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -56,37 +69,31 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
 
-
-def log_options() -> list[click.Parameter]:
-    """Accepted before and after the subcommand's name; the later one wins."""
-    return [
-        click.Option(
-            ["--log-level"],
-            type=click.Choice(["debug", "info", "warning", "error"]),
-            help="Least level that is logged.  [default: info]",
-            expose_value=False,
-            callback=_set_up_logging,
-        ),
-        click.Option(
-            ["--log-format"],
-            type=click.Choice(["text", "json"]),
-            help="One line per event, or one JSON object per line.  [default: text]",
-            expose_value=False,
-            callback=_set_up_logging,
-        ),
-    ]
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (PyroError, OSError) as error:  # an OSError names its path or address itself
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # the reader of a pipe has enough; click knows what to do
+            click.echo(f"pyromq: {error}", err=True)
+            sys.exit(_exit_code(error))
 
 
-def _set_up_logging(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
-    from .. import logs  # not at the top: --version and --help need no logging
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, CallFailed):
+        return NO_ANSWER
+    from ..client.errors import TopicNotFound  # not at the top: --version and --help need no SDK
 
-    chosen: dict[str, str] = ctx.find_root().meta.setdefault("pyromq.logging", {})
-    if value is not None and option.name is not None:
-        chosen[option.name] = value
-    logs.configure(chosen.get("log_level", "info"), cast(logs.LogFormat, chosen.get("log_format", "text")))
+    return NO if isinstance(error, TopicNotFound) else REFUSED
 
 
-@click.group(cls=LazyGroup, params=log_options(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyTree,
+    shows_options=True,
+    params=log_options(),
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Options may stand before or after a command's name. More: docs/cli.md",
+)
 @click.version_option(__version__, prog_name="pyromq", message="%(prog)s %(version)s")
 def cli() -> None:
     """PyroMQ: Apache RocketMQ's system in Python."""
@@ -94,11 +101,7 @@ def cli() -> None:
 
 def main() -> None:
     """The console script."""
-    try:
-        cli(standalone_mode=True)
-    except (PyroError, OSError) as error:  # an OSError names its path or address itself
-        click.echo(f"pyromq: {error}", err=True)
-        sys.exit(NO_ANSWER if isinstance(error, CallFailed) else REFUSED)
+    cli(standalone_mode=True)
 
 
 if __name__ == "__main__":  # `python -m pyromq.cli.main`, for where the package is not installed as a script

@@ -119,10 +119,11 @@ class Client:
         policy: SendPolicy | None = None,
         packing: Packing | None = None,
         batching: Batching | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> Producer:
         """Retries and time-outs are the policy's, compression and sizes the packing's.
 
-        With `batching` sends that come at about the same time share a request.
+        With `batching` sends that come at about the same time share a request. `middleware` stands inside the client's.
         """
         producer = Producer(
             self.session,
@@ -132,7 +133,7 @@ class Client:
             self._requests.replies,
             self._tracer,
             batching=batching,
-            middleware=self._middleware,
+            middleware=(*self._middleware, *middleware),
         )
         self._producers.append(producer)
         self._requests.add_producer(producer)
@@ -145,12 +146,19 @@ class Client:
         *,
         group: str,
         filter: Filter | None = None,
+        middleware: Sequence[Middleware] = (),
         **options: Any,
     ) -> PushConsumer:
         """Messages come to the handler. Other options: those of `ConsumeOptions`. Start it, or use `async with`."""
         wanted = {topic: filter or Filter()} if isinstance(topic, str) else topic
         consumer = PushConsumer(
-            self.session, group, wanted, handler, ConsumeOptions(**options), self._tracer, self._middleware
+            self.session,
+            group,
+            wanted,
+            handler,
+            ConsumeOptions(**options),
+            self._tracer,
+            (*self._middleware, *middleware),
         )
         self._consumers.append(consumer)
         self._requests.add(consumer)

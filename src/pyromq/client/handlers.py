@@ -41,20 +41,23 @@ class Handling:
             self.threads.shutdown(wait=False)
 
 
-def adapt(handler: Handler, concurrency: int = 1) -> Handling:
-    """A handler takes the message, its value by type hint, or both: `(msg)`, `(order: Order)`, `(order: Order, msg)`.
-
-    A plain function runs in one of `concurrency` threads, so that it may block.
-    """
+def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
+    """What a handler takes: `(msg)`, its value by type hint `(order: Order)`, or both `(order: Order, msg)`."""
     names, kind = _first_argument(handler, "a handler takes (message), (value) or both")
-    wants_value = len(names) == 2 or kind not in (Received, Any)
+    if len(names) == 2:
+        return lambda received: (received.decode(kind), received)
+    if kind in (Received, Any):
+        return lambda received: (received,)
+    return lambda received: (received.decode(kind),)
+
+
+def adapt(handler: Handler, concurrency: int = 1) -> Handling:
+    """A plain function runs in one of `concurrency` threads, so that it may block."""
+    arguments = arguments_of(handler)
     call, threads = _callable(handler, concurrency)
 
     async def run(received: Received) -> Any:
-        if not wants_value:
-            return await call(received)
-        value = received.decode(kind)
-        return await (call(value, received) if len(names) == 2 else call(value))
+        return await call(*arguments(received))
 
     return Handling(run, threads)
 
@@ -145,7 +148,7 @@ def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
 
 
 def _callable(handler: Handler, concurrency: int) -> tuple[Callable[..., Awaitable[Any]], ThreadPoolExecutor | None]:
-    if _is_async(handler):
+    if is_async(handler):
         return handler, None
     threads = ThreadPoolExecutor(concurrency, "pyromq-handler")  # a thread begins with the first message
 
@@ -160,5 +163,5 @@ def _hints(handler: Handler) -> dict[str, Any]:
     return get_type_hints(target)
 
 
-def _is_async(handler: Handler) -> bool:
+def is_async(handler: Handler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -24,6 +24,7 @@ from . import client as _async
 from .batches import Batching
 from .errors import Closed, Error
 from .handlers import Handler
+from .middleware import Middleware
 from .outgoing import Packing, Seconds
 from .producer import DEFAULT_GROUP
 from .producer import Producer as AsyncProducer
@@ -117,8 +118,10 @@ class Client:
         policy: SendPolicy | None = None,
         packing: Packing | None = None,
         batching: Batching | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> Producer:
-        return Producer(self._portal, self._made.producer(group, policy=policy, packing=packing, batching=batching))
+        made = self._made.producer(group, policy=policy, packing=packing, batching=batching, middleware=middleware)
+        return Producer(self._portal, made)
 
     def push_consumer(
         self,

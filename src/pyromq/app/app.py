@@ -1,0 +1,235 @@
+"""An `App` declares what a service consumes and publishes, and runs it.
+
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="billing")
+    @app.publisher("invoices")
+    async def bill(order: Order) -> dict:
+        return {"order": order.id}
+
+    $ pyromq run shop:app --workers 4 --reload
+
+Functions stay what they are: called by a test they publish nothing. How messages come and go is the SDK's matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ..client.client import Client, connect
+from ..client.errors import Closed, Error
+from ..client.handlers import Handler, arguments_of, is_async
+from ..client.middleware import Middleware
+from ..client.producer import DEFAULT_GROUP, Producer
+from ..client.push_consumer import PushConsumer
+from ..client.received import Received
+from ..client.sending import SendResult
+from ..client.subscription import Filter
+
+F = TypeVar("F", bound=Handler)
+T = TypeVar("T")
+Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Publishing:
+    """What a function returns goes there."""
+
+    topic: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscription:
+    topics: tuple[str, ...]
+    group: str
+    filter: Filter | None
+    replies: bool
+    function: Handler
+    options: Mapping[str, Any]
+
+
+class App:
+    """Event loop only, apart from the decorators. One `start` at a time; it may be started again after a stop."""
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        middleware: Sequence[Middleware] = (),
+        lifespan: Lifespan | None = None,
+        producer_group: str = DEFAULT_GROUP,
+        **settings: Any,
+    ) -> None:
+        """`namesrv` and `settings` are those of `pyromq.connect`. `lifespan` is entered before the first message is
+        handled and left after the last, with this app as its argument: for pools and other resources."""
+        self._namesrv = namesrv
+        self._settings = settings
+        self._middleware = tuple(middleware)
+        self._lifespan = lifespan
+        self._producer_group = producer_group
+        self._subscriptions: list[_Subscription] = []
+        self._publishing: dict[Handler, list[_Publishing]] = {}
+        self._client: Client | None = None
+        self._producer: Producer | None = None
+        self._consumers: list[PushConsumer] = []
+        self._stack: AsyncExitStack | None = None
+
+    # --- declaring ------------------------------------------------------------------------------------------------
+
+    def subscriber(
+        self, *topics: str, group: str, filter: Filter | None = None, replies: bool = False, **options: Any
+    ) -> Callable[[F], F]:
+        """The function handles the messages of these topics. Options are those of `Client.subscribe`.
+
+        `replies=True`: what it returns goes back to who asked by `producer.request`.
+        """
+        if not topics:
+            raise Error("subscriber() without a topic", hint="Name one or more")
+        if any(each.group == group for each in self._subscriptions):
+            raise Error(
+                f"group {group!r} has a subscriber in this app already",
+                hint="All members of a group need the same subscriptions: give both topics to one, or take two groups",
+            )
+
+        def declare(function: F) -> F:
+            self._subscriptions.append(_Subscription(topics, group, filter, replies, function, options))
+            return function
+
+        return declare
+
+    def publisher(self, topic: str, **arguments: Any) -> Callable[[F], F]:
+        """What the function returns, unless None, is sent there before its message is acked.
+
+        `arguments` are those of `Producer.send`: tag, keys, props, order_key, delay ...
+        """
+
+        def declare(function: F) -> F:
+            self._publishing.setdefault(function, []).append(_Publishing(topic, arguments))
+            return function
+
+        return declare
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> Client:
+        return self._running(self._client)
+
+    @property
+    def producer(self) -> Producer:
+        return self._running(self._producer)
+
+    async def publish(self, topic: str, value: Any, **arguments: Any) -> SendResult:
+        """From anywhere in the service, as `Producer.send`."""
+        return await self.producer.send(topic, value, **arguments)
+
+    async def start(self, client: Client | None = None) -> None:
+        """On a client of its own, or on this one, which is started already (tests)."""
+        if self._stack is not None:
+            raise Error("this app runs already")
+        async with AsyncExitStack() as stack:
+            stack.callback(self._forget)
+            if client is None:
+                client = await stack.enter_async_context(connect(self._namesrv, **self._settings))
+            self._client = client
+            self._producer = client.producer(self._producer_group, middleware=self._middleware)
+            await stack.enter_async_context(self._producer)
+            if self._lifespan is not None:
+                await stack.enter_async_context(self._lifespan(self))
+            stack.push_async_callback(self._stop_consumers)
+            for each in self._subscriptions:
+                self._consumers.append(self._consumer_of(client, each))
+                await self._consumers[-1].start()
+            self._stack = stack.pop_all()
+
+    async def stop(self) -> None:
+        """Handlers that run are finished, offsets committed, then the lifespan is left."""
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            await stack.aclose()
+
+    def _forget(self) -> None:
+        self._client = self._producer = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @asynccontextmanager
+    async def on(self, client: Client) -> AsyncIterator[Self]:
+        """The app on a client that runs already, for instance one of the pytest plugin's broker."""
+        await self.start(client)
+        try:
+            yield self
+        finally:
+            await self.stop()
+
+    async def wait(self, stop_wanted: asyncio.Event | None = None) -> None:
+        """While it runs: until the event is set, or a consumer dies, which is raised."""
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(each.wait()) for each in self._consumers]
+        waits.append(asyncio.ensure_future((stop_wanted or asyncio.Event()).wait()))
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in waits:
+                each.cancel()
+
+    async def _stop_consumers(self) -> None:
+        consumers, self._consumers = self._consumers, []
+        await asyncio.gather(*(each.stop() for each in consumers))
+
+    def _running(self, part: T | None) -> T:
+        if part is None:
+            raise Closed("this app does not run", hint="Use `async with app`, or `pyromq run module:app`")
+        return part
+
+    # --- between message and function -----------------------------------------------------------------------------
+
+    def _consumer_of(self, client: Client, subscription: _Subscription) -> PushConsumer:
+        wanted = {topic: subscription.filter or Filter() for topic in subscription.topics}
+        handler = self._handler_of(subscription)
+        return client.push_consumer(
+            wanted, handler, group=subscription.group, middleware=self._middleware, **subscription.options
+        )
+
+    def _handler_of(self, subscription: _Subscription) -> Handler:
+        function, replies = subscription.function, subscription.replies
+        publishing = self._publishing.get(function, [])
+        if not publishing and not replies:
+            return function
+        if subscription.options.get("max_batch") is not None:
+            raise Error(
+                f"{function!r} is a batch handler: what it returns names the messages that failed",
+                hint="Publish from inside it: await app.publish(...)",
+            )
+        arguments, loop = arguments_of(function), asyncio.get_running_loop()
+
+        async def pass_on(msg: Received, value: Any) -> None:
+            if value is None:
+                return
+            for each in publishing:
+                await self.producer.send(each.topic, value, **each.arguments)
+            if replies:
+                await self.producer.reply(msg, value)
+
+        async def handle(msg: Received) -> None:
+            await pass_on(msg, await function(*arguments(msg)))
+
+        def handle_in_thread(msg: Received) -> None:
+            value = function(*arguments(msg))
+            asyncio.run_coroutine_threadsafe(pass_on(msg, value), loop).result()
+
+        return handle if is_async(function) else handle_in_thread

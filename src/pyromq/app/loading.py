@@ -1,0 +1,34 @@
+"""`module:app` to an `App`: imported from a folder, as `pyromq run` is told. Errors say what to change."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+
+from ..errors import ConfigError
+from .app import App
+
+
+def load_app(target: str, folder: Path) -> App:
+    """A fault inside the module itself comes through with its own traceback."""
+    module_name, colon, attribute = target.partition(":")
+    if not colon or not module_name or not attribute:
+        raise ConfigError(f"{target!r}: name a module and the app in it, like shop:app")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as fault:
+        if fault.name is None or not module_name.startswith(fault.name):
+            raise  # something that the module itself needs
+        raise ConfigError(f"there is no module {module_name!r} in {folder}, nor is it installed") from None
+    found = getattr(module, attribute, None)
+    if isinstance(found, App):
+        return found
+    apps = [name for name, value in vars(module).items() if isinstance(value, App)]
+    near = get_close_matches(attribute, apps, 1) or apps[:1]
+    advice = f"Did you mean {module_name}:{near[0]}?" if near else "It has no pyromq.App at all."
+    what = "is not there" if found is None else f"is a {type(found).__name__}, not a pyromq.App"
+    raise ConfigError(f"{attribute!r} {what} in {module.__file__ or module_name}. {advice}")

@@ -1,0 +1,73 @@
+"""`pyromq run MODULE:APP`: a service in this process, or in many that are kept running."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from .exits import REFUSED, USAGE
+from .tree import examples
+
+
+@click.command(
+    epilog=examples(
+        "pyromq run shop:app                          the App called app in shop.py, until Ctrl-C",
+        "pyromq run shop:app --workers 4              four processes; one that dies is started again",
+        "pyromq run shop:app --reload                 starts anew when a source file changes",
+        "pyromq run shop:app -n 10.0.0.1:9876 --dir services",
+    )
+)
+@click.argument("target", metavar="MODULE:APP")
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option("--reload", is_flag=True, help="Start anew when a Python file below the folder changes.")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(),
+    help="Where the module is.  [default: this folder]",
+)
+@click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server, for an app that names none itself.")
+@click.option("--profile", metavar="NAME", help="Name servers by the name of a profile (pyromq profile).")
+def run(target: str, workers: int, reload: bool, folder: Path, namesrv: str | None, profile: str | None) -> None:
+    """Run the service MODULE:APP, a pyromq.App."""
+    from ..transport import loop
+    from .profiles import chosen_name_servers
+
+    folder = folder.resolve()
+    if (servers := chosen_name_servers(namesrv, profile)) is not None:
+        os.environ["PYROMQ_NAMESRV"] = servers  # the app reads it, here and in the workers
+    if workers == 1 and not reload:
+        loop.run(_serve(target, folder))
+    else:
+        sys.exit(loop.run(_supervise(target, folder, workers, reload)))
+
+
+async def _serve(target: str, folder: Path) -> None:
+    from ..app.loading import load_app
+    from .stopping import stop_on_signals
+
+    stop_wanted = stop_on_signals()
+    app = load_app(target, folder)
+    async with app:
+        click.echo(f"pyromq app {target} ready, process {os.getpid()}")
+        await app.wait(stop_wanted)
+
+
+async def _supervise(target: str, folder: Path, workers: int, reload: bool) -> int:
+    from ..ambient import SystemClock
+    from ..app.supervisor import Supervisor
+    from .stopping import stop_on_signals
+
+    command = [sys.executable, "-m", "pyromq", "run", target, "--dir", str(folder)]
+    supervisor = Supervisor(
+        command,
+        workers,
+        clock=SystemClock(),
+        hopeless=(USAGE, REFUSED),
+        watched=folder if reload else None,
+    )
+    return await supervisor.run(stop_on_signals())

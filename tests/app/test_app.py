@@ -1,0 +1,246 @@
+"""Apps on the real broker in process: subscribers, publishers, replies, lifespan, middleware."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyromq
+from pyromq.app.loading import load_app
+from pyromq.client.errors import Closed, Error
+from pyromq.client.handlers import Outcomes
+from pyromq.client.middleware import HandleNext
+from pyromq.errors import ConfigError
+from pyromq.testing.broker import RmqBroker
+from pyromq.testing.client import RmqClient
+
+
+@dataclass
+class Order:
+    id: int
+
+
+@pytest.fixture
+async def topics(rmq_broker: RmqBroker) -> None:
+    for name in ("orders", "invoices", "copies", "other"):
+        await rmq_broker.create_topic(name)
+
+
+def bodies(broker: RmqBroker, topic: str) -> list[bytes]:
+    return [each.body for each in broker.messages(topic)]
+
+
+@pytest.mark.usefixtures("topics")
+@pytest.mark.parametrize("is_blocking", [False, True])
+async def test_what_a_subscriber_returns_is_published(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, is_blocking: bool
+) -> None:
+    app = pyromq.App()
+
+    async def bill(order: Order) -> dict[str, int] | None:
+        return {"order": order.id} if order.id else None
+
+    def bill_blocking(order: Order) -> dict[str, int] | None:
+        return {"order": order.id} if order.id else None
+
+    function = app.publisher("copies")(bill_blocking if is_blocking else bill)
+    app.subscriber("orders", group="billing")(function)
+    app.publisher("invoices", tag="new", keys=["k"])(function)  # above or below: both count
+    async with app.on(await rmq_broker.client()):
+        for number in (0, 7):
+            await rmq_client.send("orders", Order(number))
+        await rmq_broker.settle()
+    (invoice,) = rmq_broker.messages("invoices")
+    assert (invoice.body, invoice.tags, invoice.keys) == (b'{"order":7}', "new", ["k"])
+    assert bodies(rmq_broker, "copies") == [b'{"order":7}']
+    assert rmq_broker.lag("orders", "billing") == 0
+
+
+async def test_a_decorated_function_stays_itself() -> None:
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="billing")
+    @app.publisher("invoices")
+    async def bill(order: Order) -> int:
+        return order.id
+
+    assert await bill(Order(3)) == 3
+
+
+@pytest.mark.usefixtures("topics")
+async def test_nothing_is_acked_before_its_result_is_published(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="billing")
+    @app.publisher("invoices")
+    async def bill(msg: pyromq.Received) -> bytes:
+        return b"invoice" if msg.attempt > 1 else b""  # an empty body cannot be sent
+
+    async with app.on(await rmq_broker.client()):
+        await rmq_client.send("orders", b"x")
+        await rmq_broker.settle()
+        assert bodies(rmq_broker, "invoices") == []
+        await rmq_broker.clock.advance(10)
+    assert bodies(rmq_broker, "invoices") == [b"invoice"]
+
+
+@pytest.mark.usefixtures("topics")
+async def test_a_subscriber_may_answer_requests(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="adder", replies=True)
+    async def add(number: int) -> int:
+        return number + 1
+
+    async with app.on(await rmq_broker.client()):
+        reply = await rmq_client.producer.request("orders", 41)
+    assert reply.decode(int) == 42
+
+
+@pytest.mark.usefixtures("topics")
+async def test_lifespan_and_middleware_stand_around_the_handlers(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    events: list[str] = []
+
+    class Noting(pyromq.Middleware):
+        async def handle(self, messages: list[pyromq.Received], call_next: HandleNext) -> Outcomes:
+            events.append("before")
+            outcomes = await call_next(messages)
+            events.append("after")
+            return outcomes
+
+    @asynccontextmanager
+    async def lifespan(app: pyromq.App) -> AsyncIterator[None]:
+        await app.publish("other", b"hello")
+        events.append("open")
+        yield
+        events.append("closed")
+
+    app = pyromq.App(middleware=[Noting()], lifespan=lifespan)
+
+    @app.subscriber("orders", "other", group="g", begin=pyromq.ConsumeFromWhere.FIRST_OFFSET, concurrency=1)
+    async def handle(msg: pyromq.Received) -> None:
+        events.append(msg.topic)
+
+    for _ in range(2):  # it may run again
+        events.clear()
+        async with app.on(await rmq_broker.client()):
+            await rmq_broker.settle()
+        assert events == ["open", "before", "other", "after", "closed"]
+    with pytest.raises(Closed, match="does not run"):
+        await app.publish("other", b"x")
+
+
+@pytest.mark.usefixtures("topics")
+async def test_what_a_start_opened_is_closed_if_it_fails(rmq_broker: RmqBroker) -> None:
+    closed: list[bool] = []
+
+    @asynccontextmanager
+    async def lifespan(app: pyromq.App) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            closed.append(True)
+
+    app = pyromq.App(lifespan=lifespan)
+
+    @app.subscriber("orders", group="a")
+    async def good(msg: pyromq.Received) -> None: ...
+
+    @app.subscriber("orders", group="not a name")
+    async def bad(msg: pyromq.Received) -> None: ...
+
+    client = await rmq_broker.client()
+    with pytest.raises(Error, match="not a name"):
+        await app.start(client)
+    assert closed == [True]
+    with pytest.raises(Closed):
+        _ = app.producer
+    assert client.running_handlers == 0
+
+
+@pytest.mark.usefixtures("topics")
+async def test_wait_ends_with_the_event_and_raises_what_killed_a_consumer(rmq_broker: RmqBroker) -> None:
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="a")
+    async def handle(msg: pyromq.Received) -> None: ...
+
+    async with app.on(await rmq_broker.client()):
+        stop = asyncio.Event()
+        stop.set()
+        await app.wait(stop)
+        with pytest.raises(Error, match="runs already"):
+            await app.start()
+        app._consumers[0]._died(RuntimeError("a fault of ours"))
+        with pytest.raises(Error, match="a fault of ours"):
+            await app.wait()
+
+
+def test_what_cannot_be_is_refused_at_its_declaration() -> None:
+    app = pyromq.App()
+    app.subscriber("orders", group="a")(print)
+    with pytest.raises(Error, match="has a subscriber in this app already"):
+        app.subscriber("other", group="a")
+    with pytest.raises(Error, match="without a topic"):
+        app.subscriber(group="b")
+
+
+async def test_a_batch_handler_cannot_publish_by_returning(rmq_broker: RmqBroker) -> None:
+    app = pyromq.App()
+
+    @app.subscriber("orders", group="a", max_batch=4)
+    @app.publisher("invoices")
+    async def handle(messages: list[pyromq.Received]) -> None: ...
+
+    with pytest.raises(Error, match="names the messages that failed"):
+        await app.start(await rmq_broker.client())
+
+
+# --- finding it -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("shop", "like shop:app"),
+        ("shop:", "like shop:app"),
+        ("nothere:app", "there is no module 'nothere'"),
+        ("shop_a:ap", "Did you mean shop_a:app"),
+        ("shop_a:number", "is a int, not a pyromq.App"),
+        ("shop_b:app", "has no pyromq.App at all"),
+    ],
+)
+def test_an_app_that_cannot_be_found_says_why(target: str, words: str, tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "shop_a.py").write_text("import pyromq\napp = pyromq.App()\nnumber = 3\n")
+    (tmp_path / "shop_b.py").write_text("")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("shop_a", "shop_b"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ConfigError, match=words):
+        load_app(target, tmp_path)
+
+
+def test_a_module_that_fails_comes_through_with_its_own_fault(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "shop_c.py").write_text("import a_package_that_is_not_installed")
+    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_installed"):
+        load_app("shop_c:app", tmp_path)
+
+
+def test_the_page_s_code_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "app.md").read_text("utf-8")
+    service, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "shop.py").write_text(service)
+    (tmp_path / "test_it.py").write_text(f"import shop\nassert isinstance(shop.app, shop.pyromq.App)\n{test}")
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,194 @@
+"""`pyromq run` with real processes: one and many workers, one that dies, changed sources, a stop that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pyromq.ambient import SystemClock
+from pyromq.app.supervisor import Supervisor, snapshot
+from pyromq.client.producer import Producer
+from tests.broker.running import turns_until
+from tests.client.world import World
+
+SHOP = """
+import os
+import pyromq
+
+app = pyromq.App()
+
+@app.subscriber("orders", group="billing", begin=pyromq.ConsumeFromWhere.FIRST_OFFSET)
+@app.publisher("invoices")
+async def bill(order: str) -> str:
+    if order == "poison":
+        os._exit(9)
+    return f"{VERSION} {os.getpid()} {order}"
+
+VERSION = "v1"
+"""
+
+
+@pytest.fixture
+async def shop(world: World) -> World:
+    """A broker with the topics of the service, and the service's source beside it."""
+    await world.create_topic("orders", 4)
+    await world.create_topic("invoices", 1)
+    (world.folder / "shop.py").write_text(SHOP)
+    return world
+
+
+class Service:
+    """`pyromq run` as its users start it."""
+
+    def __init__(self, world: World, process: asyncio.subprocess.Process) -> None:
+        self._world = world
+        self.process = process
+        self.lines: list[str] = []
+        self._reading = asyncio.create_task(self._read())
+        self._came = asyncio.Event()
+
+    @classmethod
+    async def start(cls, world: World, *arguments: str) -> Service:
+        (address,) = world.name_servers
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pyromq", "run", "shop:app", "--dir", str(world.folder), "-n", address),
+            *arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        return cls(world, process)
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.lines.append(line.decode())
+            self._came.set()
+
+    async def said(self, pattern: str, times: int = 1) -> list[str]:
+        """Waits until so many lines fit."""
+        async with asyncio.timeout(60):
+            while len(found := [each for each in self.lines if re.search(pattern, each)]) < times:
+                assert self.process.returncode is None, self.lines
+                self._came.clear()
+                await self._came.wait()
+        return found
+
+    async def ready(self, times: int = 1) -> list[int]:
+        """Process ids of workers that were ready so far."""
+        return [int(each.split()[-1]) for each in await self.said("ready, process", times)]
+
+    async def stop(self) -> int:
+        if self.process.returncode is None:
+            self.process.terminate()
+        code = await self.process.wait()
+        await self._reading
+        return code
+
+
+async def invoices(world: World, count: int) -> list[list[str]]:
+    """Version, process and order of each."""
+    found: list[list[str]] = []
+    async with world.client() as client, client.pull_consumer("look", auto_commit=False) as consumer:
+        (queue,) = await consumer.queues("invoices")
+        await consumer.assign([queue])
+        await consumer.seek_to_begin(queue)
+        async with asyncio.timeout(60):
+            while len(found) < count:
+                found += [each.body.decode().split() for each in await consumer.poll(timeout=0.5)]
+    return found
+
+
+async def send(producer: Producer, *orders: str) -> None:
+    for each in orders:
+        await producer.send("orders", each)
+
+
+async def test_one_process_serves_until_it_is_told_to_stop(shop: World) -> None:
+    service = await Service.start(shop)
+    try:
+        (pid,) = await service.ready()
+        assert pid == service.process.pid
+        async with shop.client() as client, client.producer() as producer:
+            await send(producer, "1", "2", "3")
+        assert sorted(each[2] for each in await invoices(shop, 3)) == ["1", "2", "3"]
+    finally:
+        assert await service.stop() == 0, service.lines
+
+
+async def test_workers_share_the_work_one_that_dies_is_replaced_and_nothing_is_lost(shop: World) -> None:
+    service = await Service.start(shop, "--workers", "2")
+    try:
+        first = await service.ready(2)
+        async with shop.client() as client, client.producer() as producer:
+            await send(producer, *(str(number) for number in range(20)))
+            os.kill(first[0], signal.SIGKILL)
+            await send(producer, *(str(number) for number in range(20, 40)))
+            assert len(set(await service.ready(3))) == 3
+            found = await invoices(shop, 40)
+        while len({each[2] for each in found}) < 40:  # a killed worker's messages come again: some may be twice
+            found = await invoices(shop, len(found) + 1)
+        assert max(Counter(each[2] for each in found).values()) <= 2
+    finally:
+        code = await service.stop()
+    assert code == 0, service.lines
+    for pid in await_pids(service):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def await_pids(service: Service) -> list[int]:
+    return [int(each.split()[-1]) for each in service.lines if "ready, process" in each]
+
+
+async def test_changed_sources_start_the_workers_anew(shop: World) -> None:
+    service = await Service.start(shop, "--reload")
+    try:
+        await service.ready()
+        async with shop.client() as client, client.producer() as producer:
+            await send(producer, "1")
+            await invoices(shop, 1)
+            (shop.folder / "shop.py").write_text(SHOP.replace("v1", "v2"))
+            await service.ready(2)
+            await send(producer, "2")
+            found = await invoices(shop, 2)
+        assert [each[::2] for each in found] == [["v1", "1"], ["v2", "2"]]
+    finally:
+        assert await service.stop() == 0, service.lines
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_an_app_that_is_not_there_ends_at_once_with_a_reason(world: World, workers: str) -> None:
+    (world.folder / "shop.py").write_text("application = 3")
+    service = await Service.start(world, "--workers", workers)
+    assert await service.process.wait() == 78
+    await service.stop()
+    assert any("'app' is not there" in each for each in service.lines), service.lines
+
+
+async def test_a_worker_that_does_not_end_is_killed_after_the_grace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyromq.app.supervisor.GRACE_S", 0.2)
+    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open('up', 'w'); time.sleep(600)"
+    monkeypatch.chdir(tmp_path)
+    supervisor = Supervisor([sys.executable, "-c", stubborn], 1, clock=SystemClock())
+    stop = asyncio.Event()
+    running = asyncio.create_task(supervisor.run(stop))
+    await turns_until((tmp_path / "up").exists)
+    stop.set()
+    async with asyncio.timeout(60):
+        assert await running == 0
+
+
+def test_only_sources_are_watched(tmp_path: Path) -> None:
+    for name in ("a.py", "b.txt", ".venv/c.py", "sub/d.py", "sub/__pycache__/e.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert {str(path.relative_to(tmp_path)) for path in snapshot(tmp_path)} == {"a.py", "sub/d.py"}
