@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,17 @@ async def broker(tmp_path: Path) -> AsyncIterator[Running]:
 
 
 async def run(broker: Running, *arguments: str) -> Result:
-    return await asyncio.to_thread(CliRunner().invoke, cli, ["group", *arguments, "-b", broker.address])
+    words = ["group", *arguments, "-b", broker.address, "--yes"]
+    return await asyncio.to_thread(CliRunner().invoke, cli, words)
+
+
+def moved(shown: Result) -> list[dict[str, Any]]:
+    assert shown.exit_code == 0, shown.output
+    return [json.loads(line) for line in shown.stdout.splitlines()]
+
+
+def place(topic: str, queue: int, offset: int) -> dict[str, Any]:
+    return {"topic": topic, "broker": "broker-a", "queue": queue, "goesOnAt": offset}
 
 
 def offsets(broker: Running, topic: str = "T") -> dict[int, int]:
@@ -40,20 +51,20 @@ def offsets(broker: Running, topic: str = "T") -> dict[int, int]:
 
 async def test_skip_goes_past_everything(broker: Running) -> None:
     done = await run(broker, "skip", "G", "T")
-    assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[:2] == [
-        "T broker-a queue 0: goes on at 5",
-        "T broker-a queue 1: goes on at 1",
+    assert [line.split() for line in done.stdout.splitlines()[:3]] == [
+        ["topic", "broker", "queue", "goes", "on", "at"],
+        ["T", "broker-a", "0", "5"],
+        ["T", "broker-a", "1", "1"],
     ]
     assert offsets(broker) == {0: 5, 1: 1, 2: 0, 3: 0}
 
 
 async def test_skip_one_stuck_message_of_one_queue(broker: Running) -> None:
-    done = await run(broker, "skip", "G", "T", "--queue", "0", "--messages", "1")
-    assert done.stdout == "T broker-a queue 0: goes on at 3\n"
+    done = await run(broker, "skip", "G", "T", "--queue", "0", "--messages", "1", "--json")
+    assert moved(done) == [place("T", 0, 3)]
     assert offsets(broker) == {0: 3, 1: 0}
-    moved = await broker.pull(offset=2)
-    assert int(moved.fields["nextBeginOffset"]) == 3
+    answer = await broker.pull(offset=2)
+    assert int(answer.fields["nextBeginOffset"]) == 3
     assert [one.body for one in decode_messages((await broker.pull(offset=3)).body)] == [b"3", b"4"]
 
 
@@ -62,26 +73,26 @@ async def test_skip_with_what_waits_for_a_retry(broker: Running) -> None:
     fields: dict[str, Any] = {"offset": message.physical_offset, "group": "G", "delayLevel": 1}
     await broker.call(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
     await broker.pull("%RETRY%G", suspendTimeoutMillis=5000, sysFlag=6)  # held until it is there
-    done = await run(broker, "skip", "G", "T", "--retries")
-    assert "%RETRY%G broker-a queue 0: goes on at 1" in done.stdout.splitlines()
+    done = await run(broker, "skip", "G", "T", "--retries", "--json")
+    assert place("%RETRY%G", 0, 1) in moved(done)
     assert offsets(broker, "%RETRY%G") == {0: 1}
 
 
 async def test_reset_by_offset_and_by_time(broker: Running) -> None:
-    done = await run(broker, "reset", "G", "T", "--queue", "0", "--offset", "1")
-    assert done.stdout == "T broker-a queue 0: goes on at 1\n"
+    done = await run(broker, "reset", "G", "T", "--queue", "0", "--offset", "1", "--json")
+    assert moved(done) == [place("T", 0, 1)]
     stored = decode_messages((await broker.pull(group="other", offset=0)).body)
-    done = await run(broker, "reset", "G", "T", "--queue", "0", "--time", str(stored[0].store_timestamp))
-    assert done.stdout == "T broker-a queue 0: goes on at 0\n"
-    done = await run(broker, "reset", "G", "T", "--queue", "0", "--time", "2100-01-01T00:00:00")
-    assert done.stdout == "T broker-a queue 0: goes on at 5\n"
+    done = await run(broker, "reset", "G", "T", "--queue", "0", "--time", str(stored[0].store_timestamp), "--json")
+    assert moved(done) == [place("T", 0, 0)]
+    done = await run(broker, "reset", "G", "T", "--queue", "0", "--time", "2100-01-01T00:00:00", "--json")
+    assert moved(done) == [place("T", 0, 5)]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["skip", "G", "nowhere"], 1, "Topic nowhere does not exist"),
-        (["reset", "nobody", "T", "--time", "0"], 1, "Group nobody does not exist"),
+        (["skip", "G", "TT"], 1, "there is no topic 'TT'. Closest: 'T'"),
+        (["reset", "GG", "T", "--time", "0"], 1, "there is no group 'GG'. Closest: 'G'"),
         (["reset", "G", "T", "--queue", "0", "--offset", "99"], 1, "not in consume queue range"),
         (["skip", "G", "T", "--queue", "3", "--messages", "1"], 1, "has no offset in queue 3"),
         (["skip", "G", "T", "--messages", "1"], None, "give --queue and -b"),
@@ -96,4 +107,13 @@ async def test_what_cannot_be_is_refused_in_words(
     assert done.exit_code not in (0, None)
     assert code is None or done.exit_code == code
     assert said in done.output
+    assert offsets(broker) == {0: 2, 1: 0}
+
+
+async def test_a_dry_run_shows_where_it_would_go(broker: Running) -> None:
+    done = await run(broker, "skip", "G", "T", "--queue", "0", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "would let group G skip what waits in T" in done.stdout
+    assert ["T", broker.address, "0", "2", "5"] in [line.split() for line in done.stdout.splitlines()]
+    assert "nothing was changed" in done.stdout
     assert offsets(broker) == {0: 2, 1: 0}

@@ -69,12 +69,11 @@ async def test_dead_lists_groups_and_messages_with_their_time_left(broker: Runni
     assert "no dead letters" in (await run("dead", "-b", broker.address)).output
     await dead_letter(broker)
     groups = await run("dead", "-b", broker.address)
-    assert groups.stdout.startswith("G: 1 messages, the oldest has 71 h 59 min left (") or "72 h 0 min" in groups.output
+    assert "71 h 59 min" in groups.stdout or "72 h 0 min" in groups.output
     messages = await run("dead", "G", "-b", broker.address)
-    assert messages.stdout.startswith("U1 ")
-    assert "after 1 attempts" in messages.output
+    assert messages.stdout.splitlines()[1].startswith("U1 ")
     found = json.loads((await run("dead", "G", "-b", broker.address, "--json")).stdout)
-    assert [one["id"] for one in found["messages"]] == ["U1"]
+    assert (found["messageId"], found["topic"], found["attempts"]) == ("U1", "T", 1)
     assert (await run("dead", "nobody", "-b", broker.address)).exit_code == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..model.codes import RequestCode, ResponseCode
+from ..model.names import is_system_group
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.connections import (
     ConsumeMessageDirectlyResult,
@@ -26,6 +27,7 @@ from ..protocol.headers.topics import QueryTopicsByConsumer
 from .calls import Calls, read
 
 _PAGES = 100  # more answers than any broker gives
+TOOLS_PREFIX = "pyromq_"  # groups of the command line: their offsets say how far a long piece of work is
 
 
 async def configs(calls: Calls, address: str) -> dict[str, SubscriptionGroupConfig]:
@@ -102,3 +104,8 @@ async def producers(calls: Calls, address: str, group: str) -> ProducerConnectio
 
 async def all_producers(calls: Calls, address: str) -> ProducerTableInfo:
     return read(ProducerTableInfo, await calls.broker(address, RequestCode.GET_ALL_PRODUCER_INFO))
+
+
+def is_internal(name: str) -> bool:
+    """Nobody's application: the system's own, and those of tools."""
+    return is_system_group(name) or name.startswith(TOOLS_PREFIX)

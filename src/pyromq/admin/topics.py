@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..model.codes import RequestCode, ResponseCode
-from ..model.names import AUTO_CREATE_TOPIC
+from ..model.names import AUTO_CREATE_TOPIC, DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.groups import GroupList
 from ..protocol.bodies.offsets import TopicStatsTable
@@ -110,3 +110,12 @@ async def system_names(calls: Calls, address: str) -> list[str]:
     """305: what this broker takes for its own."""
     answer = await calls.broker(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     return sorted(read(TopicList, answer).topic_list)
+
+
+def is_internal(name: str) -> bool:
+    """What people seldom look for: retries, dead letters, the system's own."""
+    return (
+        is_system_topic(name)
+        or name.startswith((RETRY_PREFIX, DLQ_PREFIX, "DefaultHeartBeatSyncerTopic"))
+        or name.endswith(REPLY_SUFFIX)
+    )

@@ -1,4 +1,4 @@
-"""`pyromq broker`: run a broker in the foreground until SIGTERM or SIGINT."""
+"""`pyromq broker`: run a broker in the foreground until SIGTERM or SIGINT. `broker config` is in broker_config.py."""
 
 from __future__ import annotations
 
@@ -15,11 +15,21 @@ from ..config import Loaded, load
 from ..kernel.choice import kernel_name
 from ..transport import loop
 from ..transport.address import parse_address
+from .broker_config import config
 from .options import config_options
 from .stopping import stop_on_signals
+from .tree import Tree, examples, refuse_given
 
 
-@click.command()
+@click.group(
+    cls=Tree,
+    invoke_without_command=True,
+    epilog=examples(
+        "pyromq broker -n 127.0.0.1:9876 -c broker.conf",
+        "pyromq broker --listen 127.0.0.1:0",
+        "pyromq broker config get maxMessageSize -b broker-a",
+    ),
+)
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name servers, separated by ;  [namesrvAddr]")
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes a free one.  [127.0.0.1:10911]")
 @click.option(
@@ -29,7 +39,11 @@ from .stopping import stop_on_signals
 def broker(
     namesrv: str | None, listen: str | None, insecure: bool | None, config_file: Path | None, **flags: object
 ) -> None:
-    """Run a broker."""
+    """Run a broker; with `config`, look at and change the settings of running ones."""
+    ctx = click.get_current_context()
+    if ctx.invoked_subcommand is not None:
+        return
+    refuse_given(ctx)
     if namesrv is not None:
         flags["namesrv_addr"] = namesrv
     if listen is not None:
@@ -45,6 +59,9 @@ def broker(
         overlay=lambda config: config.overlay_path,
     )
     loop.run(serve(loaded))
+
+
+broker.add_command(config)
 
 
 def _environment() -> dict[str, str]:

@@ -10,19 +10,22 @@ import click
 
 from ..config import Finding, JavaKeys, Setting, examine_file, load, settings_of
 from ..errors import ConfigError
+from .tree import Tree, examples
 
 
-@click.group()
+@click.group(cls=Tree)
 def config() -> None:
     """Check configuration files, list settings."""
 
 
 PIPED_WIDTH = 200  # columns, where there is no terminal
 
-_daemon = click.option("--daemon", type=click.Choice(["namesrv", "broker"]), required=True, help="Whose settings.")
+_daemon = click.option(
+    "--daemon", type=click.Choice(["namesrv", "broker"]), default="broker", show_default=True, help="Whose settings."
+)
 
 
-@config.command("list")
+@config.command("list", epilog=examples("pyromq config list", "pyromq config list --daemon namesrv --json"))
 @_daemon
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per setting instead of a table.")
 def list_settings(daemon: str, as_json: bool) -> None:
@@ -45,7 +48,7 @@ def _describe(setting: Setting) -> dict[str, str]:
     }
 
 
-@config.command()
+@config.command(epilog=examples("pyromq config check broker.conf", "pyromq config check namesrv.conf --daemon namesrv"))
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_daemon
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per key instead of a table.")

@@ -1,7 +1,8 @@
-"""Exit codes that no command uses for an answer (those are 0, 1 and 2), so that a script can tell them apart."""
+"""Exit codes, so that a script can tell answers (0, 1, 2) from errors. docs/cli.md lists them for users."""
 
 from __future__ import annotations
 
-NO_ANSWER = 2  # of those: nobody answered, or nobody could be reached
+NO = 1  # the answer is no: not found, not ready, not done
+NO_ANSWER = 2  # nobody answered, or nobody could be reached: trying again later may help
 USAGE = 64  # a wrong option or argument
-REFUSED = 78  # a wrong setting, a store that cannot be opened ...: one line says why, trying again does not help
+REFUSED = 78  # a wrong setting, a store that cannot be opened, a request refused ...: trying again does not help

@@ -1,172 +1,216 @@
-"""`pyromq msg`: one message's life, its trace, dead letters. Asks brokers, prints tables or answers as they are."""
+"""`pyromq msg`: one message's life and trace, search, copies. Export and import are in msg_files.py."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..broker.admin.dead_letters import DEAD_LETTERS
-from ..broker.admin.message_life import MESSAGE_LIFE
-from ..model import names
-from ..model.codes import RequestCode, ResponseCode
-from ..model.message_trace import MessageTrace, Traced, stories
-from ..protocol.command import Command
-from ..protocol.trace import answered_events, trace_query
-from . import trace_table
-from .asking import Where, where
-from .exits import NO_ANSWER
+from . import life_table, trace_table
+from .dlq import list_dead
+from .msg_files import export, import_
+from .shell import Shell, changes, one_broker, talks, to_json
+from .times import time_ms
+from .tree import Fail, Tree, examples
 
-_NOT_HERE = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..admin.cluster import BrokerPlace
+    from ..model.message_trace import MessageTrace, Traced
+
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"  # model.names.TRACE_TOPIC: shown in the help, for which nothing is imported
 
 
-@click.group()
+@click.group(cls=Tree)
 def msg() -> None:
-    """Look at single messages."""
+    """Messages: the life of one, search, traces, send again, export, import."""
 
 
-@msg.command()
+msg.add_command(list_dead, "dead")
+msg.add_command(export)
+msg.add_command(import_)
+
+
+@msg.command(
+    epilog=examples("pyromq msg get orders order-1", "pyromq msg get orders 7F00000100002A9F0000000000000000 --json")
+)
 @click.argument("topic")
 @click.argument("message_id")
-@where
-@click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
-def get(topic: str, message_id: str, broker: str, namesrv: str | None, timeout: float, as_json: bool) -> None:
+@one_broker
+@talks
+async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> None:
     """Tell the life of a message: MESSAGE_ID is its id, its offset id, or a key that it alone has.
 
     Exit code 0: found, 1: no broker knows it, 2: no answer.
     """
-    wanted = Command(code=MESSAGE_LIFE, fields={"topic": topic, "id": message_id})
-    _show(Where(broker, namesrv, timeout).ask(wanted), as_json, _print_life)
+    from ..admin import messages
+
+    lives = []
+    for place in await shell.masters(broker):
+        found = await messages.life(shell.calls, place.address, topic, message_id)
+        if found is not None:
+            lives.append(found | {"broker": place.address})
+    for one in lives:
+        click.echo(to_json(one, indent=2) if shell.as_json else "\n".join(life_table.lines(one)))
+    if not lives:
+        raise Fail(f"no message {message_id} of topic {topic} is known here")
 
 
-@msg.command()
+@msg.command(epilog=examples("pyromq msg trace order-1", "pyromq msg trace order-1 --trace-topic my-traces --json"))
 @click.argument("message_id")
-@click.option(
-    "--trace-topic", default=names.TRACE_TOPIC, show_default=True, help="Where the clients write their traces."
-)
-@where
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for each message.")
-def trace(message_id: str, trace_topic: str, broker: str, namesrv: str | None, timeout: float, as_json: bool) -> None:
+@click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where the clients write their traces.")
+@one_broker
+@talks
+async def trace(shell: Shell, message_id: str, trace_topic: str, broker: str | None) -> None:
     """Tell what clients traced of a message: MESSAGE_ID is its id, or a key. Clients trace where it is switched on.
 
     Exit code 0: found, 1: nobody traced it, 2: no answer.
     """
-    found = _traced(Where(broker, namesrv, timeout), trace_topic, message_id)
+    found = await _traced(shell, await shell.masters(broker), trace_topic, message_id)
     for one in found:
-        click.echo(json.dumps(trace_table.as_json(one)) if as_json else "\n".join(trace_table.lines(one)))
+        click.echo(to_json(trace_table.as_json(one)) if shell.as_json else "\n".join(trace_table.lines(one)))
     if not found:
-        click.echo(f"pyromq: no trace of {message_id} in {trace_topic}", err=True)
-        sys.exit(1)
+        raise Fail(f"no trace of {message_id} in {trace_topic}")
 
 
-def _traced(whom: Where, trace_topic: str, word: str) -> list[MessageTrace]:
+async def _traced(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str, word: str) -> list[MessageTrace]:
     """A key leads to ids; each is asked for by itself, since not every event of a message names its keys."""
-    first = stories(_events(whom, trace_topic, word), word)
+    from ..model.message_trace import stories
+
+    first = stories(await _events(shell, places, trace_topic, word), word)
     return [
-        one if one.message_id == word else stories(_events(whom, trace_topic, one.message_id), one.message_id)[0]
+        one
+        if one.message_id == word
+        else stories(await _events(shell, places, trace_topic, one.message_id), one.message_id)[0]
         for one in first
     ]
 
 
-def _events(whom: Where, trace_topic: str, word: str) -> list[Traced]:
-    query = Command(code=RequestCode.QUERY_MESSAGE, fields=trace_query(trace_topic, word).to_fields())
+async def _events(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str, word: str) -> list[Traced]:
+    from ..model.codes import RequestCode, ResponseCode
+    from ..protocol.trace import answered_events, trace_query
+
+    expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
     events: list[Traced] = []
-    for address, answer in whom.ask(query).items():
+    for place in places:
+        header = trace_query(trace_topic, word)
+        answer = await shell.calls.broker(place.address, RequestCode.QUERY_MESSAGE, header, expected=expected)
         if answer.code == ResponseCode.SUCCESS:
             events += answered_events(answer.body)
-        elif answer.code not in _NOT_HERE:
-            click.echo(f"pyromq: {address}: {answer.remark}", err=True)
-            sys.exit(NO_ANSWER)
     return events
 
 
-@msg.command()
-@click.argument("group", required=False)
-@click.option("--most", default=100, show_default=True, help="Messages of a group that are shown.")
-@where
-@click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
-def dead(group: str | None, most: int, broker: str, namesrv: str | None, timeout: float, as_json: bool) -> None:
-    """List dead letters and the time that they have left: groups, or the messages of one GROUP."""
-    fields = {"maxNum": str(most)} | ({} if group is None else {"group": group})
-    wanted = Command(code=DEAD_LETTERS, fields=fields)
-    _show(Where(broker, namesrv, timeout).ask(wanted), as_json, _print_dead)
+@msg.command(
+    epilog=examples(
+        "pyromq msg query orders --key order-1",
+        "pyromq msg query orders --from 2026-11-16T08:00:00 --to 2026-11-16T09:00:00 --most 100",
+        "pyromq msg query orders --tag paid --json",
+    )
+)
+@click.argument("topic")
+@click.option("--key", help="Messages with this key.")
+@click.option("--tag", "tags", multiple=True, help="Messages with this tag; may be given several times.")
+@click.option("--from", "begin", help="Stored at or after: ms since 1970 or 2026-11-16T00:00:00.")
+@click.option("--to", "end", help="Stored before.")
+@click.option("--queue", type=click.IntRange(min=0), help="Only this queue.")
+@click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="End after so many.")
+@one_broker
+@talks
+async def query(
+    shell: Shell,
+    topic: str,
+    key: str | None,
+    tags: tuple[str, ...],
+    begin: str | None,
+    end: str | None,
+    queue: int | None,
+    most: int,
+    broker: str | None,
+) -> None:
+    """Search TOPIC by key, or by time and tag. Exit code 0: found, 1: none."""
+    from ..admin.search import Window, by_time
+    from .message_rows import row
+
+    if key is not None and (tags or queue is not None):
+        raise click.UsageError("--key finds by the index alone: give it without --tag and --queue")
+    begin_ms = time_ms(begin, "--from") if begin else 0
+    end_ms = time_ms(end, "--to") if end else None
+    places = await shell.masters(broker)
+    await shell.topic(topic, places)
+    rows: list[dict[str, Any]] = []
+    if key is not None:
+        rows = await _with_key(shell, places, topic, key, begin_ms, end_ms, most)
+    else:
+        wanted = Window(begin_ms=begin_ms, end_ms=end_ms, queue_id=queue, tags="||".join(tags) or "*")
+        async for found in by_time(shell.calls, places, topic, wanted):
+            rows.append(row(found.message, found.place.name, is_short=not shell.as_json))
+            if len(rows) == most:
+                break
+    shell.rows(sorted(rows, key=lambda one: (one["storedMs"], one["broker"], one["queue"], one["offset"])))
+    if not rows:
+        raise Fail(f"no message of {topic} fits")
 
 
-def _show(answers: Mapping[str, Command], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
-    """The good ones; if there is none, why not."""
-    good = {address: one for address, one in answers.items() if one.code == ResponseCode.SUCCESS and one.body}
-    for address, answer in good.items():
-        found = json.loads(bytes(answer.body)) | {"broker": address}
-        click.echo(json.dumps(found, indent=2)) if as_json else show(found)
-    if good:
-        return
-    for address, answer in answers.items():
-        click.echo(f"pyromq: {address}: {answer.remark}", err=True)
-    sys.exit(1 if all(one.code in _NOT_HERE for one in answers.values()) else NO_ANSWER)
+async def _with_key(
+    shell: Shell, places: Sequence[BrokerPlace], topic: str, key: str, begin_ms: int, end_ms: int | None, most: int
+) -> list[dict[str, Any]]:
+    """The index finds by hash: others that have it by chance are left out."""
+    from ..admin import messages
+    from ..model.message import KEY_SEPARATOR, Property
+    from .message_rows import row
+
+    until = messages.FOR_EVER_MS if end_ms is None else end_ms
+    rows: list[dict[str, Any]] = []
+    for place in places:
+        found = await messages.by_key(
+            shell.calls, place.address, topic, key, begin_ms=begin_ms, end_ms=until, most=most
+        )
+        rows += [
+            row(one, place.name, is_short=not shell.as_json)
+            for one in found
+            if key in one.properties.get(Property.KEYS, "").split(KEY_SEPARATOR) or one.unique_id == key
+        ]
+    return rows[:most]
 
 
-# --- printing ---------------------------------------------------------------------------------------------------------
+@msg.command(
+    epilog=examples(
+        "pyromq msg resend orders 7F000001...                 a copy into its own topic, for all groups",
+        "pyromq msg resend orders 7F000001... --to orders-2",
+        "pyromq msg resend orders 7F000001... -g billing      once more to this group alone",
+    )
+)
+@click.argument("topic")
+@click.argument("message_id")
+@click.option("--to", "target", help="Topic that gets the copy.  [default: its own]")
+@click.option("-g", "--group", help="Only this group gets it, by way of its retry topic; the message keeps its id.")
+@changes
+async def resend(shell: Shell, topic: str, message_id: str, target: str | None, group: str | None) -> None:
+    """Send a stored message again. MESSAGE_ID is its id or its offset id."""
+    from ..admin.copies import Copies
+    from ..admin.search import by_id
 
-
-def _print_life(found: dict[str, Any]) -> None:
-    lines = {
-        "message": found["id"],
-        "topic": found["topic"],
-        "broker": found["broker"],
-        "state": _state(found),
-        "keys": found.get("keys"),
-        "tags": found.get("tags"),
-        "born": _time(found.get("bornMs")),
-        "bytes": found.get("bytes"),
-        "stays until": _time(found.get("leavesMs")),
-    }
-    for name, value in lines.items():
-        if value not in (None, ""):
-            click.echo(f"{name:12} {value}")
-    for one in found.get("groups", ()):
-        click.echo(f"{'group':12} {one['group']}: {_state(one)}")
-    for one in found.get("history", ()):
-        until = f", until {_time(one['untilMs'])}" if one.get("untilMs") else ""
-        place = f"{one['topic']} queue {one['queue']} offset {one['offset']}"
-        click.echo(f"{_time(one['atMs']):24} {one['what']}{until}: {place} ({one['offsetId']})")
-
-
-def _state(one: Mapping[str, Any]) -> str:
-    """`in retry 3 until 2026-11-16 10:00:00.000`"""
-    words = [str(one["state"])]
-    if one.get("retry"):
-        words.append(f"{'' if one['state'] == 'in retry' else 'at retry '}{one['retry']}")
-    if "checks" in one:
-        words.append(f"with {one['checks']} checks")
-    if one.get("untilMs"):
-        words.append(f"until {_time(one['untilMs'])}" + (" (overdue)" if one.get("overdue") else ""))
-    if one.get("atMs"):
-        words.append(f"since {_time(one['atMs'])}")
-    return " ".join(words)
-
-
-def _print_dead(found: dict[str, Any]) -> None:
-    for one in found.get("groups", ()):
-        left = f"the oldest has {_span(one['secondsLeft'])} left"
-        click.echo(f"{one['group']}: {one['messages']} messages, {left} ({found['broker']})")
-    for one in found.get("messages", ()):
-        died, left = _time(one["diedMs"]), _span(one["secondsLeft"])
-        click.echo(f"{one['id']:34} {one['topic']} died {died} after {one['attempts']} attempts, {left} left")
-    if not found.get("groups") and not found.get("messages"):
-        click.echo(f"no dead letters ({found['broker']})")
-    if found["lostForWantOfSpace"]:
-        click.echo(f"LOST for want of space since the start: {found['lostForWantOfSpace']}", err=True)
-    for warning in found["warnings"]:
-        click.echo(f"WARNING: {warning}", err=True)
-
-
-def _span(seconds: int) -> str:
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
-
-
-def _time(ms: int | None) -> str:
-    return "" if ms is None else datetime.fromtimestamp(ms / 1000).isoformat(" ", "milliseconds")
+    if target and group:
+        raise click.UsageError("--to and --group are two ways: give one of them")
+    places = await shell.masters()
+    await shell.topic(topic, places)
+    if group is not None:
+        await shell.group(group, places)
+    found = await by_id(shell.calls, places, topic, message_id)
+    if found is None:
+        raise Fail(f"no message {message_id} of topic {topic} is known here")
+    goal = f"group {group}" if group else f"topic {target or topic}"
+    if shell.is_dry:
+        shell.about_to(f"send {message_id} again to {goal}")
+    copies = Copies(shell.client.session)
+    if group is not None:
+        sent = await copies.retry(found.message, group)
+    else:
+        sent = await copies.send(found.message, target or topic)
+    shell.rows(
+        [
+            {"messageId": sent.message_id, "copyOf": message_id, "to": goal, "broker": sent.queue.broker_name}
+            | {"queue": sent.queue.queue_id, "offset": sent.queue_offset}
+        ]
+    )

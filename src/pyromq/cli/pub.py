@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..ambient import SystemClock
-from ..client.client import connect
-from ..client.sending import SendResult
-from .clients import name_server
+from .shell import Shell, talks, to_json
+from .tree import examples
+
+if TYPE_CHECKING:
+    from ..client.sending import SendResult
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pyromq pub orders hello --tag created --key order-1
-  pyromq pub orders @order.json --prop region=eu --delay 60
-  cat lines.txt | pyromq pub orders - --lines"""
+    epilog=examples(
+        "pyromq pub orders hello --tag created --key order-1",
+        "pyromq pub orders @order.json --prop region=eu --delay 60",
+        "cat lines.txt | pyromq pub orders - --lines",
+    )
 )
 @click.argument("topic")
 @click.argument("body", default="-")
@@ -34,9 +33,9 @@ Examples:
 @click.option("--lines", is_flag=True, help="Every line of BODY is a message.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so many times.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="At most so many a second.")
-@name_server
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per message.")
-def pub(
+@talks
+async def pub(
+    shell: Shell,
     topic: str,
     body: str,
     tag: str | None,
@@ -47,27 +46,21 @@ def pub(
     lines: bool,
     count: int,
     rate: float | None,
-    namesrv: str | None,
-    as_json: bool,
 ) -> None:
     """Send BODY to TOPIC: a text, @FILE, or - for standard input."""
-    arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": _pairs(props), "order_key": order_key}
-    asyncio.run(_send(namesrv, topic, _bodies(body, lines, count), rate, as_json, arguments | {"delay": delay}))
+    from ..ambient import SystemClock
 
-
-async def _send(
-    namesrv: str | None, topic: str, bodies: Iterator[bytes], rate: float | None, as_json: bool, arguments: Any
-) -> None:
     clock = SystemClock()
-    async with connect(namesrv) as client, client.producer() as producer:
-        for body in bodies:
-            result = await producer.send(topic, body, **arguments)
-            click.echo(json.dumps(_facts(result)) if as_json else _line(result, is_parked=bool(arguments["delay"])))
+    arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": pairs(props), "order_key": order_key}
+    async with shell.client.producer() as producer:
+        for content in bodies(body, lines, count):
+            result = await producer.send(topic, content, delay=delay, **arguments)
+            click.echo(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=bool(delay)))
             if rate is not None:
                 await clock.sleep(1 / rate)
 
 
-def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
+def bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
     for _ in range(count):
         if body == "-":
             content = sys.stdin.buffer if lines else [sys.stdin.buffer.read()]
@@ -81,7 +74,7 @@ def _bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
             yield from (line for part in content for line in part.splitlines() if line)
 
 
-def _pairs(props: tuple[str, ...]) -> dict[str, str]:
+def pairs(props: tuple[str, ...]) -> dict[str, str]:
     pairs = [prop.partition("=") for prop in props]
     for name, mark, _ in pairs:
         if not name or not mark:

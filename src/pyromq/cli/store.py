@@ -23,11 +23,12 @@ from ..store.config import StoreConfig
 from ..store.findings import Report
 from ..store.real_disk import RealDisk
 from ..store.sizes import inferred_config
+from .tree import Tree
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=Tree)
 def store() -> None:
     """Verify, show, dump, rebuild and back up a store, or accept that a part of it is lost."""
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..client.client import Client, connect
-from ..client.received import Received
-from ..client.subscription import Filter, everything, sql, tag
-from ..model.group import ConsumeFromWhere
-from .clients import name_server, shown_time, time_ms
-from .stopping import stop_on_signals
+from ..client.received import Received  # at the top: the SDK reads the types of handlers
+from .shell import Shell, talks, to_json
+from .tables import moment
+from .times import time_ms
+from .tree import examples
+
+if TYPE_CHECKING:
+    from ..client.client import Client
+    from ..client.subscription import Filter
 
 Show = Callable[[Received], None]
 POLL_S = 0.5  # so often a stop is noticed
@@ -22,12 +24,13 @@ LOOKING = "pyromq_sub"  # the group's name in requests of those who only look; n
 
 
 @click.command(
-    epilog="""\b
-Examples:
-  pyromq sub orders                               what comes from now on, until Ctrl-C
-  pyromq sub orders --from first --count 10       the ten oldest that it finds
-  pyromq sub orders --sql "region = 'eu'" --json
-  pyromq sub orders -g billing                    as a member of group billing: acks what it shows"""
+    epilog=examples(
+        "pyromq sub orders                               what comes from now on, until Ctrl-C",
+        "pyromq sub orders --from first --count 10       the ten oldest that it finds",
+        "pyromq sub orders --from 2026-11-16T08:30:00 --tag paid",
+        "pyromq sub orders --sql \"region = 'eu'\" --json",
+        "pyromq sub orders -g billing                    as a member of group billing: acks what it shows",
+    )
 )
 @click.argument("topic")
 @click.option("-g", "--group", help="Consume as a member of this group; without it nothing is committed.")
@@ -35,56 +38,46 @@ Examples:
 @click.option("--sql", "expression", help="Only messages whose properties fit this SQL92 expression.")
 @click.option("--from", "begin", default="latest", show_default=True, help="latest, first, or a time.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many.")
-@name_server
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per message.")
-def sub(
+@talks
+async def sub(
+    shell: Shell,
     topic: str,
     group: str | None,
     tags: tuple[str, ...],
     expression: str | None,
     begin: str,
     count: int | None,
-    namesrv: str | None,
-    as_json: bool,
 ) -> None:
     """Show the messages of TOPIC as they come."""
+    from ..client.subscription import everything, sql, tag
+    from .stopping import stop_on_signals
+
     if tags and expression:
         raise click.UsageError("--tag and --sql are two kinds of filter: give one of them")
     wanted = sql(expression) if expression else tag(*tags) if tags else everything()
-    asyncio.run(_show(namesrv, topic, group, wanted, _begin(begin), count, as_json))
-
-
-def _begin(text: str) -> dict[str, Any]:
-    places = {"latest": ConsumeFromWhere.LAST_OFFSET, "first": ConsumeFromWhere.FIRST_OFFSET}
-    if text in places:
-        return {"begin": places[text]}
-    return {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": time_ms(text, "--from")}
-
-
-async def _show(
-    namesrv: str | None,
-    topic: str,
-    group: str | None,
-    wanted: Filter,
-    begin: dict[str, Any],
-    count: int | None,
-    as_json: bool,
-) -> None:
     shown = 0
     enough = stop_on_signals()
 
     def show(msg: Received) -> None:
         nonlocal shown
-        click.echo(json.dumps(_facts(msg)) if as_json else _line(msg))
+        click.echo(to_json(_facts(msg)) if shell.as_json else _line(msg))
         shown += 1
         if shown == count:
             enough.set()
 
-    async with connect(namesrv) as client:
-        if group is None:
-            await _look(client, topic, wanted, begin, show, enough)
-        else:
-            await _consume(client, topic, group, wanted, begin, show, enough)
+    if group is None:
+        await _look(shell.client, topic, wanted, _begin(begin), show, enough)
+    else:
+        await _consume(shell.client, topic, group, wanted, _begin(begin), show, enough)
+
+
+def _begin(text: str) -> dict[str, Any]:
+    from ..model.group import ConsumeFromWhere
+
+    places = {"latest": ConsumeFromWhere.LAST_OFFSET, "first": ConsumeFromWhere.FIRST_OFFSET}
+    if text in places:
+        return {"begin": places[text]}
+    return {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": time_ms(text, "--from")}
 
 
 async def _look(
@@ -128,4 +121,4 @@ def _facts(msg: Received) -> dict[str, Any]:
 def _line(msg: Received) -> str:
     about = [f"{msg.queue.broker_name}/{msg.queue.queue_id}@{msg.offset}", msg.tag, " ".join(msg.keys)]
     body = msg.body.decode("utf-8", "backslashreplace")
-    return f"{shown_time(msg.stored_ms)}  {'  '.join(each for each in about if each)}  {body}"
+    return f"{moment(msg.stored_ms)}  {'  '.join(each for each in about if each)}  {body}"

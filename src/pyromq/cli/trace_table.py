@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..model.message_trace import Delivery, MessageTrace, Recalled, Sent, TransactionEnded
-from .clients import shown_time
+from .tables import moment
 
 _COLUMNS = ("time", "what", "group", "took", "result", "details")
 
@@ -52,7 +52,7 @@ def _row(one: Sent | TransactionEnded | Recalled | Delivery) -> dict[str, str]:
 
 
 def _cells(time_ms: int, what: str, group: str, cost_ms: int | None, result: str, *details: str) -> dict[str, str]:
-    time = shown_time(time_ms) if time_ms else "?"
+    time = moment(time_ms) if time_ms else "?"
     took = "" if cost_ms is None else f"{cost_ms} ms"
     return dict(zip(_COLUMNS, (time, what, group, took, result, ", ".join(filter(None, details))), strict=True))
 

@@ -1,0 +1,71 @@
+"""Stored messages sent again: a copy into a topic, or once more to one group alone. The stored ones stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..client.core.routing import queue_for_key
+from ..client.outgoing import Outgoing, Packing, pack
+from ..client.sending import Sender, SendPolicy, SendResult
+from ..client.session import Session
+from ..model import names
+from ..model.message import Property, StoredMessage
+
+GROUP = "pyromq_tools"
+COPY_OF = "COPY_OF"  # the id of the message that it is a copy of
+_OURS = frozenset(value for name, value in vars(Property).items() if not name.startswith("_"))
+_KEPT = {Property.TAGS, Property.KEYS, Property.SHARDING_KEY, Property.PRIORITY}
+
+
+class Copies:
+    """Event loop only. Messages with an order key go to the queue of that key, also in a topic with other queues."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._sender = Sender(session, GROUP, SendPolicy())
+
+    async def send(self, message: StoredMessage, topic: str, marks: Mapping[str, str] | None = None) -> SendResult:
+        """A new message with the same body, tags, keys and properties; `marks` come on top."""
+        properties = own_properties(message) | {COPY_OF: message_id(message)} | dict(marks or {})
+        return await self.send_new(topic, message.body, properties)
+
+    async def send_new(self, topic: str, body: bytes, properties: Mapping[str, str]) -> SendResult:
+        """With these properties and a new id."""
+        new = dict(properties) | {Property.UNIQ_KEY: self._session.ids.next(), Property.WAIT: "true"}
+        return await self._send(pack(topic, body, new, Packing()), new.get(Property.SHARDING_KEY))
+
+    async def retry(self, message: StoredMessage, group: str, marks: Mapping[str, str] | None = None) -> SendResult:
+        """Through the group's retry topic: nobody else gets it, it keeps its id and counts its attempts anew."""
+        properties = own_properties(message) | dict(marks or {})
+        properties |= {
+            Property.UNIQ_KEY: message_id(message),
+            Property.ORIGIN_MESSAGE_ID: message_id(message),
+            Property.RETRY_TOPIC: origin_topic(message),
+            Property.WAIT: "true",
+        }
+        return await self._send(pack(names.retry_topic(group), message.body, properties, Packing()), None)
+
+    async def _send(self, message: Outgoing, order_key: str | None) -> SendResult:
+        choose = None if order_key is None else lambda queues: queue_for_key(queues, order_key)
+        return (await self._sender.send(message, choose))[0]
+
+
+def own_properties(message: StoredMessage) -> dict[str, str]:
+    """The application's: without those that say what became of this one record."""
+    return {name: value for name, value in message.properties.items() if name not in _OURS or name in _KEPT}
+
+
+def message_id(message: StoredMessage) -> str:
+    """As consumers know it: a dead letter has the id of the message that it was."""
+    return (
+        message.properties.get(Property.DLQ_ORIGIN_MESSAGE_ID)
+        or message.unique_id
+        or message.properties.get(Property.ORIGIN_MESSAGE_ID)
+        or message.offset_id
+    )
+
+
+def origin_topic(message: StoredMessage) -> str:
+    """Where it was sent to, before retries and death."""
+    found = message.properties.get(Property.DLQ_ORIGIN_TOPIC) or message.properties.get(Property.RETRY_TOPIC)
+    return found or message.topic

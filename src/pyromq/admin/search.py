@@ -1,0 +1,77 @@
+"""Messages of a topic by time, and one by its id, over all its brokers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from ..model.ids import parse_offset_message_id, unpack_host
+from ..model.message import StoredMessage
+from ..transport.address import format_address
+from . import messages, offsets, topics
+from .calls import Calls
+from .cluster import BrokerPlace
+
+PAGE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    place: BrokerPlace
+    message: StoredMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What is wanted of a topic: times in ms since 1970, `end_ms` not included."""
+
+    begin_ms: int = 0
+    end_ms: int | None = None
+    queue_id: int | None = None
+    tags: str = "*"
+
+
+async def by_time(calls: Calls, places: Sequence[BrokerPlace], topic: str, wanted: Window) -> AsyncIterator[Found]:
+    """Queue by queue, in the order of each."""
+    for place in places:
+        if await topics.config(calls, place.address, topic) is None:
+            continue
+        table = (await topics.stats(calls, place.address, topic)).offset_table
+        for queue, reach in sorted(table.items(), key=lambda item: item[0].queue_id):
+            if wanted.queue_id in (None, queue.queue_id):
+                async for message in _queue(calls, place, topic, queue.queue_id, reach.max_offset, wanted):
+                    yield Found(place, message)
+
+
+async def _queue(
+    calls: Calls, place: BrokerPlace, topic: str, queue_id: int, end: int, wanted: Window
+) -> AsyncIterator[StoredMessage]:
+    at = await offsets.first(calls, place.address, topic, queue_id)
+    if wanted.begin_ms:
+        at = max(at, await offsets.at_time(calls, place.address, topic, queue_id, wanted.begin_ms))
+    while at < end:
+        page = await messages.read_queue(calls, place.address, topic, queue_id, at, most=PAGE, tags=wanted.tags)
+        for message in page.messages:
+            if wanted.end_ms is not None and message.store_timestamp >= wanted.end_ms:
+                return
+            if message.store_timestamp >= wanted.begin_ms and message.queue_offset < end:
+                yield message
+        at = max(at + 1, page.next_offset)
+
+
+async def by_id(calls: Calls, places: Sequence[BrokerPlace], topic: str, word: str) -> Found | None:
+    """By the producer's id, or by the offset id, which names broker and place itself."""
+    for place in places:
+        for message in await messages.by_key(calls, place.address, topic, word, most=32, is_id=True):
+            if message.unique_id == word:
+                return Found(place, message)
+    try:
+        at = parse_offset_message_id(word)
+    except ValueError:
+        return None
+    address = format_address(*unpack_host(at.host))
+    for place in places:  # no other: a producer's id looks the same, and names no broker
+        if place.address == address:
+            found = await messages.at_position(calls, address, at.physical_offset, topic)
+            return None if found is None else Found(place, found)
+    return None

@@ -1,0 +1,117 @@
+"""What `pyromq bench` counts, and its lines: the columns of Apache's benchmark, or the same as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class Sent:
+    """One producer run. Times are monotonic seconds, durations milliseconds."""
+
+    def __init__(self, began: float) -> None:
+        self._began = self._since = began
+        self.count = self.failed = self.response_failed = 0
+        self._total_ms = self._max_ms = 0.0
+        self._window = [0, 0.0]  # messages and ms of this interval
+
+    def sent(self, took_ms: float) -> None:
+        self.count += 1
+        self._total_ms += took_ms
+        self._max_ms = max(self._max_ms, took_ms)
+        self._window[0] += 1
+        self._window[1] += took_ms
+
+    def line(self, now: float, at: str, as_json: bool) -> str:
+        """Of the interval that ends now (`at` in words); the greatest time is of the whole run, as Java's."""
+        count, took = self._window
+        rate = count / max(now - self._since, 1e-9)
+        self._window, self._since = [0, 0.0], now
+        average = took / count if count else 0.0
+        if as_json:
+            return json.dumps(self._facts(rate, average) | {"complete": False})
+        return f"Current Time: {at} | {self._columns(rate, average)}"
+
+    def complete(self, now: float) -> str:
+        total = self.count + self.failed + self.response_failed
+        return f"[Complete] Send Total: {total} | {self._columns(self._rate(now), self._average())}"
+
+    def total(self, now: float) -> dict[str, Any]:
+        return self._facts(self._rate(now), self._average()) | {"complete": True}
+
+    def _rate(self, now: float) -> float:
+        return self.count / max(now - self._began, 1e-9)
+
+    def _average(self) -> float:
+        return self._total_ms / self.count if self.count else 0.0
+
+    def _columns(self, rate: float, average: float) -> str:
+        return (
+            f"Send TPS: {rate:.0f} | Max RT(ms): {self._max_ms:.0f} | Average RT(ms): {average:7.3f} | "
+            f"Send Failed: {self.failed} | Response Failed: {self.response_failed}"
+        )
+
+    def _facts(self, rate: float, average: float) -> dict[str, Any]:
+        return {
+            "sent": self.count,
+            "sendTps": round(rate, 1),
+            "maxRt": round(self._max_ms, 3),
+            "averageRt": round(average, 3),
+            "sendFailed": self.failed,
+            "responseFailed": self.response_failed,
+        }
+
+
+class Consumed:
+    """One consumer run. B2C: born to consumed, S2C: stored to consumed, in milliseconds."""
+
+    def __init__(self, began: float) -> None:
+        self._began = self._since = began
+        self.count = self.failed = 0
+        self._born = self._stored = 0
+        self._born_max = self._stored_max = 0
+        self._window = (0, 0, 0, 0)  # the sums at the last line
+
+    def got(self, since_born_ms: int, since_stored_ms: int) -> None:
+        self.count += 1
+        self._born += since_born_ms
+        self._stored += since_stored_ms
+        self._born_max = max(self._born_max, since_born_ms)
+        self._stored_max = max(self._stored_max, since_stored_ms)
+
+    def line(self, now: float, at: str, as_json: bool) -> str:
+        """Of the interval that ends now; the greatest times begin anew, as Java's."""
+        count, born, stored, failed = self._window
+        facts = self._facts(
+            self.count - count, self._born - born, self._stored - stored, self.failed - failed, now - self._since
+        )
+        self._window, self._since = (self.count, self._born, self._stored, self.failed), now
+        self._born_max = self._stored_max = 0
+        if as_json:
+            return json.dumps(facts | {"complete": False})
+        return f"Current Time: {at} | {_columns(facts)}"
+
+    def complete(self, now: float) -> str:
+        return f"[Complete] Consume Total: {self.count} | {_columns(self.total(now))}"
+
+    def total(self, now: float) -> dict[str, Any]:
+        facts = self._facts(self.count, self._born, self._stored, self.failed, now - self._began)
+        return facts | {"consumed": self.count, "complete": True}
+
+    def _facts(self, count: int, born: int, stored: int, failed: int, seconds: float) -> dict[str, Any]:
+        return {
+            "consumeTps": round(count / max(seconds, 1e-9), 1),
+            "averageB2c": round(born / count, 3) if count else 0.0,
+            "averageS2c": round(stored / count, 3) if count else 0.0,
+            "maxB2c": self._born_max,
+            "maxS2c": self._stored_max,
+            "consumeFailed": failed,
+        }
+
+
+def _columns(facts: dict[str, Any]) -> str:
+    return (
+        f"Consume TPS: {facts['consumeTps']:.0f} | AVG(B2C) RT(ms): {facts['averageB2c']:7.3f} | "
+        f"AVG(S2C) RT(ms): {facts['averageS2c']:7.3f} | MAX(B2C) RT(ms): {facts['maxB2c']} | "
+        f"MAX(S2C) RT(ms): {facts['maxS2c']} | Consume Fail: {facts['consumeFailed']}"
+    )

@@ -1,0 +1,29 @@
+"""`pyromq completion`: the script that makes a shell complete commands and options."""
+
+from __future__ import annotations
+
+import click
+
+from .tree import Fail, examples
+
+
+@click.command(
+    epilog=examples(
+        "pyromq completion bash >> ~/.bashrc",
+        "pyromq completion zsh >> ~/.zshrc",
+        "pyromq completion fish > ~/.config/fish/completions/pyromq.fish",
+    )
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for bash (4.4 or newer), zsh or fish."""
+    from click.shell_completion import get_completion_class
+
+    from .main import cli
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise Fail(f"nothing is known of the shell {shell}")
+    # `source` asks the installed bash for its version; the script itself is what is wanted here.
+    script = found(cli, {}, "pyromq", "_PYROMQ_COMPLETE")
+    click.echo(script.source_template % script.source_vars())

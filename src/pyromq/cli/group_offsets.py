@@ -1,0 +1,171 @@
+"""`pyromq group skip` and `reset`: where a group goes on, set by hand. Request 222, as `mqadmin` does it.
+
+`skip` goes past what nobody wants any more or what cannot be handled, `reset` to a place or time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .shell import Shell, changes, one_broker
+from .times import time_ms
+from .tree import Fail, examples
+
+if TYPE_CHECKING:
+    from ..admin.cluster import BrokerPlace
+
+TO_THE_END = -1  # as a time
+
+
+@click.command(
+    epilog=examples(
+        "pyromq group skip billing orders --dry-run",
+        "pyromq group skip billing orders --yes",
+        "pyromq group skip billing orders -b broker-a --queue 0 --messages 1    one that is stuck",
+    )
+)
+@click.argument("name", metavar="GROUP")
+@click.argument("topic")
+@click.option("--queue", type=click.IntRange(min=0), help="Only this queue.")
+@click.option("--messages", type=click.IntRange(min=1), help="Only so many of the queue: 1 for a stuck one.")
+@click.option("--retries", is_flag=True, help="Also what waits on the group's retry topic.")
+@one_broker
+@changes
+async def skip(
+    shell: Shell,
+    name: str,
+    topic: str,
+    queue: int | None,
+    messages: int | None,
+    retries: bool,
+    broker: str | None,
+) -> None:
+    """Let GROUP skip what has accumulated in TOPIC; the messages stay. Exit code 0: done, 1: refused."""
+    from ..model.names import retry_topic
+
+    places = await shell.masters(broker)
+    if messages is not None and (queue is None or len(places) > 1):
+        raise click.UsageError("--messages counts in one queue of one broker: give --queue and -b")
+    await shell.group(name, places)
+    work = [Move(name, topic, places, queue, time_ms=TO_THE_END)]
+    if messages is not None and queue is not None:
+        work[0].offset = await _committed(shell, places[0], name, topic, queue) + messages
+    if retries:
+        work.append(Move(name, retry_topic(name), places, None, time_ms=TO_THE_END))
+    await _move(shell, f"let group {name} skip what waits in {topic}", work)
+
+
+@click.command(
+    epilog=examples(
+        "pyromq group reset billing orders --time 2026-11-16T00:00:00 --dry-run",
+        "pyromq group reset billing orders -b broker-a --queue 0 --offset 120 --yes",
+    )
+)
+@click.argument("name", metavar="GROUP")
+@click.argument("topic")
+@click.option("--queue", type=click.IntRange(min=0), help="Only this queue.")
+@click.option("--offset", type=click.IntRange(min=0), help="This offset of the queue.")
+@click.option("--time", "when", help="First message not before: ms since 1970 or 2026-11-16T00:00:00.")
+@one_broker
+@changes
+async def reset(
+    shell: Shell, name: str, topic: str, queue: int | None, offset: int | None, when: str | None, broker: str | None
+) -> None:
+    """Let GROUP go on in TOPIC at a time, or, in one queue, at an offset. Exit code 0: done, 1: refused."""
+    if (offset is None) == (when is None):
+        raise click.UsageError("say where: either --time, or --offset with --queue")
+    places = await shell.masters(broker)
+    if offset is not None and (queue is None or len(places) > 1):
+        raise click.UsageError("--offset is of one queue of one broker: give --queue and -b")
+    await shell.group(name, places)
+    moment = 0 if when is None else time_ms(when, "--time")
+    where = f"at {when}" if when is not None else f"at offset {offset} of queue {queue}"
+    await _move(shell, f"let group {name} go on in {topic} {where}", [Move(name, topic, places, queue, moment, offset)])
+
+
+class Move:
+    """One topic of a group to be moved, on these brokers."""
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        places: Sequence[BrokerPlace],
+        queue: int | None,
+        time_ms: int,
+        offset: int | None = None,
+    ) -> None:
+        self.group, self.topic, self.places = group, topic, places
+        self.queue, self.time_ms, self.offset = queue, time_ms, offset
+
+
+async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, queue: int) -> int:
+    from ..admin import offsets
+
+    found = await offsets.committed(shell.calls, place.address, name, topic, queue)
+    if found is None:
+        raise Fail(f"group {name} has no offset in queue {queue} of {topic}")
+    return found
+
+
+async def _move(shell: Shell, what: str, work: Sequence[Move]) -> None:
+    """Show from where to where; then do it. It counts as done if one broker did it."""
+    await shell.topic(work[0].topic, work[0].places)
+    shell.about_to(what, [row for each in work for row in await _plan(shell, each)])
+    rows: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for each in work:
+        for place in each.places:
+            await _move_on(shell, each, place, rows, faults)
+    if not rows:
+        raise Fail("; ".join(faults) or "no broker has it")
+    shell.rows(rows)
+
+
+async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict[str, Any]], faults: list[str]) -> None:
+    from ..admin import offsets
+    from ..client.errors import Refused
+
+    queue = offsets.ALL_QUEUES if work.queue is None else work.queue
+    try:
+        body = await offsets.reset(
+            shell.calls,
+            place.address,
+            work.group,
+            work.topic,
+            time_ms=work.time_ms,
+            queue_id=queue,
+            offset=work.offset,
+        )
+    except Refused as fault:
+        faults.append(str(fault))
+        return
+    for at, offset in sorted(body.offset_table.items(), key=lambda item: item[0].queue_id):
+        rows.append({"topic": at.topic, "broker": at.broker_name, "queue": at.queue_id, "goesOnAt": offset})
+
+
+async def _plan(shell: Shell, work: Move) -> list[dict[str, Any]]:
+    """From where to where, as far as can be told without doing it."""
+    from ..admin import offsets, topics
+    from ..client.errors import Refused
+
+    rows = []
+    for place in work.places:
+        try:
+            table = (await topics.stats(shell.calls, place.address, work.topic)).offset_table
+        except Refused:
+            continue  # not on this broker
+        for queue, reach in sorted(table.items(), key=lambda item: item[0].queue_id):
+            if work.queue is not None and queue.queue_id != work.queue:
+                continue
+            now = await offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)
+            to = work.offset if work.offset is not None else reach.max_offset
+            if work.offset is None and work.time_ms != TO_THE_END:
+                to = await offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
+            rows.append(
+                {"topic": work.topic, "broker": place.name, "queue": queue.queue_id, "now": now, "goesOnAt": to}
+            )
+    return rows

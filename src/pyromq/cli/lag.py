@@ -1,0 +1,58 @@
+"""How far a group is behind, and what would help: more consumers, more queues, or none of them. Pure.
+
+A queue is read by one member of a group at a time, so that members beyond the number of queues have nothing to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A group on one topic. Rates are messages a second."""
+
+    queues: int
+    members: int
+    lag: int
+    arriving: float = 0.0
+    consuming: float = 0.0
+    is_broadcast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`more` consumers would help; `text` says why, or what would help instead."""
+
+    more: int
+    text: str
+
+
+def advise(load: Load) -> Advice:
+    if load.is_broadcast:
+        return Advice(0, "it broadcasts: each member gets everything, more of them do not share the work")
+    if load.lag <= 0:
+        return Advice(0, "nothing waits")
+    room = max(0, load.queues - load.members)
+    if load.members == 0:
+        return Advice(
+            min(1, room), f"nobody consumes: start it; up to {load.queues} consumers share the {load.queues} queues"
+        )
+    if room == 0:
+        words = f"more consumers do not help: {load.members} share {load.queues} queues"
+        return Advice(0, f"{words}. More queues do: pyromq topic update --queues, or topic forward for this backlog")
+    needed = _to_keep_up(load)
+    if needed is not None and needed > 0:
+        words = f"{load.arriving:.0f}/s come, {load.members} consumers do {load.consuming:.0f}/s"
+        if needed > room:
+            return Advice(room, f"{words}: {needed} more would keep up, the {load.queues} queues have room for {room}")
+        return Advice(room, f"{words}: {needed} more would keep up, up to {room} more make it quicker")
+    return Advice(room, f"up to {room} more consumers would help ({load.members} share {load.queues} queues)")
+
+
+def _to_keep_up(load: Load) -> int | None:
+    """None while nothing is consumed: then nobody can say."""
+    if load.consuming <= 0:
+        return None
+    return max(0, ceil(load.arriving / (load.consuming / load.members)) - load.members)

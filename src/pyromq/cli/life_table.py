@@ -1,0 +1,49 @@
+"""The life of one message for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .tables import moment
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    facts = {
+        "message": found["id"],
+        "topic": found["topic"],
+        "broker": found["broker"],
+        "state": _state(found),
+        "keys": found.get("keys"),
+        "tags": found.get("tags"),
+        "born": _time(found.get("bornMs")),
+        "bytes": found.get("bytes"),
+        "stays until": _time(found.get("leavesMs")),
+    }
+    for name, value in facts.items():
+        if value not in (None, ""):
+            yield f"{name:12} {value}"
+    for one in found.get("groups", ()):
+        yield f"{'group':12} {one['group']}: {_state(one)}"
+    for one in found.get("history", ()):
+        until = f", until {_time(one['untilMs'])}" if one.get("untilMs") else ""
+        place = f"{one['topic']} queue {one['queue']} offset {one['offset']}"
+        yield f"{_time(one['atMs']):24} {one['what']}{until}: {place} ({one['offsetId']})"
+
+
+def _state(one: Mapping[str, Any]) -> str:
+    """`in retry 3 until 2026-11-16 10:00:00.000`"""
+    words = [str(one["state"])]
+    if one.get("retry"):
+        words.append(f"{'' if one['state'] == 'in retry' else 'at retry '}{one['retry']}")
+    if "checks" in one:
+        words.append(f"with {one['checks']} checks")
+    if one.get("untilMs"):
+        words.append(f"until {_time(one['untilMs'])}" + (" (overdue)" if one.get("overdue") else ""))
+    if one.get("atMs"):
+        words.append(f"since {_time(one['atMs'])}")
+    return " ".join(words)
+
+
+def _time(ms: int | None) -> str:
+    return "" if ms is None else moment(ms)

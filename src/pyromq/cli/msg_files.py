@@ -1,0 +1,125 @@
+"""`pyromq msg export` and `import`: messages of a topic as JSON lines, and JSON lines as messages."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import click
+
+from .progress import progress_bar
+from .shell import Shell, changes, one_broker, talks, to_json
+from .times import time_ms
+from .tree import Fail, examples
+
+
+@click.command(
+    epilog=examples(
+        "pyromq msg export orders orders.jsonl",
+        "pyromq msg export orders --from 2026-11-16T00:00:00 | jq -r .body",
+    )
+)
+@click.argument("topic")
+@click.argument("file", default="-")
+@click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
+@click.option("--from", "begin", help="Stored at or after: ms since 1970 or 2026-11-16T00:00:00.")
+@click.option("--to", "end", help="Stored before.")
+@click.option("--most", type=click.IntRange(min=1), help="End after so many.")
+@one_broker
+@talks
+async def export(
+    shell: Shell,
+    topic: str,
+    file: str,
+    tags: tuple[str, ...],
+    begin: str | None,
+    end: str | None,
+    most: int | None,
+    broker: str | None,
+) -> None:
+    """Write the messages of TOPIC to FILE (- is standard output), one JSON object a line, queue by queue."""
+    from ..admin import topics
+    from ..admin.search import Window, by_time
+    from .message_rows import exported
+
+    wanted = Window(
+        begin_ms=time_ms(begin, "--from") if begin else 0,
+        end_ms=time_ms(end, "--to") if end else None,
+        tags="||".join(tags) or "*",
+    )
+    places = await shell.masters(broker)
+    await shell.topic(topic, places)
+    length = 0
+    for place in places:
+        if await topics.config(shell.calls, place.address, topic) is not None:
+            table = (await topics.stats(shell.calls, place.address, topic)).offset_table
+            length += sum(one.max_offset - one.min_offset for one in table.values())
+    count = 0
+    with _written(file) as out, progress_bar(min(length, most or length), topic, file == "-") as done:
+        async for found in by_time(shell.calls, places, topic, wanted):
+            out.write(to_json(exported(found.message, found.place.name)) + "\n")
+            count += 1
+            done(1)
+            if count == most:
+                break
+    if file != "-":
+        shell.rows([{"topic": topic, "file": file, "messages": count}])
+
+
+@click.command(
+    "import",
+    epilog=examples(
+        "pyromq msg import orders.jsonl --dry-run",
+        "pyromq msg import orders.jsonl --to orders-2",
+        "pyromq msg export orders | pyromq msg import - --to orders-2",
+    ),
+)
+@click.argument("file")
+@click.option("--to", "target", help="Topic to send to.  [default: what each line says]")
+@changes
+async def import_(shell: Shell, file: str, target: str | None) -> None:
+    """Send the messages of FILE (- is standard input), as `export` writes them: new messages with new ids.
+
+    Messages with one order key keep their order. A bad line ends it, with its number and how many were sent.
+    """
+    from ..admin.copies import Copies
+    from .message_rows import imported
+
+    copies = Copies(shell.client.session)
+    counts: dict[str, int] = {}
+    lines = _lines(file)
+    with progress_bar(len(lines), file, shell.as_json) as done:
+        for number, text in enumerate(lines, 1):
+            if not text.strip():
+                continue
+            try:
+                one = imported(text, target)
+            except ValueError as fault:
+                sent = "" if shell.is_dry else f" {sum(counts.values())} messages before it were sent."
+                raise Fail(f"line {number} of {file}: {fault}.{sent}") from None
+            if not shell.is_dry:
+                await copies.send_new(one.topic, one.body, one.properties)
+            counts[one.topic] = counts.get(one.topic, 0) + 1
+            done(1)
+    rows = [{"topic": topic, "messages": count} for topic, count in sorted(counts.items())]
+    if shell.is_dry:
+        shell.about_to(f"send {sum(counts.values())} messages", rows)
+    shell.rows(rows, "nothing to send")
+
+
+def _lines(file: str) -> list[str]:
+    if file == "-":
+        return sys.stdin.read().splitlines()
+    with open(file, encoding="utf-8") as opened:
+        return opened.read().splitlines()
+
+
+@contextmanager
+def _written(file: str) -> Iterator[TextIO]:
+    if file == "-":
+        yield sys.stdout
+        return
+    with open(file, "w", encoding="utf-8") as opened:
+        yield opened

@@ -1,0 +1,230 @@
+"""What a command that talks to a cluster is given: connections, and a way to print for people and for programs.
+
+    @topic.command("list")
+    @talks
+    async def list_topics(shell: Shell) -> None:
+        shell.rows([{"topic": name} for name in await topics.names(shell.calls)])
+
+`talks` adds -n, --profile, --timeout and --json; `changes` adds --yes and --dry-run too. The SDK is imported when such
+a command runs, never for its help.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from . import tables
+from .profiles import chosen_name_servers
+from .tables import Row
+from .tree import Fail, unknown
+
+if TYPE_CHECKING:
+    from ..admin.calls import Calls
+    from ..admin.cluster import BrokerPlace
+    from ..client.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """Event loop only. One per run of a command."""
+
+    client: Client
+    calls: Calls
+    as_json: bool = False
+    is_sure: bool = False  # --yes
+    is_dry: bool = False  # --dry-run
+
+    # --- printing -------------------------------------------------------------------------------------------------
+
+    def rows(self, rows: Sequence[Row], nothing: str = "") -> None:
+        """A table, or one JSON object a line. `nothing` is said to people if there is no row."""
+        if self.as_json:
+            for row in rows:
+                click.echo(to_json(row))
+            return
+        for line in tables.lines(rows):
+            click.echo(line)
+        if not rows and nothing:
+            click.echo(nothing)
+
+    def report(self, found: Row) -> None:
+        """One thing with its parts: facts, then a table for each list of rows. Or one JSON object."""
+        if self.as_json:
+            click.echo(to_json(found, indent=2))
+            return
+        parts = {name: value for name, value in found.items() if _is_table(value)}
+        for line in tables.facts({name: value for name, value in found.items() if name not in parts}):
+            click.echo(line)
+        for name, rows in parts.items():
+            click.echo(f"\n{tables.heading(name)}")
+            for line in tables.lines(rows):
+                click.echo(f"  {line}")
+
+    def say(self, text: str) -> None:
+        """To people alone: programs have the facts."""
+        if not self.as_json:
+            click.echo(text)
+
+    # --- before something is changed ------------------------------------------------------------------------------
+
+    def about_to(self, what: str, plan: Sequence[Row] = ()) -> None:
+        """Show it; then ask, unless --yes. Ends the command here after --dry-run, or if the answer is no."""
+        if self.is_dry:
+            self.say(f"would {what}")
+            self.rows(plan)
+            self.say("dry run: nothing was changed")
+            raise click.exceptions.Exit(0)
+        if self.is_sure:
+            return
+        if self.as_json:
+            raise click.UsageError(f"this would {what}: give --yes, or --dry-run to see more")
+        click.echo(f"This will {what}.", err=True)
+        for line in tables.lines(plan):
+            click.echo(f"  {line}", err=True)
+        try:
+            is_wanted = click.confirm("Go on?", err=True)
+        except click.Abort:
+            raise Fail("nobody answered: nothing was changed. Give --yes to go on without a question") from None
+        if not is_wanted:
+            raise Fail("nothing was changed")
+
+    # --- names that must exist ------------------------------------------------------------------------------------
+
+    async def topic(self, name: str, places: Iterable[BrokerPlace] | None = None) -> str:
+        """The name, if there is such a topic; else the command ends with those that are like it.
+
+        The name server is asked, or, if they are given, these brokers.
+        """
+        from ..admin import topics
+
+        if places is None:
+            known = await topics.names(self.calls)
+        else:
+            found = [(place, await topics.config(self.calls, place.address, name)) for place in places]
+            if any(config is not None for _, config in found):
+                return name
+            known = [one for place, _ in found for one in await topics.configs(self.calls, place.address)]
+        if name not in known:
+            raise unknown("topic", name, known, f"Make it: pyromq topic create {name}")
+        return name
+
+    async def group(self, name: str, places: Iterable[BrokerPlace]) -> str:
+        from ..admin import groups
+
+        known: set[str] = set()
+        for place in places:
+            known |= (await groups.configs(self.calls, place.address)).keys()
+        if name not in known:
+            raise unknown("group", name, known, "pyromq group list shows all")
+        return name
+
+    async def masters(self, broker: str | None = None, cluster: str | None = None) -> list[BrokerPlace]:
+        """All of them, those of a cluster, or one: by its name, or by its address without asking a name server."""
+        from ..admin import cluster as clusters
+        from ..admin.cluster import BrokerPlace
+
+        if broker is not None and ":" in broker:
+            return [BrokerPlace("", broker, 0, broker)]
+        found = await clusters.masters(self.calls)
+        if cluster is not None:
+            known = sorted({one.cluster for one in found})
+            if cluster not in known:
+                raise unknown("cluster", cluster, known)
+            found = [one for one in found if one.cluster == cluster]
+        if broker is not None:
+            names = [one.name for one in found]
+            if broker not in names:
+                raise unknown("broker", broker, names, "Name it, or give HOST:PORT")
+            found = [one for one in found if one.name == broker]
+        return found
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """The coroutine function as a command's: it gets a Shell first, then its own options."""
+
+    def run(*, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, **own: Any) -> None:
+        flags = {"is_sure": own.pop("yes", False), "is_dry": own.pop("dry_run", False)}
+        _run(function, chosen_name_servers(namesrv, profile), timeout, own, as_json=as_json, **flags)
+
+    return cluster_options(update_wrapper(run, function))
+
+
+def changes(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """The same for what changes something."""
+    command = talks(function)
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only show what would be changed."),
+        click.option("-y", "--yes", is_flag=True, help="Do not ask."),
+    ):
+        command = option(command)
+    return command
+
+
+def cluster_options(command: F) -> F:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=3.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="To wait for each answer.",
+        ),
+        click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.  [PYROMQ_PROFILE]"),
+        click.option(
+            "-n",
+            "--namesrv",
+            metavar="HOST:PORT",
+            help="Name server; several with ; between.  [default: PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def one_broker(command: F) -> F:
+    """`-b`; arrives as broker."""
+    return click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker.")(command)
+
+
+def _run(
+    function: Callable[..., Awaitable[None]], namesrv: str | None, timeout: float, own: dict[str, Any], **flags: bool
+) -> None:
+    import asyncio
+
+    from ..admin.calls import Calls
+    from ..client.client import connect
+
+    async def main() -> None:
+        async with connect(namesrv, call_timeout_s=timeout, name_server_timeout_s=timeout) as client:
+            await function(Shell(client=client, calls=Calls(client.session, timeout_s=timeout), **flags), **own)
+
+    asyncio.run(main())
+
+
+def end(text: str = "", code: int = 1) -> NoReturn:
+    """With an exit code that is an answer, the text on stderr."""
+    if text:
+        click.echo(f"pyromq: {text}", err=True)
+    sys.exit(code)
