@@ -111,7 +111,7 @@ def runs(spark: Any, to: dict[str, str], folder: str, topic: str, rows: int, siz
     )
 
     def save(name: str) -> None:
-        made.write.format("kafka").options(**to, topic=name, includeHeaders="true").save()
+        made.write.format("kafka").options(**to, topic=name).option("kafka.enable.idempotence", "false").save()
 
     def load(*columns: str) -> Callable[[], object]:
         source = spark.read.format("kafka").options(**to, subscribe=topic, includeHeaders="true").load()
@@ -149,8 +149,10 @@ def inner(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, d
         try:
             for size in sizes:
                 each = runs(spark, {"kafka.bootstrap.servers": broker.address}, folder, f"bench-{size}", rows, size)
-                found[size] = {name: measured(each[name], rows) for name in only if name in each}
-                print("kafka", size, json.dumps(found[size]), file=sys.stderr, flush=True)
+                found[size] = {}
+                for name in (name for name in only if name in each):
+                    found[size][name] = measured(each[name], rows)
+                    print("kafka", size, name, json.dumps(found[size][name]), file=sys.stderr, flush=True)
         finally:
             spark.stop()
             broker.stop()

@@ -6,6 +6,8 @@ says that it lies where it lies. Windows are read, not mapped: a failing medium 
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 from zlib import crc32
@@ -39,6 +41,9 @@ from .records import PHYSICAL_OFFSET, Records
 from .vectors import Positions, gather, gather_bytes
 
 WINDOW = 8 << 20
+_PIECE = 1 << 20  # read at once while looking for something
+_ZEROES = bytes(_PIECE)
+_MOST_STRETCHES = 1000
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 _CRC_HEAD = np.frombuffer(CRC_NAME + b"\x01", np.uint8)
 _POWERS = 10 ** np.arange(10, dtype=np.int64)  # the digits stand with the least first
@@ -66,14 +71,16 @@ class Damage(NamedTuple):
 def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
     """The log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is none."""
     with _Log(store) as log:
-        total = len(log.files.bases) * log.files.file_bytes
-        piece = max(1 << 20, min(piece, -(-total // max(1, least))))
-        begun = [base for base in log.files.bases if log.files.read(base, BLANK_BYTES).strip(b"\0")]
+        size = log.files.file_bytes
+        begun = [base for base in log.files.bases if not _is_empty(log.files.read(base, BLANK_BYTES))]
         last = max(begun, default=0)  # behind it are files that were made ahead and hold nothing yet
+        ends = {base: log.written_end(base) if base >= last else base + size for base in log.files.bases}
+        total = sum(end - base for base, end in ends.items())
+        piece = max(1 << 20, min(piece, -(-total // max(1, least))))
         return [
-            LogRange(store, begin, min(begin + piece, base + log.files.file_bytes), log.files.file_bytes, base >= last)
-            for base in log.files.bases
-            for begin in range(base, base + log.files.file_bytes, piece)
+            LogRange(store, begin, min(begin + piece, end), size, base >= last)
+            for base, end in ends.items()
+            for begin in range(base, end, piece)
         ]
 
 
@@ -92,6 +99,26 @@ class _Log:
         self.files = FileSequence(disk, self._open, COMMIT_LOG, file_bytes)
         self.files.load()
 
+    def written(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """The stretches of one file that hold anything: it is allocated whole, and what was never written is not read.
+
+        Asked before anything is read, since what has been read once counts as written."""
+        file, inside = self.files.file_at(begin)
+        base, place, found = begin - inside, inside, []
+        try:
+            while base + place < end and len(found) < _MOST_STRETCHES:
+                first = os.lseek(file.fileno(), place, os.SEEK_DATA)
+                place = os.lseek(file.fileno(), first, os.SEEK_HOLE)
+                found.append((base + first, base + place))
+        except OSError as fault:
+            if fault.errno == errno.ENXIO:  # nothing from there on
+                return found
+        return [*found, (base + place, end)]  # of too many, or on another file system, the rest is read
+
+    def written_end(self, base: int) -> int:
+        """Where the last stretch of a file ends; its beginning if nothing was written there."""
+        return max((end for _, end in self.written(base, base + self.files.file_bytes)), default=base)
+
     def __enter__(self) -> _Log:
         return self
 
@@ -108,9 +135,11 @@ class RangeScan:
         self._window = window
         base = part.begin - part.begin % part.file_bytes
         self._file_end = base + part.file_bytes
+        self._written: list[tuple[int, int]] = []
 
     def __iter__(self) -> Iterator[Records | Damage]:
         with _Log(self._part.store, self._part.file_bytes) as log:
+            self._written = log.written(self._part.begin, self._file_end)
             position: int | None = self._part.begin
             if self._part.begin % self._part.file_bytes:
                 position = self._next_record(log, self._part.begin, self._part.end)
@@ -190,10 +219,13 @@ class RangeScan:
     def _next_record(self, log: _Log, begin: int, end: int) -> int | None:
         """The first position from `begin` where a whole record lies that says so itself."""
         at = begin + 4  # where its magic may stand
-        while at < end + 4:
-            chunk = log.files.read(at, min(1 << 20, self._file_end - at))
+        while (at := self._skipped(at, end + 4)) < end + 4:
+            chunk = log.files.read(at, min(_PIECE, self._file_end - at))
             if len(chunk) < 4:
                 return None
+            if _is_empty(chunk):
+                at += len(chunk) - 3
+                continue
             hits = [hit for hit in (chunk.find(magic) for magic in _MAGICS) if hit >= 0]
             if not hits:
                 at += len(chunk) - 3
@@ -207,15 +239,25 @@ class RangeScan:
             at = candidate + 5
         return None
 
+    def _skipped(self, position: int, end: int) -> int:
+        """The next place where anything was written; `end` if there is none."""
+        at = next((max(position, low) for low, high in self._written if high > position), end)
+        return min(at, end)
+
     def _anything(self, log: _Log, position: int, end: int) -> bool:
-        while position < end:
-            chunk = log.files.read(position, min(1 << 20, end - position))
+        while (position := self._skipped(position, end)) < end:
+            chunk = log.files.read(position, min(_PIECE, end - position))
             if not chunk:
                 return False
-            if chunk.strip(b"\0"):
+            if not _is_empty(chunk):
                 return True
             position += len(chunk)
         return False
+
+
+def _is_empty(chunk: bytes) -> bool:
+    """Nothing but zeroes: most of a file that was allocated whole. A comparison is the fastest way to see that."""
+    return chunk == _ZEROES[: len(chunk)] if len(chunk) < len(_ZEROES) else chunk == _ZEROES
 
 
 def _chain(raw: bytes, most: int) -> tuple[Positions, int, str]:
