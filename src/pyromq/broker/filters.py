@@ -67,35 +67,53 @@ class Sieve:
 
     def __init__(self, expression: Sql92) -> None:
         self._expression = expression
-        self._few = tuple((name, name.encode()) for name in expression.names) if len(expression.names) <= _FEW else None
+        marks = tuple((b"\x02%b\x01" % name.encode(), name.encode()) for name in expression.names)
+        self._few = marks if len(marks) <= _FEW and expression.of_values is not None else None
         self.failed = 0
 
     def accepts(self, record: bytes) -> bool:
         """Of a whole record, as the log holds it."""
-        raw = property_bytes(record)
-        return self.accepts_properties(decode_properties(raw) if self._few is None else self._found(raw))
-
-    def _found(self, raw: bytes) -> dict[str, str]:
-        assert self._few is not None
-        found = {}
-        for name, key in self._few:
-            value = find_property(raw, key)
-            if value is not None:
-                found[name] = value.decode("utf-8", "replace")
-        return found
+        raw, ask, few = property_bytes(record), self._expression.of_values, self._few
+        if few is None or ask is None:
+            return self.accepts_properties(decode_properties(raw))
+        try:
+            if len(few) == 1:
+                return ask(_text(raw, *few[0])) is True
+            return ask(*[_text(raw, mark, name) for mark, name in few]) is True
+        except EvaluationFault as fault:
+            return self._failed(fault)
 
     def accepts_properties(self, properties: Mapping[str, str]) -> bool:
         try:
             return self._expression.matches(properties)
         except EvaluationFault as fault:
-            self.failed += 1
-            if self.failed == 1:
-                log.warning(
-                    "a filter cannot be asked of a message, which therefore does not match; said once",
-                    expression=self._expression.text,
-                    why=str(fault),
-                )
-            return False
+            return self._failed(fault)
+
+    def _failed(self, fault: EvaluationFault) -> bool:
+        self.failed += 1
+        if self.failed == 1:
+            log.warning(
+                "a filter cannot be asked of a message, which therefore does not match; said once",
+                expression=self._expression.text,
+                why=str(fault),
+            )
+        return False
+
+
+def _text(raw: bytes, mark: bytes, name: bytes) -> str | None:
+    """`find_property` for what is asked of every message: `mark` is the name between its separators."""
+    at = raw.rfind(mark)
+    if at >= 0:
+        start = at + len(mark)
+    elif raw.startswith(mark[1:]):
+        start = len(mark) - 1
+    else:
+        return None
+    end = raw.find(b"\x02", start)
+    if end > start:
+        return str(raw[start:end], "utf-8", "replace")
+    value = find_property(raw, name)  # this one has no value or no end
+    return None if value is None else value.decode("utf-8", "replace")
 
 
 class RetrySieve:

@@ -26,11 +26,13 @@ MAGIC_BLANK = 0xCBD43194  # the rest of a commit-log file holds nothing
 BLANK_BYTES = 8  # size of the rest and MAGIC_BLANK
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 _BORN_V6, _STORE_V6 = int(SysFlag.BORN_HOST_V6), int(SysFlag.STORE_HOST_V6)  # plain numbers: a flag's `&` is slow
+_ANY_V6, _V1_END = _BORN_V6 | _STORE_V6, MAGIC_V1 & 0xFF
 MAX_TOPIC_V1 = 127
 CRC_BITS = 0x7FFFFFFF
 
 HEAD = struct.Struct(">IIIiiqqiq")  # up to the born time
 MIDDLE = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, body length
+INT = struct.Struct(">i")
 LONG = struct.Struct(">q")
 SHORT = struct.Struct(">H")
 BLANK = struct.Struct(">II")
@@ -117,6 +119,9 @@ def host_bits(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
 def property_bytes(raw: bytes) -> bytes:
     """The properties of one whole record that is known to be sound: what a filter asks of each, so no more is read."""
     flags = raw[39]  # the low byte of sysFlag
+    if not flags & _ANY_V6 and raw[7] == _V1_END:  # nearly all
+        at = 88 + int(INT.unpack_from(raw, 84)[0])
+        return raw[at + 3 + raw[at] :]
     at = 84 + (12 if flags & _BORN_V6 else 0) + (12 if flags & _STORE_V6 else 0)
     at += 4 + int.from_bytes(raw[at : at + 4], "big")  # behind the body
     if raw[7] == MAGIC_V2 & 0xFF:

@@ -6,15 +6,17 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from pyromq.model.filters.sql92 import EvaluationFault, FilterFault, Sql92
 
 TABLE = Path(__file__).resolve().parents[2] / "golden" / "sql92.json"
 ROWS: list[tuple[str, dict[str, str], str]] = json.loads(TABLE.read_text("utf-8"))
 
 
-def answer(text: str, properties: dict[str, str]) -> str:
+def answer(text: str, properties: dict[str, str], usual: bool = True) -> str:
     try:
-        expression = Sql92(text)
+        expression = Sql92(text, usual)
     except FilterFault:
         return "invalid"
     try:
@@ -24,11 +26,12 @@ def answer(text: str, properties: dict[str, str]) -> str:
     return "unknown" if found is None else str(found).lower()
 
 
-def test_we_answer_as_java_does() -> None:
+@pytest.mark.parametrize("usual", [True, False], ids=["generated", "functions"])
+def test_we_answer_as_java_does(usual: bool) -> None:
     different = [
         f"{text[:80]!r} {given}: Java says {wanted}, we {got}"
         for text, given, wanted in ROWS
-        if (got := answer(text, given)) != wanted
+        if (got := answer(text, given, usual)) != wanted
     ]
     assert different == []
 

@@ -25,7 +25,7 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def comparison(node: Comparison, build: Build) -> Test:
@@ -33,7 +33,7 @@ def comparison(node: Comparison, build: Build) -> Test:
     if isinstance(left, Property) and isinstance(right, Literal):
         usual = _with_literal(left.name, node.sign, right)
     elif isinstance(left, Literal) and isinstance(right, Property) and left.kind is not Kind.BOOLEAN:
-        usual = _with_literal(right.name, _MIRRORED[node.sign], left, mirrored=True)
+        usual = _with_literal(right.name, MIRRORED[node.sign], left, mirrored=True)
     else:
         usual = None
     if usual is not None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from .comparing import Get, Test, Value, comparison, folded
 from .conversions import EvaluationFault
+from .generated import generate
 from .parser import parse
 from .tokens import FilterFault
 from .tree import Comparison, Inversion, Literal, Logic, Membership, Negation, Node, Property, TextTest, Truth
@@ -28,16 +29,24 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 
 
 class Sql92:
-    """A compiled expression. Immutable; may be asked from anywhere."""
+    """A compiled expression. Immutable; may be asked from anywhere.
 
-    __slots__ = ("_test", "names", "text")
+    `of_values`, if there is one, is the same as a function of the properties in the order of `names`.
+    """
 
-    def __init__(self, text: str) -> None:
-        """Raises FilterFault."""
+    __slots__ = ("_test", "names", "of_values", "text")
+
+    def __init__(self, text: str, usual: bool = True) -> None:
+        """Raises FilterFault. `usual`: a function is made for it where that can be."""
         self.text = text
         names: set[str] = set()
-        self._test: Test = _Builder(names).value(parse(text))
-        self.names = frozenset(names)  # the properties that it asks for
+        node = parse(text)
+        self._test: Test = _Builder(names).value(node)
+        self.names = tuple(sorted(names))  # the properties that it asks for
+        self.of_values: Callable[..., bool | None] | None = None
+        made = generate(node, self.names) if usual else None
+        if made is not None:
+            self._test, self.of_values = made
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
         return self._test(properties.get)
