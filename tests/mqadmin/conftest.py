@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from pyromq.model.group import ConsumeFromWhere
 from pyromq.mqadmin.main import run
 from tests.interop.conftest import is_known
 from tests.interop.peers import ours
+from tests.interop.peers.process import Program
 from tests.interop.waiting import eventually
 from tests.support import golden_store
 
@@ -97,14 +100,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return lambda name: tmp_path_factory.mktemp(name)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def servers(home: Callable[[str], Path]) -> Iterator[str]:
     server = ours.NameServer(home("namesrv"))
     yield server.address
     server.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def recorded(servers: str, home: Callable[[str], Path]) -> Iterator[Stage]:
     """On the recorded store, with GID_live and PID_live online."""
     with ExitStack() as stack:
@@ -115,7 +118,7 @@ def recorded(servers: str, home: Callable[[str], Path]) -> Iterator[Stage]:
         eventually(lambda: is_known(servers, "broker-a"), "the broker has registered")
         consumer = stack.enter_context(sync.connect(servers, instance="GID_live"))
         wanted = Filter(tags=frozenset(("TagA", "TagB")))
-        options = {"begin": ConsumeFromWhere.FIRST_OFFSET, "commit_s": 0.1}
+        options: dict[str, Any] = {"begin": ConsumeFromWhere.FIRST_OFFSET, "commit_s": 0.1}
         handled = consumer.push_consumer("GoldenRoll", _handle, group="GID_live", filter=wanted, **options)
         stack.enter_context(handled)
         client = stack.enter_context(sync.connect(servers, instance="PID_live"))
@@ -125,10 +128,13 @@ def recorded(servers: str, home: Callable[[str], Path]) -> Iterator[Stage]:
         yield Stage(servers, broker.address, {LIVE_CONSUMER: consumer.client_id, LIVE_PRODUCER: client.client_id})
 
 
-@pytest.fixture(scope="module")
-def fresh(servers: str, home: Callable[[str], Path]) -> Iterator[Stage]:
-    """An empty broker."""
-    broker = ours.Broker(home("fresh"), [servers], name="broker-a")
-    eventually(lambda: is_known(servers, "broker-a"), "the broker has registered")
-    yield Stage(servers, broker.address)
-    broker.kill()
+@pytest.fixture(scope="session")
+def up(home: Callable[[str], Path]) -> Iterator[Stage]:
+    """`pyromq up`, as a newcomer starts it."""
+    place = home("up")
+    command = [sys.executable, "-m", "pyromq.cli.main", "up", "--data", str(place / "data")]
+    ports = ["--namesrv-port", "0", "--broker-port", "0"]
+    with Program([*command, *ports], name="pyromq up", env={"HOME": str(place)}, cwd=place) as program:
+        found = program.wait_for(r"Name server (127\.0\.0\.1:\d+).*broker (127\.0\.0\.1:\d+)")
+        eventually(lambda: is_known(found[1], "broker-a"), "the broker has registered")
+        yield Stage(found[1], found[2])

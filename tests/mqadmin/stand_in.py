@@ -18,7 +18,8 @@ from pyromq.transport.server import Server
 
 from .golden import GOLDEN
 
-Asked = list[tuple[int, dict[str, str], Any]]
+Asked = list[tuple[int, dict[str, str], str]]
+Answers = Mapping[Any, Reply]  # by request code
 
 
 def recorded_answers(*codes: int) -> dict[tuple[int, str, str], Reply]:
@@ -52,16 +53,18 @@ def _body(text: str | None) -> str:
 class StandIn:
     """Name server, broker and controller in one. `asked` is what came, in order."""
 
-    def __init__(self, answers: Mapping[int, Reply] | None = None, *recorded: int) -> None:
+    def __init__(self, answers: Answers | None = None, *recorded: int) -> None:
         self.asked: Asked = []
         self.address = ""
         self._answers = answers or {}
         self._recorded = recorded_answers(*recorded) if recorded else {}
 
     def handlers(self) -> dict[int, Handler]:
-        codes = {code for code, *_ in self._recorded} | self._answers.keys()
-        place = {RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster, RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route}
-        return {**place, **dict.fromkeys(codes, self._answer)}
+        found: dict[int, Handler] = {
+            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
+        }
+        return found | dict.fromkeys({code for code, *_ in self._recorded} | self._answers.keys(), self._answer)
 
     def _answer(self, request: Request) -> Reply:
         text = request.body.decode()

@@ -31,7 +31,7 @@ from pyromq.transport.dispatch import Reply
 
 from .conftest import Shown, Stage, call
 from .golden import BROKER, NAME_SERVER, TIMES, Block, chosen, masked
-from .stand_in import StandIn, standing_in
+from .stand_in import Answers, StandIn, standing_in
 
 USERS = chosen(
     "createUser updateUser listUser getUser createAcl updateAcl listAcl getAcl deleteAcl deleteUser",
@@ -64,7 +64,7 @@ def test_users_and_permissions_are_copied() -> None:
     assert created[Code.AUTH_CREATE_ACL]["policies"][0]["entries"][1]["sourceIps"] == ["127.0.0.1"]
 
 
-def with_answers(answers: dict[int, Reply], *words: str) -> tuple[Shown, StandIn]:
+def with_answers(answers: Answers, *words: str) -> tuple[Shown, StandIn]:
     """The command against a stand-in; `@` in its words is the stand-in's address."""
     with standing_in(StandIn(answers)) as apache:
         shown = call(*(apache.address if word == "@" else word for word in words), "-n", apache.address)
@@ -171,7 +171,7 @@ SIMPLE = chosen(
 
 @pytest.mark.parametrize("block", SIMPLE, ids=lambda block: block.short)
 def test_what_has_no_answer_but_success(block: Block) -> None:
-    answers: dict[int, Reply] = dict.fromkeys((401, 5001, 908, 355), Reply()) | {354: Reply(body=b'{"checkStatus":2}')}
+    answers: Answers = dict.fromkeys((401, 5001, 908, 355), Reply()) | {354: Reply(body=b'{"checkStatus":2}')}
     with standing_in(StandIn(answers)) as apache:
         shown = Stage(apache.address, apache.address).repeat(block)
     assert masked(shown.all, ONE_ADDRESS) == masked(block.printed, ONE_ADDRESS)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ..admin import groups, messages
-from ..client.errors import Error
+from ..admin import cluster, groups, messages
 from ..model.codes import ResponseCode
 from ..model.group import ConsumeType
-from ..model.ids import host_text, parse_offset_message_id, unpack_host
+from ..model.ids import host_text, parse_offset_message_id
 from ..model.message import Property, StoredMessage
 from ..model.message_trace import Consumed, Sent, Traced, is_about
 from ..model.names import TRACE_TOPIC
@@ -33,16 +32,23 @@ GROUP = may("g", "consumerGroup", "the group of the member of -d")
 
 async def _by_id(run: Run, topic: str, message_id: str) -> tuple[str, StoredMessage]:
     """By the place that an offset id names, else by the id that the producer gave. And the broker that has it."""
+    place = _place(message_id)
+    if place is not None:
+        # Unique ids look the same, and would send us to any machine: only brokers are asked.
+        known = {each.address for each in await cluster.brokers(run.calls)}
+        found = await messages.at_position(run.calls, place[0], place[1], topic) if place[0] in known else None
+        if found is not None:
+            return place[0], found
+    return (await _by_unique_id(run, topic, message_id))[0]
+
+
+def _place(message_id: str) -> tuple[str, int] | None:
+    """Address and position, if the text can be an offset id."""
     try:
         place = parse_offset_message_id(message_id)
-        ip, port = unpack_host(place.host)
-        address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-        found = await messages.at_position(run.calls, address, place.physical_offset, topic)
-        if found is not None:
-            return address, found
-    except (ValueError, Error):  # no such id, or nobody there: unique ids look the same
-        pass
-    return (await _by_unique_id(run, topic, message_id))[0]
+        return host_text(place.host), place.physical_offset
+    except ValueError:
+        return None
 
 
 async def _by_unique_id(

@@ -32,17 +32,14 @@ async def brokers_of(run: Run, topic: str) -> list[tuple[str, str]]:
     return sorted((name, address) for name, address in pairs if address is not None)
 
 
-async def brokers_of_group(run: Run, group: str, cluster_name: str = "") -> list[tuple[str, str]]:
-    """Those of its retry topic: every broker that knows the group has one. Or of a cluster's own topic."""
+async def brokers_of_group(run: Run, group: str, cluster_name: str = "", topic: str = "") -> list[tuple[str, str]]:
+    """Those of its retry topic, which every broker has that a member of the group was on. Or of a cluster's own topic.
+
+    A group that was never online has no retry topic; then those of the `topic` in question.
+    """
+    if not cluster_name and topic and await topics.route(run.calls, retry_topic(group)) is None:
+        return await brokers_of(run, topic)
     return await brokers_of(run, cluster_name or retry_topic(group))
-
-
-async def master_named(run: Run, broker_name: str) -> str:
-    """The master of a broker name."""
-    for place in await cluster.brokers(run.calls):
-        if place.name == broker_name and place.is_master:
-            return place.address
-    raise Failed(f"No broker address for broker name {broker_name}. mqadmin clusterList shows those that there are")
 
 
 async def name_at(run: Run, address: str) -> str:

@@ -27,7 +27,7 @@ async def progress_of(run: Run, group: str, topic: str | None = None, cluster: s
     """From all brokers that know the group. Fails where it has consumed nothing and nobody is online."""
     table: ByQueue[OffsetWrapper] = ByQueue()
     rate = 0.0
-    brokers = await places.brokers_of_group(run, group, cluster)
+    brokers = await places.brokers_of_group(run, group, cluster, topic or "")
     for _, address in brokers:
         stats = await offsets.progress(run.calls, address, group, topic)
         table.update(stats.offset_table)
