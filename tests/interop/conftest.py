@@ -160,9 +160,10 @@ class OwnCluster:
     def servers(self) -> str:
         return self.name_server.address
 
-    def new_topic(self, queues: int = 4) -> str:
+    def new_topic(self, queues: int = 4, kind: str = "") -> str:
+        """`kind`: its message.type."""
         topic = f"Own{next(self._numbers)}"
-        wire.create_topic(self.broker.address, topic, queues)
+        wire.create_topic(self.broker.address, topic, queues, f"+message.type={kind}" if kind else "")
         eventually(lambda: wire.ask(self.servers, wire.GET_ROUTE, {"topic": topic}).code == 0, f"{topic} has a route")
         return topic
 
@@ -171,7 +172,7 @@ class OwnCluster:
         table = self.broker.home / "store" / "config" / "consumerOffset.json"
         if not table.exists():
             return None
-        offsets: dict[str, dict[str, int]] = wire.json_with_bare_keys(table.read_bytes())["offsetTable"]
+        offsets: dict[str, dict[str, int]] = wire.json_with_bare_keys(table.read_bytes()).get("offsetTable", {})
         return offsets.get(f"{topic}@{group}")
 
     def restart_broker(self) -> None:

@@ -16,6 +16,7 @@ import pyromq
 from . import wire
 from .conftest import OwnCluster, is_known
 from .peers import java, ours
+from .peers.process import ProgramFailed
 from .waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]  # long waits: make interop
@@ -104,6 +105,31 @@ def test_no_group_and_concurrent_all_come(client: java.Client, cluster: OwnClust
     bodies = send(client, cluster, topic, by_group=False)
     got = received(client, cluster, topic, "push", len(bodies))
     assert sorted(one["body"] for one in got) == sorted(bodies)
+
+
+# --- FIFO by sharding key ---------------------------------------------------------------------------------------------
+
+
+def send_sharded(client: java.Client, cluster: OwnCluster, topic: str, bodies: Sequence[str]) -> list[int]:
+    queues: list[int] = client.do("send by sharding key", servers=cluster.servers, topic=topic, bodies=list(bodies))
+    return queues
+
+
+def test_each_sharding_key_comes_in_the_order_it_was_sent(client: java.Client, cluster: OwnCluster) -> None:
+    topic = cluster.new_topic(queues=KEYS, kind="FIFO")
+    bodies = [f"{number % KEYS}:{number // KEYS}" for number in range(20 * KEYS)]
+    queues = send_sharded(client, cluster, topic, bodies)
+    assert len({(body[0], queue) for body, queue in zip(bodies, queues, strict=True)}) == KEYS, "a queue for each key"
+    got = received(client, cluster, topic, "orderly", len(bodies))
+    assert len(got) == len(bodies)
+    assert in_order_by_group(got)
+
+
+def test_a_topic_of_another_kind_refuses_a_sharding_key(client: java.Client, cluster: OwnCluster) -> None:
+    topic = cluster.new_topic(queues=1, kind="NORMAL")
+    with pytest.raises(ProgramFailed, match="takes NORMAL messages only"):
+        send_sharded(client, cluster, topic, ["0:0"])
+    client.send_by("sync", cluster.servers, topic, ["plain"])
 
 
 # --- members come, die, and the broker restarts -----------------------------------------------------------------------

@@ -44,6 +44,10 @@ class Retrying:
         found: list[dict[str, Any]] = self._client.do("retried", name=self._name)
         return found
 
+    def expire(self) -> None:
+        """The client looks for what takes too long."""
+        self._client.do("expire", name=self._name)
+
     def times(self, body: str) -> list[int]:
         return [one["times"] for one in self.deliveries() if one["body"] == body]
 
@@ -109,6 +113,23 @@ def dead_letters(client: java.Client, cluster: OwnCluster, group: str) -> list[d
     ) as reader:
         eventually(reader.deliveries, "the dead letter is read")
         return reader.deliveries()
+
+
+def test_what_takes_longer_than_the_time_out_is_given_back_by_the_client(
+    client: java.Client, quick: OwnCluster
+) -> None:
+    """While its listener is still at it; what is behind it goes on."""
+    topic = quick.new_topic(queues=1)
+    group = group_for(quick, topic, client)
+    with Retrying(client, kind="push", servers=quick.servers, topic=topic, group=group, fails=0) as consumer:
+        client.send_by("sync", quick.servers, topic, ["stuck", "good"])
+        eventually(lambda: consumer.times("stuck") == [0] and consumer.times("good") == [0], "both are handed out")
+        assert (quick.stored_offsets(topic, group) or {}).get("0", 0) == 0, "the first is not done"
+        consumer.expire()
+        eventually(lambda: consumer.times("stuck") == [0, 1], "it comes again")
+        again = consumer.deliveries()[-1]
+        assert (again["properties"]["RETRY_TOPIC"], consumer.times("good")) == (topic, [0])
+        eventually(lambda: quick.stored_offsets(topic, group) == {"0": 2}, "and holds nothing up")
 
 
 def test_sixteen_retries_end_in_the_dead_letters(client: java.Client, quick: OwnCluster) -> None:

@@ -127,8 +127,10 @@ def register_broker(client: Client, name: str, topics: list[str], address: str =
     return client.call(REGISTER_BROKER, fields, json.dumps(body).encode())
 
 
-def create_topic(broker: str, topic: str, queues: int) -> None:
+def create_topic(broker: str, topic: str, queues: int, attributes: str = "") -> None:
     fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues), "writeQueueNums": str(queues)}
     fields |= {"perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+    if attributes:
+        fields["attributes"] = attributes
     answer = ask(broker, UPDATE_AND_CREATE_TOPIC, fields)
     assert answer.code == 0, answer

@@ -125,6 +125,10 @@ public class Client {
                 return name;
             case "retried":
                 return RETRYING.get(name).deliveries();
+            case "expire":
+                return RETRYING.get(name).expire();
+            case "send by sharding key":
+                return Sharding.send(wanted);
             case "stop retrying":
                 return RETRYING.remove(name).stop();
             default:

@@ -1,10 +1,12 @@
 import com.alibaba.fastjson.JSONObject;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -12,6 +14,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
@@ -21,11 +24,13 @@ class Retrying {
     private final List<Map<String, Object>> deliveries = new ArrayList<>();
     private final DefaultMQPushConsumer push;
     private final String group;
+    private final CountDownLatch stopped = new CountDownLatch(1);
     private int calls;
 
     /**
      * kind: push or orderly; fails: so many deliveries of each message fail; level: its own delay level; max: most
-     * retries; batch: messages of one call; ack: index of the last message of a call that succeeded; suspend: ms
+     * retries; batch: messages of one call; ack: index of the last message of a call that succeeded; suspend: ms.
+     * The first delivery of a body that starts with "stuck" does not end before the consumer is stopped.
      */
     private Retrying(JSONObject wanted) throws Exception {
         group = wanted.getString("group");
@@ -55,6 +60,7 @@ class Retrying {
 
     private ConsumeConcurrentlyStatus atOnce(List<MessageExt> messages, ConsumeConcurrentlyContext context, JSONObject wanted) {
         boolean fails = keep(messages, wanted.getIntValue("fails"));
+        hang(messages);
         if (wanted.containsKey("level")) {
             context.setDelayLevelWhenNextConsume(wanted.getIntValue("level"));
         }
@@ -95,6 +101,26 @@ class Retrying {
         return failing;
     }
 
+    private void hang(List<MessageExt> messages) {
+        MessageExt first = messages.get(0);
+        if (first.getReconsumeTimes() == 0 && new String(first.getBody(), StandardCharsets.UTF_8).startsWith("stuck")) {
+            try {
+                stopped.await();
+            } catch (InterruptedException end) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /** The client's own look at what takes longer than its consumeTimeout: minutes for its timer, at once here. */
+    int expire() {
+        push.setConsumeTimeout(0);
+        Collection<ProcessQueue> queues =
+            push.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().values();
+        queues.forEach(queue -> queue.cleanExpiredMsg(push));
+        return queues.size();
+    }
+
     List<Map<String, Object>> deliveries() {
         synchronized (deliveries) {
             return new ArrayList<>(deliveries);
@@ -102,6 +128,7 @@ class Retrying {
     }
 
     List<Map<String, Object>> stop() {
+        stopped.countDown();
         push.shutdown();
         Instances.leave(push, group);
         return deliveries();
