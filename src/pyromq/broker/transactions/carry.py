@@ -6,7 +6,6 @@ from functools import partial
 
 from ... import logs
 from ...errors import RequestRefused
-from ...protocol.properties import decode_properties
 from ...store.message_store import MessageStore
 from ..intake import Intake, Outcome
 from .halves import Half, Halves
@@ -37,7 +36,7 @@ class HalfCarrier:
             if record is None:
                 unreadable.add(half.offset)  # damaged: the next check says so
             elif self._is_undecided(half):
-                copy = again(record, decode_properties(record.properties), half.checks, self._store_host)
+                copy = again(record, half.checks, self._store_host)
                 self._intake.put(copy, partial(self._placed, half))
             if number % AT_ONCE == 0 or number == len(going):
                 self._intake.flush()

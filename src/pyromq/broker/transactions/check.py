@@ -22,7 +22,6 @@ from ...model.message import Property
 from ...model.names import HALF_TOPIC
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.transactions import CheckTransactionState
-from ...protocol.properties import decode_properties
 from ...protocol.record import Record, encode_record
 from ...store.message_store import MessageStore
 from ...store.retention import RetentionConfig
@@ -31,7 +30,7 @@ from ..clients.producers import Producers
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from .halves import Half, Halves
-from .park import discarded, shown
+from .park import discarded, shown, text_of
 from .states import State
 
 log = logs.get("pyromq.broker")
@@ -41,6 +40,7 @@ BYTES_AT_ONCE = 1 << 20
 PAUSE_S = 0.1
 LOOKED_AT = 1000
 TRIED = 3  # producers of a group, before a check counts as asked in vain
+TRANSACTION_ID = Property.TRANSACTION_ID.encode()
 _HOUR_MS = 3_600_000
 
 
@@ -142,17 +142,16 @@ class TransactionChecks:
         return next((peer for peer in peers if peer.is_open), None)
 
     def _ask(self, half: Half, record: Record, peer: Peer) -> int:
-        pairs = decode_properties(record.properties) | {Property.TRANSACTION_CHECK_TIMES: str(half.checks)}
         header = CheckTransactionState(
             topic=HALF_TOPIC,
             tran_state_table_offset=half.offset,
             commit_log_offset=half.position,
             msg_id=half.unique,
-            transaction_id=pairs.get(Property.TRANSACTION_ID, half.unique),
+            transaction_id=text_of(record, TRANSACTION_ID) or half.unique,
             offset_msg_id=offset_message_id(record.store_host, half.position),
         )
         fields = header.to_fields() | {"bname": self._live.config.broker_name}
-        body = encode_record(shown(record, pairs))
+        body = encode_record(shown(record, half.checks))
         peer.send(Command(code=RequestCode.CHECK_TRANSACTION_STATE, flag=ONEWAY_FLAG, fields=fields, body=body))
         return len(body)
 
@@ -162,8 +161,7 @@ class TransactionChecks:
         self._in_vain.clear()
 
     def _give_up(self, half: Half, record: Record) -> None:
-        pairs = decode_properties(record.properties)
-        target = discarded(record, pairs, half.checks, self._store_host)
+        target = discarded(record, half.checks, self._store_host)
         self._halves.decide(half.offset, State.DISCARDED)
         log.error(
             "A HALF MESSAGE IS GIVEN UP: nobody said how its transaction ended",

@@ -6,7 +6,7 @@ commit on: this room is handed the park and knows nothing else of timing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -26,12 +26,15 @@ from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from ..parking import Park
 from .halves import Halves
-from .park import again, committed
+from .park import again, committed, text_of
 from .states import NEXT_STATE, Event, State
 
 log = logs.get("pyromq.broker")
 
 PutCounter: TypeAlias = Callable[[str, int, int, int], None]
+PRODUCER_GROUP = Property.PGROUP.encode()
+IMMUNITY = Property.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
+DELAY = Property.DELAY.encode() + b"\x01"
 _EVENTS = {int(event): event for event in (Event.COMMIT, Event.ROLLBACK, Event.UNKNOWN)}
 
 
@@ -84,8 +87,7 @@ class TransactionEnds:
         return self._end(request, header, event, _found(header, record, meant[0]))
 
     def _end(self, request: Request, header: EndTransaction, event: Event, half: Record) -> Reply | None:
-        pairs = decode_properties(half.properties)
-        self._check(header, half, pairs)
+        self._check(header, half)
         state = self._halves.ledger.state(half.queue_offset)
         after = NEXT_STATE.get((state, event))
         if after is None:
@@ -97,7 +99,7 @@ class TransactionEnds:
             return Reply()
         self._halves.decide(half.queue_offset, after)
         if after is State.COMMITTED:
-            self._commit(request, half, pairs)
+            self._commit(request, half)
         else:
             self._finish(request, half.queue_offset)
         return None
@@ -107,13 +109,13 @@ class TransactionEnds:
     async def _record_at(self, position: int) -> Record | None:
         return await self._store.ask(partial(self._store.reader.record_at, position))
 
-    def _check(self, header: EndTransaction, half: Record, pairs: Mapping[str, str]) -> None:
-        if pairs.get(Property.PGROUP) != header.producer_group:
+    def _check(self, header: EndTransaction, half: Record) -> None:
+        group = text_of(half, PRODUCER_GROUP)
+        if group != header.producer_group:
             raise RequestRefused(
-                f"the producer group wrong: the message was sent by {pairs.get(Property.PGROUP)}, "
-                f"not by {header.producer_group}"
+                f"the producer group wrong: the message was sent by {group}, not by {header.producer_group}"
             )
-        immunity = pairs.get(Property.CHECK_IMMUNITY_TIME_IN_SECONDS, "")
+        immunity = text_of(half, IMMUNITY)
         if immunity.isdigit() and not header.from_transaction_check:
             age_ms = self._now_ms() - half.born_timestamp
             if age_ms > int(immunity) * 1000:
@@ -125,14 +127,15 @@ class TransactionEnds:
 
     # --- carrying it out ------------------------------------------------------------------------------------------
 
-    def _commit(self, request: Request, half: Record, pairs: Mapping[str, str]) -> None:
+    def _commit(self, request: Request, half: Record) -> None:
         offset = half.queue_offset
         known = self._halves.undecided.get(offset)
         try:
-            record = committed(half, pairs, 0 if known is None else known.checks, self._store_host)
+            record = committed(half, 0 if known is None else known.checks, self._store_host)
             if record is None:
                 raise RequestRefused(f"the half message at {half.physical_offset} does not say where it belongs")
-            record = self._delay(record, pairs) or record
+            if DELAY in record.properties:
+                record = self._delay(record, decode_properties(record.properties)) or record
         except RequestRefused:
             self._halves.undo(offset)
             raise
@@ -194,7 +197,7 @@ class TransactionEnds:
             raise RequestRefused(
                 f"the message {text} is neither an undecided half message nor one of {CHECKS_EXHAUSTED_TOPIC}"
             )
-        copy = again(record, decode_properties(record.properties), 0, self._store_host)
+        copy = again(record, 0, self._store_host)
 
         def done(outcome: Outcome) -> None:
             refusal = outcome.refusal

@@ -17,9 +17,13 @@ from ..message_type import TRANSACTION, delay_level, message_type
 TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 _PAIR_END = PAIR_END.encode()
 _UNIQ_KEY = Property.UNIQ_KEY.encode()
+_CRC = Property.CRC32.encode()
+_PLACE = (_REAL_TOPIC, _REAL_QID) = (Property.REAL_TOPIC.encode(), Property.REAL_QID.encode())
+_CHECK_TIMES = (Property.TRANSACTION_CHECK_TIMES.encode(),)
 _REPLACED = tuple(
     name.encode() for name in (Property.REAL_TOPIC, Property.REAL_QID, Property.TRANSACTION_ID, Property.CRC32)
 )
+_ROOM = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
 _OP_PROPERTIES = encode_properties({Property.TAGS: "d", Property.WAIT: "true"})
 
 
@@ -52,41 +56,44 @@ def park_half(record: Record, properties: Mapping[str, str]) -> Record | None:
     )
 
 
-def committed(half: Record, pairs: Mapping[str, str], checks: int, store_host: bytes) -> Record | None:
+def committed(half: Record, checks: int, store_host: bytes) -> Record | None:
     """The message as consumers get it; None if the half does not say where it belongs."""
-    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), pairs.get(Property.REAL_QID, "")
+    topic, queue_id = text_of(half, _REAL_TOPIC), text_of(half, _REAL_QID)
     if not topic or not queue_id.isdigit():
         return None
-    kept = {name: value for name, value in pairs.items() if name not in (Property.REAL_TOPIC, Property.REAL_QID)}
-    if checks:
-        kept[Property.TRANSACTION_CHECK_TIMES] = str(checks)
-    record = _copy(half, kept, store_host)
+    kept = _without(half.properties, _PLACE)
+    record = _copy(half, _counted(kept, checks) if checks else kept, store_host)
     record.topic, record.queue_id = topic, int(queue_id)
     record.sys_flag |= SysFlag.TRANSACTION_COMMIT
     record.prepared_transaction_offset = half.physical_offset
     return record
 
 
-def discarded(half: Record, pairs: Mapping[str, str], checks: int, store_host: bytes) -> Record:
+def discarded(half: Record, checks: int, store_host: bytes) -> Record:
     """Nobody decided it: it is kept where an administrator can find it."""
-    record = _copy(half, _checked(pairs, checks), store_host)
+    record = _copy(half, _counted(half.properties, checks), store_host)
     record.topic = CHECKS_EXHAUSTED_TOPIC
     return record
 
 
-def again(half: Record, pairs: Mapping[str, str], checks: int, store_host: bytes) -> Record:
+def again(half: Record, checks: int, store_host: bytes) -> Record:
     """A copy of it in the half topic."""
-    record = _copy(half, _checked(pairs, checks), store_host)
+    record = _copy(half, _counted(half.properties, checks), store_host)
     record.topic = HALF_TOPIC
     return record
 
 
-def shown(half: Record, pairs: Mapping[str, str]) -> Record:
-    """What a producer is asked about: the message with its own topic and queue."""
-    topic, queue_id = pairs.get(Property.REAL_TOPIC, half.topic), pairs.get(Property.REAL_QID, "")
-    # Its own CRC would not fit any more, so it goes without.
+def shown(half: Record, checks: int) -> Record:
+    """What a producer is asked about: the message with its own topic and queue, and how often it was asked about."""
+    topic, queue_id = text_of(half, _REAL_TOPIC) or half.topic, text_of(half, _REAL_QID)
     number = int(queue_id) if queue_id.isdigit() else 0
-    return msgspec.structs.replace(half, topic=topic, queue_id=number, properties=_encoded(pairs))
+    return msgspec.structs.replace(half, topic=topic, queue_id=number, properties=_counted(half.properties, checks))
+
+
+def text_of(half: Record, name: bytes) -> str:
+    """One property of it, "" if it has none: nearly all others are of no interest when it is ended."""
+    value = find_property(half.properties, name)
+    return "" if value is None else value.decode("utf-8", "replace")
 
 
 def op(offsets: Iterable[int], now_ms: int, store_host: bytes) -> Record:
@@ -107,16 +114,19 @@ def op_offsets(body: bytes) -> list[int]:
     return [int(part) for part in body.split(b",") if part.isdigit()]
 
 
-def _checked(pairs: Mapping[str, str], checks: int) -> dict[str, str]:
-    return dict(pairs) | {Property.TRANSACTION_CHECK_TIMES: str(checks)}
+def _counted(raw: bytes, checks: int) -> bytes:
+    """With the number of checks; without it where there is no room left, which must not stop a round of checks."""
+    kept = _without(raw, _CHECK_TIMES)
+    counted = kept + b"%b\x01%d\x02" % (_CHECK_TIMES[0], checks)
+    return counted if len(counted) <= _ROOM else kept
 
 
-def _copy(half: Record, pairs: Mapping[str, str], store_host: bytes) -> Record:
+def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
     return Record(
         topic=half.topic,
         queue_id=0,
         body=half.body,
-        properties=_encoded(pairs),
+        properties=properties,
         flag=half.flag,
         sys_flag=half.sys_flag & ~SysFlag.TRANSACTION_MASK,
         born_timestamp=half.born_timestamp,
@@ -133,20 +143,25 @@ def _with(raw: bytes, added: dict[str, str]) -> bytes:
     return _encoded(decode_properties(raw) | added)
 
 
+def _without(raw: bytes, names: tuple[bytes, ...]) -> bytes:
+    """All pairs but those, and but the CRC of the old record; each with its end mark."""
+    heads = tuple(name + b"\x01" for name in (*names, _CRC))
+    return b"".join(pair + _PAIR_END for pair in raw.split(_PAIR_END) if pair and not pair.startswith(heads))
+
+
 def _encoded(pairs: Mapping[str, str]) -> bytes:
     return _fitting({name: value for name, value in pairs.items() if name != Property.CRC32})
 
 
 def _fitting(pairs: Mapping[str, str], before: bytes = b"") -> bytes:
-    room = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
     try:
         raw = before + encode_properties(pairs)
     except ValueError as fault:
         raise RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
-    if len(raw) > room:
+    if len(raw) > _ROOM:
         raise RequestRefused(
             f"the message is illegal: with those of its transaction, its properties take {len(raw)} bytes, "
-            f"the limit is {room}",
+            f"the limit is {_ROOM}",
             ResponseCode.MESSAGE_ILLEGAL,
         )
     return raw
