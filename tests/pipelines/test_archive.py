@@ -8,83 +8,85 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pyromq.errors import PyroError
+from pyromq.errors import ConfigError, PyroError
 from pyromq.pipelines import archive as module
-from pyromq.pipelines.archive import archive, gaps, read_archive
-from pyromq.pipelines.backlog import backlog
-from pyromq.pipelines.files import write_text
+from pyromq.pipelines.archive import archive, read_archive
+from pyromq.pipelines.manifest import manifests
+from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.replay import replay
+from tests.pipelines.faults import Killed, after, instead
 from tests.spark.servers import Servers
 from tests.spark.test_batch_read import numbers, read
 
 
-def source(servers: Servers, topic: str) -> dict[str, str]:
-    return {"nameServer": servers.namesrv, "topic": topic, "maxOffsetsPerTrigger": "40"}
+def source(servers: Servers, topic: str, most: int = 60) -> dict[str, str]:
+    return {"nameServer": servers.namesrv, "topic": topic, "maxOffsetsPerTrigger": str(most)}
 
 
-def test_an_archive_holds_every_message_once_and_says_so(
+def test_an_archive_holds_every_message_once_and_is_replayed(
     spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
 ) -> None:
     servers.send(topic, 100, tag="t")
-    folder = str(tmp_path / "archive")
-    told = archive(spark, source(servers, topic), folder, dry_run=True)
-    assert told.facts["messages"] == 100
+    folder, target = str(tmp_path / "archive"), {"nameServer": servers.namesrv, "topic": f"{topic}-again"}
+    assert archive(spark, source(servers, topic), folder, dry_run=True).facts["messages"] == 100
     done = archive(spark, source(servers, topic), folder)
-    assert (done.facts["messages"], done.facts["gaps"]) == (100, 0)
+    assert (done.facts["messages"], done.facts["gaps"], done.metrics.rows) == (100, 0, 100)
     assert sum(row["safe to delete up to"] for row in done.tables[0].rows) == 100
     servers.send(topic, 20, first=100)
     assert archive(spark, source(servers, topic), folder, dry_run=True).facts["messages"] == 20
     done = archive(spark, source(servers, topic), folder)
-    assert json.loads(done.as_json())["messages"] == 120
+    assert (json.loads(done.as_json())["messages"], done.metrics.rows) == (120, 20)
+    last = manifests(spark, folder)[-1]
+    assert sum(last["safe"][topic]["broker-a"].values()) == 120
     kept = read_archive(spark, folder)
     assert numbers(kept.collect()) == list(range(120))
-    assert {row.topic for row in kept.select("topic").distinct().collect()} == {topic}
-    replayed = replay(
-        spark, {}, {"nameServer": servers.namesrv, "topic": f"{topic}-again"}, archive=folder, where="queueId < 2"
-    )
+    replayed = replay(spark, {"archive": folder}, target, str(tmp_path / "run"), where="queueId < 2", tasks=2)
     again = read(spark, servers, f"{topic}-again").collect()
     expected = kept.where("queueId < 2").collect()
     assert replayed.facts["messages"] == len(expected) > 0
     assert numbers(again) == numbers(expected)
     assert {(row.tags, row.properties["REPLAY_TOPIC"]) for row in again} <= {("t", topic), (None, topic)}
+    judged = reconcile(spark, {"archive": folder, "topic": topic}, target)
+    assert (judged.facts["equal"], judged.facts["lost"], judged.facts["doubled"]) == (len(again), 120 - len(again), 0)
+    repeated = replay(spark, {"archive": folder}, target, str(tmp_path / "run"), where="queueId < 2", tasks=2)
+    assert repeated.facts["messages"] == 0  # a finished run has nothing left to send
+    with pytest.raises(ConfigError, match="where = 'queueId < 3': the run of checkpoint"):
+        replay(spark, {"archive": folder}, target, str(tmp_path / "run"), where="queueId < 3", tasks=2)
 
 
-@pytest.mark.parametrize("stage", ["before the rows", "before the manifest", "before the commit"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param("before the rows", marks=pytest.mark.slow),
+        "before the manifest",
+        pytest.param("before the commit", marks=pytest.mark.slow),
+    ],
+)
 def test_an_archive_that_is_killed_at_any_stage_neither_loses_nor_doubles(
-    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, stage: str
 ) -> None:
-    servers.send(topic, 100)
+    servers.send(topic, 60)
     folder = str(tmp_path / "archive")
-    keep, write = module._keep, write_text
-
-    def die(*given: object) -> None:
-        raise RuntimeError("killed")
-
-    def die_after(*given: object) -> None:
-        keep(*given)  # type: ignore[arg-type]
-        raise RuntimeError("killed")
-
-    if stage == "before the manifest":
-        monkeypatch.setattr(module, "write_text", die)
-    else:
-        monkeypatch.setattr(module, "_keep", die if stage == "before the rows" else die_after)
-    with pytest.raises(Exception, match="killed"):
+    places = {
+        "before the rows": instead(module, "keep_batch"),
+        "before the manifest": instead(module, "write_manifest"),
+        "before the commit": after(module, "keep_batch"),
+    }
+    with places[stage], pytest.raises(Exception, match=Killed):
         archive(spark, source(servers, topic), folder)
-    monkeypatch.setattr(module, "_keep", keep)
-    monkeypatch.setattr(module, "write_text", write)
     done = archive(spark, source(servers, topic), folder)
-    assert (done.facts["messages"], done.facts["gaps"]) == (100, 0)
-    assert numbers(read_archive(spark, folder).collect()) == list(range(100))
+    assert (done.facts["messages"], done.facts["gaps"]) == (60, 0)
+    assert numbers(read_archive(spark, folder).collect()) == list(range(60))
 
 
-def test_gaps_are_told_and_what_is_before_them_is_safe() -> None:
-    def manifest(number: int, begin: int, end: int) -> dict[str, object]:
-        row = {"topic": "T", "brokerName": "a", "queueId": 0, "begin": begin, "end": end}
-        return {"batch": number, "queues": [row]}
-
-    missing, safe = gaps([manifest(0, 0, 10), manifest(1, 10, 20), manifest(2, 25, 30), manifest(3, 30, 40)])
-    assert missing == [{"queue": "T/a/0", "begin": 20, "end": 25}]
-    assert list(safe.values()) == [20]
+def test_topics_that_go_soon_are_kept_first(spark: SparkSession, servers: Servers, topic: str, tmp_path: Path) -> None:
+    servers.send(topic, 5)
+    servers.send(f"{topic}-soon", 3)
+    folder = str(tmp_path / "archive")
+    done = archive(spark, source(servers, f"{topic},{topic}-soon"), folder, first=[f"{topic}-soon"])
+    assert done.facts["messages"] == 8
+    first = manifests(spark, folder)[0]["queues"]
+    assert {row["topic"] for row in first} == {f"{topic}-soon"}
 
 
 def test_a_folder_without_archive_is_told(spark: SparkSession, tmp_path: Path) -> None:
@@ -92,12 +94,10 @@ def test_a_folder_without_archive_is_told(spark: SparkSession, tmp_path: Path) -
         read_archive(spark, str(tmp_path))
 
 
-def test_backlog_by_queue_tag_and_group(spark: SparkSession, servers: Servers, topic: str) -> None:
-    servers.send(topic, 30, tag="a")
-    servers.send(topic, 10, first=30)
-    told = backlog(spark, {"nameServer": servers.namesrv, "topic": topic}, ["nobody"])
-    queues, tags, lag = told.tables
-    assert told.facts["messages"] == sum(row["messages"] for row in queues.rows) == 40
-    assert [(row["tag"], row["messages"]) for row in tags.rows] == [("", 10), ("a", 30)]
-    assert {row["lag"] for row in lag.rows} == {None}
-    assert "backlog: messages 40" in told.as_text(120)
+@pytest.mark.parametrize(("form", "package"), [("delta", "io.delta:delta-spark"), ("iceberg", "iceberg-spark-runtime")])
+def test_a_table_format_that_is_not_there_is_told_with_its_package(
+    spark: SparkSession, tmp_path: Path, form: str, package: str
+) -> None:
+    with pytest.raises(PyroError, match=f"format = '{form}'.*spark.jars.packages=.*{package}"):
+        archive(spark, {"nameServer": "127.0.0.1:1", "topic": "T"}, str(tmp_path), form=form)
+    assert list(tmp_path.iterdir()) == []

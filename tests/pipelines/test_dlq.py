@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Semaphore
 
+import pytest
 from pyspark.sql import SparkSession
 
 import pyromq
@@ -12,9 +14,11 @@ from pyromq.client.core.retry import Reject
 from pyromq.client.errors import TopicNotFound
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.pipelines import sending
 from pyromq.pipelines.dlq import redrive, report
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
+from tests.pipelines.faults import Killed, after
 from tests.spark.servers import Servers
 from tests.spark.test_batch_read import numbers, read
 
@@ -48,19 +52,26 @@ def until_dead(servers: Servers, topic: str, count: int) -> None:
     raise AssertionError(f"{topic} did not fill")
 
 
-def test_dead_letters_are_told_and_a_selection_is_sent_again(spark: SparkSession, servers: Servers, topic: str) -> None:
+def test_dead_letters_are_told_and_a_selection_is_sent_again(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
+) -> None:
     group = f"g-{topic}"
     servers.send(topic, 15, tag="open")
     servers.send(topic, 5, first=15, tag="paid")
     reject_all(servers, topic, group, 20)
-    source = {"nameServer": servers.namesrv}
+    source, folder = {"nameServer": servers.namesrv}, str(tmp_path / "redrive")
     told = report(spark, source, group)
-    [table] = told.tables
+    table = told.tables[0]
     assert [(row["origin"], row["tag"], row["messages"]) for row in table.rows] == [
         (topic, "open", 15),
         (topic, "paid", 5),
     ]
-    redrive(spark, source, source, group, "tags = 'paid'")
+    assert sum(told.plots[0].series[group].values()) == 20
+    with after(sending, "send"), pytest.raises(Exception, match=Killed):
+        redrive(spark, source, source, group, folder, "tags = 'paid'")
+    redrive(spark, source, source, group, folder, "tags = 'paid'")
+    done = redrive(spark, source, source, group, folder, "tags = 'paid'")
+    assert done.facts["messages"] == 0  # nothing has died since
     rows = read(spark, servers, topic).collect()
     again = [row for row in rows if row.properties.get("REDRIVE_GROUP") == group]
     assert (len(rows), numbers(again)) == (25, list(range(15, 20)))

@@ -6,7 +6,8 @@ import code
 
 import click
 
-from .pipeline import spark_for
+from .pipeline_run import name_server, spark_for
+from .tree import Tree
 
 GUIDE = """\
 `spark` is a Spark {version} session. To begin:
@@ -15,13 +16,13 @@ GUIDE = """\
 Ctrl-D ends it."""
 
 
-@click.group()
+@click.group(cls=Tree)
 def spark() -> None:
     """Spark with the data source `rocketmq`."""
 
 
 @spark.command()
-@click.option("-n", "--namesrv", default="127.0.0.1:9876", show_default=True, envvar="PYROMQ_NAMESRV")
+@name_server
 @click.option("--master", default="", help="Spark cluster, such as spark://host:7077.  [default: this machine]")
 @click.option("--memory", default="2g", show_default=True, help="Of the driver.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting; may be given again.")

@@ -9,45 +9,39 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..spark.cluster import Cluster
-from ..spark.options import Use, connection_options
-from .summary import Summary, Table
+from ..spark.options import NetOptions, Use, connection_options, declared
+from .messages import messages
+from .summary import Metrics, Plot, Summary, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-_SCHEMA = "topic string, brokerName string, queueId int, tags string, storeTimestamp timestamp, storeSize int"
-_SUMS = [
-    "count(*) AS messages",
-    "sum(storeSize) AS bytes",
-    "date_format(min(storeTimestamp), 'yyyy-MM-dd HH:mm') AS oldest",
-    "date_format(max(storeTimestamp), 'yyyy-MM-dd HH:mm') AS newest",
-]
+_COLUMNS = ("topic", "brokerName", "queueId", "tags", "storeTimestamp", "storeSize")
 
 
 def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str] = ()) -> Summary:
-    """`source` holds options of the data source: nameServer and topic, topicPattern or assign."""
-    frame = spark.read.format("rocketmq").schema(_SCHEMA).options(**source).load()
-    by_queue = _summed(
-        frame, "topic", "brokerName AS broker", "queueId AS queue", "coalesce(tags, '') AS tag"
-    ).collect()
-    rows = [row.asDict() for row in by_queue]
-    queues = _folded(rows, ("topic", "broker", "queue"))
-    tables = [
-        Table("by queue", _with_share(queues)),
-        Table("by tag", _folded(rows, ("topic", "tag"))),
-    ]
-    if groups:
-        topics = sorted({row["topic"] for row in queues})
-        tables.append(Table("lag", _lag(source, topics, groups)))
-    return Summary("backlog", {"messages": sum(row["messages"] for row in queues)}, tables)
-
-
-def _summed(frame: DataFrame, *columns: str) -> DataFrame:
-    named = frame.selectExpr(*columns, "storeSize", "storeTimestamp")
-    names = [name for name in named.columns if name not in ("storeSize", "storeTimestamp")]
+    """`source` as `messages` has it; groups need one with a name server."""
     from pyspark.sql import functions
 
-    return named.groupBy(*names).agg(*(functions.expr(each) for each in _SUMS)).orderBy(*names)
+    frame = messages(spark, source, _COLUMNS)
+    named = frame.selectExpr(
+        "topic", "brokerName AS broker", "queueId AS queue", "coalesce(tags, '') AS tag", "storeSize", "storeTimestamp"
+    )
+    found = named.groupBy("topic", "broker", "queue", "tag").agg(
+        functions.count("*").alias("messages"),
+        functions.sum("storeSize").alias("bytes"),
+        functions.expr("date_format(min(storeTimestamp), 'yyyy-MM-dd HH:mm') AS oldest"),
+        functions.expr("date_format(max(storeTimestamp), 'yyyy-MM-dd HH:mm') AS newest"),
+    )
+    rows = [row.asDict() for row in found.collect()]
+    queues, tags = _with_share(_folded(rows, ("topic", "broker", "queue"))), _folded(rows, ("topic", "tag"))
+    tables, plots = [Table("by queue", queues), Table("by tag", tags)], [_by_queue(queues), _by_tag(tags)]
+    if groups:
+        lag = _lag(source, sorted({row["topic"] for row in queues}), groups)
+        tables.append(Table("lag", lag))
+        plots.append(_lag_plot(lag))
+    count, size = sum(row["messages"] for row in queues), sum(row["bytes"] for row in queues)
+    return Summary("backlog", {"messages": count, "bytes": size}, tables, plots, Metrics(count, size))
 
 
 def _folded(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -75,9 +69,29 @@ def _with_share(queues: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def _by_queue(queues: Sequence[Mapping[str, Any]]) -> Plot:
+    points = {f"{row['topic']}/{row['broker']}/{row['queue']}": row["messages"] for row in queues}
+    return Plot("Messages by queue", "bars", "messages", {"messages": points})
+
+
+def _by_tag(tags: Sequence[Mapping[str, Any]]) -> Plot:
+    points = {f"{row['topic']} {row['tag'] or '(no tag)'}": row["bytes"] for row in tags}
+    return Plot("Bytes by tag", "bars", "bytes", {"bytes": points})
+
+
+def _lag_plot(lag: Sequence[Mapping[str, Any]]) -> Plot:
+    series: dict[str, dict[str, float]] = {}
+    for row in lag:
+        if row["lag"] is not None:
+            series.setdefault(row["group"], {})[f"{row['topic']}/{row['queue']}"] = row["lag"]
+    return Plot("Lag by queue", "bars", "messages", series)
+
+
 def _lag(source: Mapping[str, str], topics: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
-    with Cluster(connection_options({"nameServer": source["nameServer"]}, Use.BATCH)) as cluster:
+    known = declared(NetOptions)
+    connection = {name: value for name, value in source.items() if name.lower() in known}
+    with Cluster(connection_options(connection, Use.BATCH)) as cluster:
         queues = cluster.queues(topics)
         bounds = cluster.bounds(queues)
         for group in groups:

@@ -1,7 +1,7 @@
 """Dead letters of a group: which topics they come from, how old they are, and a selection of them sent again.
 
 A dead letter stands in `%DLQ%GROUP` with the topic and id that it had. What went wrong is known to the consumer alone,
-so the report has what the log has: topic, tag, times tried, age.
+so the report has what the log has: topic, tag, times tried, who sent it, age.
 """
 
 from __future__ import annotations
@@ -11,62 +11,123 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
-from .summary import Summary, Table
+from . import checkpoint
+from .messages import chosen, messages, stream
+from .sending import OWN, Steps
+from .streaming import run_stream
+from .summary import Metrics, Plot, Summary, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _ORIGIN = f"coalesce(properties['{Property.DLQ_ORIGIN_TOPIC}'], properties['{Property.RETRY_TOPIC}'], topic)"
-_SCHEMA = (
-    "topic string, brokerName string, queueId int, queueOffset bigint, msgId string, keys string, tags string, "
-    "body binary, properties map<string,string>, flag int, storeTimestamp timestamp, reconsumeTimes int"
-)
+_COLUMNS = (
+    "topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties", "flag",
+    "bornTimestamp", "bornHost", "storeTimestamp", "reconsumeTimes", "storeSize",
+)  # fmt: skip
+_SHORT = "yyyy-MM-dd HH:mm:ss"
 
 
 def dead_letters(spark: SparkSession, source: Mapping[str, str], group: str) -> DataFrame:
     """The columns of a read, and `origin`: the topic that each message failed in."""
-    from pyspark.sql import functions
-
-    options = {"topic": f"{DLQ_PREFIX}{group}", **source}
-    frame = spark.read.format("rocketmq").schema(_SCHEMA).options(**options).load()
-    return frame.withColumn("origin", functions.expr(_ORIGIN))
+    return _with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}, _COLUMNS))
 
 
 def report(spark: SparkSession, source: Mapping[str, str], group: str, where: str = "") -> Summary:
-    """By topic and tag: how many, how often tried, from when to when."""
+    """By topic and tag: how many, how often tried, from when to when; and by the hour that they died in."""
     from pyspark.sql import functions
 
-    frame = _chosen(dead_letters(spark, source, group), where)
-    found = frame.groupBy("origin", functions.expr("coalesce(tags, '') AS tag")).agg(
+    frame = chosen(dead_letters(spark, source, group), where)
+    keyed = frame.select(
+        "origin",
+        functions.expr("coalesce(tags, '') AS tag"),
+        functions.expr("substring_index(bornHost, ':', 1) AS sender"),
+        functions.date_trunc("hour", "storeTimestamp").alias("hour"),
+        "reconsumeTimes", "storeSize", "storeTimestamp", "bornTimestamp",
+    )  # fmt: skip
+    found = keyed.groupBy("origin", "tag", "sender", "hour").agg(
         functions.count("*").alias("messages"),
+        functions.sum("storeSize").alias("bytes"),
         functions.max("reconsumeTimes").alias("tried"),
-        functions.expr("date_format(min(storeTimestamp), 'yyyy-MM-dd HH:mm:ss') AS oldest"),
-        functions.expr("date_format(max(storeTimestamp), 'yyyy-MM-dd HH:mm:ss') AS newest"),
+        functions.expr(f"date_format(min(storeTimestamp), '{_SHORT}') AS oldest"),
+        functions.expr(f"date_format(max(storeTimestamp), '{_SHORT}') AS newest"),
+        functions.expr("max(unix_timestamp(storeTimestamp) - unix_timestamp(bornTimestamp)) AS livedSeconds"),
     )
-    rows: list[dict[str, Any]] = [row.asDict() for row in found.orderBy("origin", "tag").collect()]
-    facts = {"group": group, "messages": sum(row["messages"] for row in rows)}
-    return Summary("dlq", facts, [Table("dead letters", rows)])
+    rows = [row.asDict() for row in found.collect()]
+    count, size = sum(row["messages"] for row in rows), sum(row["bytes"] for row in rows)
+    tables = [Table("dead letters", folded(rows, "origin", "tag")), Table("senders", folded(rows, "origin", "sender"))]
+    hours = folded([row | {"hour": str(row["hour"])[:16]} for row in rows], "hour")
+    plots = [
+        Plot("Dead letters by hour", "lines", "messages", {group: {row["hour"]: row["messages"] for row in hours}}),
+        Plot("Dead letters by topic and tag", "bars", "messages", {group: _named(tables[0].rows)}),
+    ]
+    facts = {"group": group, "messages": count, "bytes": size}
+    return Summary("dlq", facts, tables, plots, Metrics(count, size))
 
 
 def redrive(
-    spark: SparkSession, source: Mapping[str, str], target: Mapping[str, str], group: str, where: str = ""
+    spark: SparkSession,
+    source: Mapping[str, str],
+    target: Mapping[str, str],
+    group: str,
+    folder: str,
+    where: str = "",
+    *,
+    every: str = "",
+    dry_run: bool = False,
 ) -> Summary:
-    """A selection back to the topics where it failed, or to `target`'s topic. Dead letters stay until they expire."""
+    """A selection back to the topics where it failed, or to `target`'s topic. Dead letters stay until they expire.
+
+    The checkpoint in `folder` remembers how far it came: the next run with it sends what has died since.
+    """
+    if dry_run:
+        told = report(spark, source, group, where)
+        return Summary("dlq redrive (dry run)", told.facts, told.tables)
+    wanted = {"source": dict(source), "target": dict(target), "group": group, "where": where}
+    run = checkpoint.begin(spark, folder, wanted, {})["run"]
+    frame = stream(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}, _COLUMNS)
+    steps = Steps(spark, folder, target, run)
+
+    def pass_on(batch: DataFrame, number: int) -> None:
+        rows = chosen(_with_origin(batch), where)
+        steps.send(rows, number, lambda: _again(group, target.get("topic", "")))
+
+    run_stream(frame.writeStream.queryName("pyromq-redrive").foreachBatch(pass_on), folder, every)
+    total = steps.sent
+    facts = {"group": group, "messages": total.rows, "checkpoint": folder, "delivery": total.promise}
+    return Summary("dlq redrive", facts, [Table("sent", steps.rows)], metrics=Metrics(total.rows, total.bytes))
+
+
+def _with_origin(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions
 
-    told = report(spark, source, group, where)
-    frame = _chosen(dead_letters(spark, source, group), where)
-    own = functions.map_filter("properties", lambda name, _: ~name.startswith("REDRIVE_"))
+    return frame.withColumn("origin", functions.expr(_ORIGIN))
+
+
+def _again(group: str, goal: str) -> list[Column]:
+    from pyspark.sql import functions
+
+    own = functions.map_filter("properties", lambda name, _: ~name.isin(*OWN))
     marks = functions.create_map(
-        functions.lit("REDRIVE_GROUP"), functions.lit(group), functions.lit("REDRIVE_ID"), "msgId"
+        functions.lit("REDRIVE_GROUP"), functions.lit(group), functions.lit("REDRIVE_ID"), functions.col("msgId")
     )
-    goal = functions.lit(target["topic"]) if target.get("topic") else functions.col("origin")
-    rows = frame.select(
-        goal.alias("topic"), "body", "keys", "tags", "flag", functions.map_concat(own, marks).alias("properties")
-    )
-    rows.write.format("rocketmq").mode("append").options(**target).save()
-    return Summary("dlq redrive", told.facts, told.tables)
+    topic = functions.lit(goal) if goal else functions.col("origin")
+    kept = [functions.col(name) for name in ("body", "keys", "tags", "flag")]
+    return [topic.alias("topic"), *kept, functions.map_concat(own, marks).alias("properties")]
 
 
-def _chosen(frame: DataFrame, where: str) -> DataFrame:
-    return frame.where(where) if where else frame
+def folded(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """Fewer, larger groups of what Spark has grouped already."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        one = found.setdefault(tuple(row[name] for name in names), {name: row[name] for name in names})
+        one["messages"] = one.get("messages", 0) + row["messages"]
+        one["tried"] = max(one.get("tried", 0), row["tried"])
+        one["oldest"] = min(one.get("oldest", row["oldest"]), row["oldest"])
+        one["newest"] = max(one.get("newest", row["newest"]), row["newest"])
+        one["livedSeconds"] = max(one.get("livedSeconds", 0), row["livedSeconds"] or 0)
+    return [found[key] for key in sorted(found)]
+
+
+def _named(rows: Any) -> dict[str, float]:
+    return {f"{row['origin']} {row['tag']}".strip(): row["messages"] for row in rows}

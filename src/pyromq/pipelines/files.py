@@ -30,6 +30,18 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
         raise OSError(f"{path}.new could not be renamed to {path}")
 
 
+def remove(spark: SparkSession, path: str) -> None:
+    """Nothing if there is no such file."""
+    system, place = _place(spark, path)
+    system.delete(place, False)
+
+
+def read_text(spark: SparkSession, path: str) -> str | None:
+    """None if there is no such file."""
+    system, place = _place(spark, path)
+    return _read(system, place) if system.exists(place) else None
+
+
 @overload
 def read_texts(spark: SparkSession, folder: str, ending: str) -> list[str]: ...
 @overload
@@ -43,9 +55,13 @@ def read_texts(spark: SparkSession, folder: str, ending: str, *, named: bool = F
     for status in system.listStatus(place):
         name = status.getPath().getName()
         if status.isFile() and name.endswith(ending) and not name.startswith("."):
-            source = system.open(status.getPath())
-            try:
-                found.append((name, bytes(source.readAllBytes()).decode()))
-            finally:
-                source.close()
+            found.append((name, _read(system, status.getPath())))
     return found if named else [text for _, text in found]
+
+
+def _read(system: Any, place: Any) -> str:
+    source = system.open(place)
+    try:
+        return bytes(source.readAllBytes()).decode()
+    finally:
+        source.close()

@@ -1,78 +1,167 @@
 """An archive or a topic, by time and by filter, to a topic again; as fast as told. At least once with Apache's brokers.
 
-Each message says where it came from: properties REPLAY_TOPIC, REPLAY_OFFSET (broker/queue/offset) and REPLAY_ID.
+Each message says where it came from: properties REPLAY_TOPIC, REPLAY_OFFSET (broker/queue/offset) and REPLAY_ID. With a
+checkpoint a run that is killed goes on where it was: a topic is read as a stream, an archive batch by batch, and what
+a second try finds in the target is not sent again.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigError
-from .archive import read_archive
-from .summary import Summary, Table
+from ..spark.cluster import Cluster
+from ..spark.offsets import to_json
+from ..spark.options import Use, read_options
+from ..spark.starting import with_retries
+from . import checkpoint
+from .archive import batches, open_archive
+from .messages import between, chosen, messages, of_topics, stream
+from .plan import planned
+from .sending import OWN, Steps, in_order
+from .streaming import run_stream
+from .summary import Metrics, Summary, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_COLUMNS = (
+    "topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties", "flag",
+    "storeTimestamp",
+)  # fmt: skip
 
 
 def replay(
     spark: SparkSession,
     source: Mapping[str, str],
     target: Mapping[str, str],
+    folder: str,
     *,
-    archive: str = "",
-    topic: str = "",
-    since: str = "",
-    until: str = "",
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    backlog_of: str = "",
     where: str = "",
     rate: int = 0,
+    tasks: int = 4,
+    every: str = "",
     dry_run: bool = False,
 ) -> Summary:
-    """`source` are options of a read, `target` of a write with its topic; `rate` is messages a second.
-
-    `since` and `until` are store times (2026-11-15 or with a time, UTC), `where` is Spark SQL on the columns of a read.
+    """`source` as `messages` has it, `target` options of a write with its topic, `folder` for the checkpoint; `rate` is
+    messages a second. `where` is Spark SQL on the columns of a read. `backlog_of` is a group: what it has not consumed,
+    which does not move it. `every`: go on for ever with what comes.
     """
-    from pyspark.sql import functions
-
     if not target.get("topic"):
         raise ConfigError("topic: a replay needs one to write to")
-    frame = _chosen(_read(spark, source, archive, topic), since, until, where)
-    counted = frame.groupBy("topic").agg(functions.count("*").alias("messages")).orderBy("topic").collect()
-    table = Table("from", [row.asDict() for row in counted])
-    total = sum(row["messages"] for row in counted)
-    facts = {"messages": total, "to": target["topic"]}
+    if every and "archive" in source:
+        raise ConfigError("every: an archive has an end; only a topic can be followed")
+    if backlog_of:
+        source = {**source, "startingOffsets": _standing(source, backlog_of)}
     if dry_run:
-        return Summary("replay (dry run)", facts, [table])
-    told = functions.map_from_arrays(
-        functions.array(*(functions.lit(name) for name in ("REPLAY_TOPIC", "REPLAY_OFFSET", "REPLAY_ID"))),
-        functions.array("topic", functions.concat_ws("/", "brokerName", "queueId", "queueOffset"), "msgId"),
-    )
-    kept = functions.map_filter("properties", lambda name, _: ~name.startswith("REPLAY_"))
-    rows = frame.select(
-        "body", "keys", "tags", "flag", functions.map_concat(kept, told).alias("properties"),
-        functions.element_at("properties", "__SHARDINGKEY").alias("shardingKey"),
+        return _counted(spark, source, target, since_ms, until_ms, where)
+    start = source.get("startingOffsets")
+    rest = {name: value for name, value in source.items() if name != "startingOffsets"}
+    told = {"source": rest, "group": backlog_of, "target": dict(target), "where": where, "tasks": tasks, "rate": rate}
+    fixed = checkpoint.begin(spark, folder, told, {"since": since_ms, "until": until_ms, "start": start})
+    steps = Steps(spark, folder, _limited(target, rate), fixed["run"])
+    choice = _Choice(where, fixed["since"], fixed["until"], 1 if rate else tasks)  # the rate is that of a task
+    if "archive" in rest:
+        _archived(spark, rest, folder, choice, steps)
+    else:
+        _streamed(
+            spark,
+            {**rest, **({"startingOffsets": fixed["start"]} if fixed["start"] else {})},
+            folder,
+            choice,
+            steps,
+            every,
+        )
+    sent = steps.sent
+    facts = {"messages": sent.rows, "to": target["topic"], "checkpoint": folder, "delivery": sent.promise}
+    return Summary("replay", facts, [Table("sent", steps.rows)], metrics=Metrics(sent.rows, sent.bytes))
+
+
+class _Choice(NamedTuple):
+    where: str
+    since_ms: int | None
+    until_ms: int | None
+    tasks: int
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        return chosen(between(rows, self.since_ms, self.until_ms), self.where)
+
+
+def _limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
+    return dict(target) | ({"maxMessagesPerSecond": str(rate)} if rate else {})
+
+
+def _archived(spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: Steps) -> None:
+    """A step is a batch of the archive."""
+    kept = open_archive(spark, source["archive"])
+    behind = checkpoint.done(spark, folder)
+    for number in batches(spark, source["archive"]):
+        if number not in behind:
+            rows = choice.of(of_topics(kept.read([number]), source))
+            sent = steps.send(in_order(rows, choice.tasks), number, outgoing)
+            checkpoint.mark_done(spark, folder, number, {"messages": sent.rows})
+
+
+def _streamed(
+    spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: Steps, every: str
+) -> None:
+    """A step is a micro-batch: its tasks are the queues, in their order."""
+    frame = stream(spark, source, _COLUMNS, since_ms=choice.since_ms)
+
+    def pass_on(batch: DataFrame, number: int) -> None:
+        rows = choice.of(batch)
+        steps.send(rows.coalesce(1) if choice.tasks == 1 else rows, number, outgoing)
+
+    run_stream(frame.writeStream.queryName("pyromq-replay").foreachBatch(pass_on), folder, every)
+
+
+def _standing(source: Mapping[str, str], group: str) -> str:
+    """Where a group stands in each queue, as JSON; the first message where it has not been."""
+    options = read_options(source, Use.STREAM)
+    with Cluster(options) as cluster:
+        _, bounds = with_retries(cluster, options)
+        committed = cluster.committed(group, bounds)
+    return json.dumps(to_json({queue: committed.get(queue, found.low) for queue, found in bounds.items()}))
+
+
+def outgoing() -> list[Column]:
+    """The columns of a write, with where each message came from."""
+    from pyspark.sql import functions
+
+    place = functions.concat_ws("/", "brokerName", "queueId", "queueOffset")
+    told = functions.create_map(
+        functions.lit("REPLAY_TOPIC"), functions.col("topic"), functions.lit("REPLAY_OFFSET"), place,
+        functions.lit("REPLAY_ID"), functions.col("msgId"),
     )  # fmt: skip
-    options = dict(target) | ({"maxMessagesPerSecond": str(rate)} if rate else {})
-    rows = rows.coalesce(1) if rate else rows  # the rate is that of a task
-    rows.write.format("rocketmq").mode("append").options(**options).save()
-    return Summary("replay", facts, [table])
+    own = functions.map_filter("properties", lambda name, _: ~name.isin(*OWN))
+    return [
+        functions.col("body"), functions.col("keys"), functions.col("tags"), functions.col("flag"),
+        functions.map_concat(own, told).alias("properties"),
+        functions.element_at("properties", "__SHARDINGKEY").alias("shardingKey"),
+    ]  # fmt: skip
 
 
-def _read(spark: SparkSession, source: Mapping[str, str], archive: str, topic: str) -> DataFrame:
+def _counted(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    target: Mapping[str, str],
+    since_ms: int | None,
+    until_ms: int | None,
+    where: str,
+) -> Summary:
     from pyspark.sql import functions
 
-    if not archive:
-        return spark.read.format("rocketmq").options(**source).load()
-    found = read_archive(spark, archive)
-    return found.where(functions.col("topic").isin(topic.split(","))) if topic else found
-
-
-def _chosen(frame: DataFrame, since: str, until: str, where: str) -> DataFrame:
-    from pyspark.sql import functions
-
-    if since:
-        frame = frame.where(functions.col("storeTimestamp") >= functions.lit(since).cast("timestamp"))
-    if until:
-        frame = frame.where(functions.col("storeTimestamp") < functions.lit(until).cast("timestamp"))
-    return frame.where(where) if where else frame
+    names = [name for name in _COLUMNS if where or name not in ("body", "properties")]
+    frame = chosen(messages(spark, source, names, since_ms=since_ms, until_ms=until_ms), where)
+    found = frame.groupBy("topic").agg(functions.count("*").alias("messages")).orderBy("topic").collect()
+    rows = [row.asDict() for row in found]
+    tables = [Table("from", rows)] + (
+        [] if "nameServer" not in source or "archive" in source else list(planned(source).tables)
+    )
+    facts = {"messages": sum(row["messages"] for row in rows), "to": target["topic"]}
+    return Summary("replay (dry run)", facts, tables)

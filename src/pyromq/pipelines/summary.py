@@ -1,4 +1,7 @@
-"""What a pipeline has to say at its end: facts and tables, as text for people and as JSON for programs."""
+"""What a pipeline has to say at its end: facts, tables and plots, as text for people and as JSON for programs.
+
+`report.py` makes a page of it; `metrics` are of this run alone, the rest may be about all that there is.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,30 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Plot:
+    """`bars`: a bar per label. `lines`: a line per series over the labels, in their order. Missing values are gaps."""
+
+    title: str
+    kind: str
+    unit: str
+    series: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What this run took: messages, and their bytes in the log (or of their bodies, where only those are known)."""
+
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     pipeline: str
     facts: Mapping[str, Any]
     tables: Sequence[Table] = field(default_factory=tuple)
+    plots: Sequence[Plot] = field(default_factory=tuple)
+    metrics: Metrics = Metrics()
 
     def as_json(self) -> str:
         told = {"pipeline": self.pipeline, **self.facts, **{table.title: list(table.rows) for table in self.tables}}
@@ -32,16 +55,18 @@ class Summary:
 
         from rich.console import Console
         from rich.table import Table as RichTable
+        from rich.text import Text
 
         out = StringIO()
         console = Console(file=out, width=width)
         for table in self.tables:
-            drawn = RichTable(title=f"{self.pipeline}: {table.title}", title_justify="left", show_edge=False)
+            drawn = RichTable(title=Text(f"{self.pipeline}: {table.title}"), title_justify="left", show_edge=False)
             names = list(table.rows[0]) if table.rows else ["nothing"]
             for name in names:
                 drawn.add_column(name, no_wrap=True)
             for row in table.rows:
-                drawn.add_row(*("" if row[name] is None else str(row[name]) for name in names))
+                # As they are: what stands in brackets is no markup of rich's.
+                drawn.add_row(*(Text("" if row[name] is None else str(row[name])) for name in names))
             console.print(drawn)
         facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
         return f"{out.getvalue()}{self.pipeline}: {facts}\n"

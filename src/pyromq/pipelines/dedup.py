@@ -1,0 +1,93 @@
+"""A topic without its repeats, to Parquet or to another topic: messages with the same key within a time count once.
+
+Parquet has the layout of an archive, and `read_archive` reads it. On the way to a topic each batch is kept there first
+and sent from there: which of two equal messages Spark keeps may differ when a batch is repeated, and what was sent must
+not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from . import checkpoint
+from .archive import keep_batch
+from .files import read_text
+from .lake import Lake
+from .manifest import manifests, total
+from .messages import chosen, stream
+from .replay import outgoing
+from .sending import Sent, Steps, in_order
+from .streaming import run_stream
+from .summary import Metrics, Summary, Table
+from .times import interval
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BY = "msgId"
+
+
+def dedup(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    folder: str,
+    *,
+    target: Mapping[str, str] | None = None,
+    by: str = BY,
+    within: str = "10m",
+    where: str = "",
+    tasks: int = 4,
+    every: str = "",
+) -> Summary:
+    """`folder` has the rows and the checkpoint; `target` are options of a write. `by` is Spark SQL: `keys`, `msgId`,
+    `properties['ORDER']`, a part of the body. Rows without it (null) are all kept."""
+    from pyspark.sql import functions
+
+    told = {"source": dict(source), "target": dict(target or {}), "by": by, "within": within, "where": where}
+    run = checkpoint.begin(spark, folder, told, {})["run"]
+    rows = Lake(spark, folder, run=run)
+    before = {int(each["batch"]) for each in manifests(spark, folder)}
+    steps = Steps(spark, folder, target or {}, run)
+
+    def keep(batch: DataFrame, number: int) -> None:
+        _kept_once(rows, batch, number, again=target is None)
+        if target and _count(rows, number):
+            steps.send(in_order(rows.read([number]), tasks), number, outgoing)
+
+    place = "concat_ws('/', topic, brokerName, queueId, queueOffset)"
+    frame = chosen(stream(spark, source), where).withWatermark("storeTimestamp", interval("within", within))
+    keyed = frame.withColumn("dedupKey", functions.expr(f"coalesce(cast({by} AS string), {place})"))
+    once = keyed.dropDuplicatesWithinWatermark(["topic", "dedupKey"]).drop("dedupKey")
+    run_stream(once.writeStream.queryName("pyromq-dedup").foreachBatch(keep), folder, every)
+    return _summary(spark, folder, before, steps.sent, target)
+
+
+def _kept_once(rows: Lake, batch: DataFrame, number: int, *, again: bool) -> None:
+    """What a manifest has is not made anew (unless nothing was sent of it); the state of the stream still is."""
+    if again or read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is None:
+        keep_batch(rows, batch, number)
+    else:
+        batch.write.format("noop").mode("append").save()
+
+
+def _count(rows: Lake, number: int) -> int:
+    text = read_text(rows.spark, f"{rows.folder}/manifest/{number}.json")
+    return total([json.loads(text)], "messages") if text else 0
+
+
+def _summary(
+    spark: SparkSession, folder: str, before: set[int], sent: Sent, target: Mapping[str, str] | None
+) -> Summary:
+    found = manifests(spark, folder)
+    new = [each for each in found if int(each["batch"]) not in before]
+    sums: dict[str, int] = {}
+    for manifest in found:
+        for row in manifest["queues"]:
+            sums[row["topic"]] = sums.get(row["topic"], 0) + row["messages"]
+    facts = {"messages": total(found, "messages"), "new": total(new, "messages"), "folder": folder}
+    if target:
+        facts |= {"sent": sent.rows, "to": target.get("topic", ""), "delivery": sent.promise}
+    table = Table("kept", [{"topic": topic, "messages": count} for topic, count in sorted(sums.items())])
+    return Summary("dedup", facts, [table], metrics=Metrics(total(new, "messages"), total(new, "bytes")))

@@ -1,0 +1,102 @@
+"""Messages by key, property or body, over archives, stores and topics that no index covers. A scan on all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+from .messages import chosen, messages
+from .summary import Metrics, Summary, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_SHOWN = 60  # characters of a body
+
+
+def search(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    *,
+    key: str = "",
+    message_id: str = "",
+    properties: Mapping[str, str] | None = None,
+    body: str = "",
+    body_pattern: str = "",
+    where: str = "",
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    most: int = 100,
+) -> Summary:
+    """What fits all that is given, the first `most` by store time; `matching` gives them as rows."""
+    from pyspark.sql import Observation, functions
+
+    frame = messages(spark, source, since_ms=since_ms, until_ms=until_ms)
+    seen = Observation("read")
+    frame = frame.observe(
+        seen, functions.count(functions.lit(1)).alias("rows"), functions.sum("storeSize").alias("bytes")
+    )
+    found = matching(
+        frame, key=key, message_id=message_id, properties=properties, body=body, body_pattern=body_pattern, where=where
+    )
+    rows = found.orderBy("storeTimestamp", "brokerName", "queueId", "queueOffset").limit(most + 1).collect()
+    told = [_row(row) for row in rows[:most]]
+    read = seen.get
+    facts = {"found": len(told), "more": len(rows) > most, "searched": read["rows"]}
+    return Summary("search", facts, [Table("found", told)], metrics=Metrics(read["rows"], read["bytes"] or 0))
+
+
+def matching(
+    frame: DataFrame,
+    *,
+    key: str = "",
+    message_id: str = "",
+    properties: Mapping[str, str] | None = None,
+    body: str = "",
+    body_pattern: str = "",
+    where: str = "",
+) -> DataFrame:
+    """The rows that fit. ConfigError if nothing says what is looked for."""
+    from pyspark.sql import functions
+
+    text = functions.col("body").cast("string")  # what is no UTF-8 stays, where decode would fail
+    conditions: list[Column] = []
+    if key:
+        conditions.append(functions.array_contains(functions.split("keys", " "), key))
+    if message_id:
+        conditions.append(functions.col("msgId") == message_id)
+    for name, value in (properties or {}).items():
+        conditions.append(functions.element_at("properties", name) == value)
+    if body:  # bytes: a body need not be text
+        conditions.append(functions.contains(functions.col("body"), functions.lit(body.encode())))
+    if body_pattern:
+        conditions.append(text.rlike(body_pattern))
+    if not conditions and not where:
+        raise ConfigError("key, id, property, body, pattern, where: one of them is needed, to say what is looked for")
+    for condition in conditions:
+        frame = frame.where(condition)
+    return chosen(frame, where)
+
+
+def _row(row: Any) -> dict[str, Any]:
+    text = bytes(row.body or b"").decode("utf-8", "replace")
+    return {
+        "stored": row.storeTimestamp.isoformat(sep=" ", timespec="milliseconds"),
+        "topic": row.topic,
+        "broker": row.brokerName,
+        "queue": row.queueId,
+        "offset": row.queueOffset,
+        "id": row.msgId,
+        "keys": row["keys"],
+        "tags": row.tags,
+        "body": text[:_SHOWN] + ("…" if len(text) > _SHOWN else ""),
+    }
+
+
+def property_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` each. ConfigError names the one that is not."""
+    for text in texts:
+        if "=" not in text:
+            raise ConfigError(f"property = {text!r}: allowed is NAME=VALUE")
+    return dict(text.split("=", 1) for text in texts)

@@ -1,0 +1,139 @@
+"""Progress and metrics of whatever Spark runs meanwhile: a bar on a terminal, lines elsewhere. Jobs know nothing of it.
+
+Streams tell rows, rate and lag after each micro-batch; other work is told by tasks. Spark's events come a little late,
+so `metrics` has the rows of the summary, not what was heard.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from threading import Event, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from ..ambient import Clock, SystemClock
+from ..spark.offsets import from_json
+from ..spark.planner import waiting
+from .summary import Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tell = Callable[[str], None]
+_LINE_S, _BAR_S, _BAR_WIDTH = 5.0, 0.5, 30
+
+
+def lag(end: str | None, latest: str | None) -> int | None:
+    """Messages behind the last one. None where a source does not say."""
+    if not end or not latest:
+        return None
+    return waiting(from_json(json.loads(end)), from_json(json.loads(latest)))
+
+
+def batch_line(name: str, batch: int, rows: int, per_second: float, behind: int | None) -> str:
+    left = "" if behind is None else f", lag {behind:,}"
+    return f"{name}: batch {batch}, {rows:,} rows, {per_second:,.0f} rows/s{left}"
+
+
+def task_line(name: str, done: int, total: int, *, bar: bool) -> str:
+    if not bar:
+        return f"{name}: {done:,} of {total:,} tasks"
+    filled = _BAR_WIDTH * done // max(1, total)
+    return f"{name} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,} tasks"
+
+
+class Watch(StreamingQueryListener):
+    """`with Watch(...)`: around a job. `bar` redraws one line (after a carriage return), else lines are told."""
+
+    def __init__(
+        self, spark: SparkSession, name: str, tell: Tell, *, bar: bool = False, clock: Clock | None = None
+    ) -> None:
+        self._spark = spark
+        self._name = name
+        self._tell = tell
+        self._bar = bar
+        self._clock = clock or SystemClock()
+        self._over = Event()
+        self._thread = Thread(target=self._poll, daemon=True)
+        self._begun = self._clock.monotonic()
+        self._shown = ""
+        self.batches = 0
+        self.lag: int | None = None
+        self.seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._begun = self._clock.monotonic()
+        self._spark.streams.addListener(self)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds = self._clock.monotonic() - self._begun
+        self._over.set()
+        self._thread.join()
+        self._spark.streams.removeListener(self)
+        if self._bar and self._shown:
+            self._tell("\r" + " " * len(self._shown) + "\r")
+
+    def metrics(self, summary: Summary) -> dict[str, Any]:
+        took = max(self.seconds, 0.001)
+        done = summary.metrics
+        return {
+            "pipeline": summary.pipeline,
+            "rows": done.rows,
+            "bytes": done.bytes,
+            "seconds": round(took, 3),
+            "rowsPerSecond": round(done.rows / took, 1),
+            "bytesPerSecond": round(done.bytes / took, 1),
+            "batches": self.batches,
+            "lag": self.lag,
+        }
+
+    # --- streams --------------------------------------------------------------------------------------------------
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's names, here and below
+        progress = event.progress
+        self.batches += 1
+        for source in progress.sources:
+            self.lag = lag(source.endOffset, source.latestOffset)
+        self._say(
+            batch_line(self._name, progress.batchId, progress.numInputRows, progress.processedRowsPerSecond, self.lag)
+        )
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        pass
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        tracker = self._spark.sparkContext.statusTracker()
+        while not self._over.wait(_BAR_S if self._bar else _LINE_S):
+            stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+            total = sum(stage.numTasks for stage in stages if stage is not None)
+            if total:
+                done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+                self._say(task_line(self._name, done, total, bar=self._bar))
+
+    def _say(self, line: str) -> None:
+        if self._bar:
+            self._tell("\r" + line.ljust(len(self._shown)))
+            self._shown = line
+        else:
+            self._tell(line + "\n")

@@ -1,0 +1,126 @@
+"""`pyromq pipeline`: what is refused before Spark is started, and what every command writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pyromq.cli import pipeline_looking, pipeline_run
+from pyromq.cli.pipeline import pipeline
+from pyromq.pipelines.summary import Metrics, Plot, Summary, Table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("backlog", "--topic, --topic-pattern, --archive or --store says what to read"),
+        ("backlog --store x --archive y", "each says what to read"),
+        ("backlog --store x --group g", "lag is known to brokers alone"),
+        ("backlog --topic T --conf x", "--conf x: write KEY=VALUE"),
+        ("search --topic T", "says what to look for"),
+        ("search --topic T --property x", "--property x: write KEY=VALUE"),
+        ("replay --topic T", "Missing option '--to'"),
+        ("replay --store x --to T", "replay reads topics and archives"),
+        ("replay --topic T --to U --backlog-of g --since today", "leave out the other"),
+        ("reconcile --topic T", "says what to compare with"),
+        ("archive x", "says what to keep"),
+        ("archive x --topic T --format orc", "Invalid value for '--format'"),
+        ("dlq --group g --to T", "--to says where --redrive sends to"),
+        ("dedup x --store y", "leave them out"),
+        ("analytics --topic T --every 1s", "a stream needs --checkpoint"),
+        ("analytics --topic T --checkpoint x --since today", "leave out the others"),
+        ("forensics", "Missing argument"),
+        ("forensics /nowhere-at-all", "does not exist"),
+    ],
+)
+def test_wrong_use_is_told_before_spark_is_started(arguments: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: Any, **named: Any) -> Any:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(pipeline_run, "new_session", never)
+    done = CliRunner().invoke(pipeline, arguments.split())
+    assert text in done.output
+    assert done.exit_code != 0
+
+
+SUMMARY = Summary(
+    "backlog",
+    {"messages": 10},
+    [Table("by queue", [{"queue": 0, "messages": 10}])],
+    [Plot("Messages by queue", "bars", "messages", {"messages": {"0": 10}})],
+    Metrics(10, 1000),
+)
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are run without a session: what is around them is looked at here."""
+
+    @contextmanager
+    def session(*given: Any) -> Iterator[None]:
+        yield None
+
+    class Quiet:
+        def __init__(self, spark: Any, name: str, tell: Any, *, bar: bool) -> None:
+            tell(f"{name}: batch 0\n")
+            self.seconds = 2.0
+
+        def __enter__(self) -> Quiet:
+            return self
+
+        def __exit__(self, *fault: object) -> None: ...
+
+        def metrics(self, summary: Summary) -> dict[str, Any]:
+            return {"pipeline": summary.pipeline, "rows": 10, "bytes": 1000, "seconds": 2.0, "rowsPerSecond": 5.0}
+
+    monkeypatch.setattr(pipeline_run, "spark_for", session)
+    monkeypatch.setattr("pyromq.pipelines.watching.Watch", Quiet)
+    monkeypatch.setattr("pyromq.pipelines.backlog.backlog", lambda spark, source, groups: SUMMARY)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_run_writes_summary_metrics_and_report(tmp_path: Path) -> None:
+    metrics, report = tmp_path / "metrics.json", tmp_path / "report.html"
+    arguments = ["backlog", "--topic", "T", "--json", "--metrics", str(metrics), "--report", str(report)]
+    done = CliRunner().invoke(pipeline, arguments)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {
+        "pipeline": "backlog",
+        "messages": 10,
+        "by queue": [{"queue": 0, "messages": 10}],
+    }
+    assert done.stderr.splitlines() == ["backlog: batch 0", "backlog: 10 rows, 1,000 bytes in 2.0 s, 5.0 rows/s"]
+    assert json.loads(metrics.read_text("utf-8"))["rowsPerSecond"] == 5.0
+    assert "<svg" in report.read_text("utf-8")
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_progress_can_be_switched_off_and_a_table_is_shown() -> None:
+    done = CliRunner().invoke(pipeline, ["backlog", "--topic", "T", "--progress", "off"])
+    assert "batch 0" not in done.stderr
+    assert "backlog: by queue" in done.stdout
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize(("agree", "code"), [(True, 0), (False, 1)])
+def test_reconcile_answers_by_its_exit_code(agree: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, Any] = {}
+
+    def run(spark: Any, left: dict[str, str], right: dict[str, str], **named: Any) -> Summary:
+        found.update(left=left, right=right)
+        return Summary("reconcile", {"agree": agree})
+
+    monkeypatch.setattr("pyromq.pipelines.reconcile.reconcile", run)
+    words = ["reconcile", "--topic", "T", "-n", "h:1", "-o", "tls=true", "--with-archive", "/data"]
+    assert CliRunner().invoke(pipeline, words).exit_code == code
+    assert found == {
+        "left": {"nameServer": "h:1", "topic": "T", "tls": "true"},
+        "right": {"archive": "/data", "topic": "T"},
+    }
+    assert pipeline_looking.reconcile.name == "reconcile"

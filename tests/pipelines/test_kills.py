@@ -1,0 +1,108 @@
+"""The commands themselves, killed with SIGKILL (driver, JVM and workers) again and again, then left to finish. By hand.
+
+    pytest -m slow tests/pipelines/test_kills.py
+
+A kill comes when a file of the run appears: the offsets of a batch (planned), its rows, its manifest or mark, Spark's
+commit. Wherever it falls, in the end each message is there once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyromq.ambient import pause
+from pyromq.pipelines.archive import read_archive
+from tests.spark.servers import Servers
+from tests.spark.test_batch_read import numbers, read
+
+pytestmark = pytest.mark.slow
+COUNT, MOST = 200, "50"
+
+
+def start(servers: Servers, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pyromq", "pipeline", *arguments, "-n", servers.namesrv]
+    return subprocess.Popen(
+        [*command, "--memory", "1g", "--progress", "off"], stdout=subprocess.DEVNULL, start_new_session=True
+    )
+
+
+def kill_when(process: subprocess.Popen[bytes], is_time: Callable[[], bool]) -> bool:
+    """Whether it was killed: it may have been faster."""
+    try:
+        while process.poll() is None and not is_time():
+            pause(0.002)
+        return process.poll() is None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(60)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    assert process.wait(240) == 0
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ["checkpoint/offsets/0", "data/batch=1", "manifest/2.json"],
+        ["data/batch=0/_temporary", "manifest/1.json", "checkpoint/commits/2"],
+    ],
+)
+def test_an_archive_of_killed_runs_has_every_message_once(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, places: list[str]
+) -> None:
+    servers.send(topic, COUNT)
+    folder = tmp_path / "archive"
+    words = ("archive", str(folder), "--topic", topic, "--most", MOST)
+    kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
+    end(start(servers, *words))
+    assert any(kills)
+    assert numbers(read_archive(spark, str(folder)).collect()) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("places", [["checkpoint/offsets/0", "checkpoint/offsets/1", "checkpoint/commits/2"]])
+def test_a_replay_of_killed_runs_sends_every_message_once(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, places: list[str]
+) -> None:
+    servers.send(topic, COUNT)
+    folder = tmp_path / "run"
+    words = ("replay", "--topic", topic, "--to", f"{topic}-copy", "--most", MOST, "--checkpoint", str(folder))
+    kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
+    end(start(servers, *words))
+    assert any(kills)
+    assert numbers(read(spark, servers, f"{topic}-copy").collect()) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("places", [["manifest/0.json", "checkpoint/offsets/1", "manifest/2.json"]])
+def test_dedup_of_killed_runs_keeps_and_sends_every_message_once(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, places: list[str]
+) -> None:
+    servers.send(topic, COUNT)
+    servers.send(topic, COUNT)
+    folder = tmp_path / "once"
+    words = (
+        "dedup",
+        str(folder),
+        "--topic",
+        topic,
+        "--to",
+        f"{topic}-once",
+        "--by",
+        "cast(body AS string)",
+        "--most",
+        "100",
+    )
+    kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
+    end(start(servers, *words))
+    assert any(kills)
+    assert numbers(read_archive(spark, str(folder)).collect()) == list(range(COUNT))
+    assert numbers(read(spark, servers, f"{topic}-once").collect()) == list(range(COUNT))
