@@ -1,238 +1,173 @@
-"""The broker under load, as ratios against a peer in the same run: `python bench/broker.py [--no-java] [--seconds 5]`.
+"""The broker under load beside its peers in one run: `python bench/broker.py [--row NAME ...] [--runs 3] [--no-java]`.
 
-Runs bench/mqload.c against our broker, against a bare echo on our own transport (what this Python can do at best) and,
-where Maven is present, against the Java broker 5.5.0. CPU is the server's own, from /proc. Behind the load come
-start-up, idle CPU, and memory idle and after many messages (`--messages`).
+Each row starts what it needs: our broker on the native kernel (and on Python's with --python), the Java broker 5.5.0
+where Maven is present, the echo in C where a floor is asked for. The servers take turns, `--runs` times; the table has
+the median and the spread. A row takes one to four minutes. Every message has a key of its own. `--list` names them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyromq.kernel.choice import is_built
-
 ROOT = Path(__file__).resolve().parent.parent
-TICKS = os.sysconf("SC_CLK_TCK")
+sys.path.insert(0, str(ROOT))
+from bench.servers import Case, Server, built, c_echo, has_java, java_broker, measure, our_broker  # noqa: E402
 
-ECHO = """
-import asyncio
-from pyromq.ambient import SystemClock
-from pyromq.transport import loop
-from pyromq.transport.dispatch import Reply
-from pyromq.transport.server import Server
-
-FIELDS = {"msgId": "7F0000010000" + "0" * 20, "queueId": "0", "queueOffset": "0", "MSG_REGION": "DefaultRegion"}
-
-async def main():
-    server = Server(lambda request: Reply(fields=dict(FIELDS)), clock=SystemClock())
-    print("echo ready on", await server.start("127.0.0.1", 0), flush=True)
-    await asyncio.Event().wait()
-
-loop.run(main())
-"""
-
-
-class Case(NamedTuple):
-    name: str
-    options: str
-    echo: bool = True
-    sync: bool = False  # on a broker that answers after the sync
-
+from pyromq.kernel.choice import is_built  # noqa: E402
 
 WARM_UP = Case("warm-up", "send -t Warm -c 4 -w 16 -s 128 -q 4")
+FIRST = Case("first", "send -t Bench -c 1 -w 1 -s 128 -q 4")  # who reads from a topic that is not there is refused
 MANY = Case("many", "send -t Many -c 4 -w 4 -B 32 -s 128 -q 4")
-FIRST = Case("first", "send -t Ends -c 1 -w 1 -s 128 -q 4")  # who reads from a topic that is not there is refused
-CASES = [
-    Case("send 128 B, 1 in flight", "send -t Bench -c 1 -w 1 -s 128 -q 4"),
-    Case("send 128 B, 4 x 16", "send -t Bench -c 4 -w 16 -s 128 -q 4"),
-    Case("send 128 B, 4 x 256", "send -t Bench -c 4 -w 256 -s 128 -q 4"),
-    Case("1 KB sync flush, 1", "send -t Bench -c 1 -w 1 -s 1024 -q 4", echo=False, sync=True),
-    Case("1 KB sync flush, 4 x 16", "send -t Bench -c 4 -w 16 -s 1024 -q 4", echo=False, sync=True),
-    Case("batch of 32, 4 x 4", "send -t Bench -c 4 -w 4 -B 32 -s 128 -q 4"),
-    Case("drain by pulls of 32", "drain -t Bench -g bench -q 4", echo=False),
-    Case("end to end at 1,000/s", "e2e -t Ends -g bench -q 4 -c 4 -r 1000 -s 128", echo=False),
-]
+FILL = Case("fill", "send -t Fill -c 4 -w 4 -B 32 -s 128 -q 4")
+JAVA_WARM_UP_S, WARM_UP_S = 15, 3  # the Java broker reaches its speed after about as long
 IDLE_S = 10
 
 
-class Server(NamedTuple):
-    name: str
-    address: str
-    pid: int
-    start_s: float
-    idle_mb: float
-    sync: bool = False
+class Row(NamedTuple):
+    """A case on all servers. `floor`: the echo in C too. `fill`: before, so many seconds of batches to read from."""
 
-    def cpu_s(self) -> float:
-        words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / TICKS
-
-    def resident_mb(self) -> float:
-        return _resident_mb(self.pid)
+    case: Case
+    floor: bool = False
+    sync: bool = False  # brokers that answer after the sync
+    fill: float = 0.0
 
 
-def _resident_mb(pid: int) -> float:
-    """Without the pages of mapped files, which are the kernel's to take back."""
-    table = dict(line.split(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    return int(table["RssAnon"].split()[0]) / 1024
-
-
-@contextmanager
-def started(name: str, command: list[str], sync: bool = False, kernel: str = "") -> Iterator[Server]:
-    begun = time.monotonic()
-    environment = os.environ | ({"PYROMQ_KERNEL": kernel} if kernel else {})
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().partition(" on ")[2].split()[0]
-        ready = time.monotonic() - begun
-        try:
-            yield Server(name, address, process.pid, ready, _resident_mb(process.pid), sync)
-        finally:
-            process.terminate()
-
-
-# Java as people run it: the peers of the tests are tuned to start quickly, at a fraction of this speed.
-JVM = ("-server", "-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxDirectMemorySize=4g", "-XX:+AlwaysPreTouch")
-SMALL_JVM = ("-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC")  # the second one, that answers after the sync
-JAVA_DEFAULTS = {
-    "mappedFileSizeCommitLog": str(1 << 30),
-    "mappedFileSizeConsumeQueue": str(300_000 * 20),
-    "maxHashSlotNum": "5000000",
-    "maxIndexNum": "20000000",
+ROWS = {
+    "send-64": Row(Case("send 128 B, 4 x 16 in flight", "send -t Bench -c 4 -w 16 -s 128 -q 4"), floor=True),
+    "send-1024": Row(Case("send 128 B, 4 x 256 in flight", "send -t Bench -c 4 -w 256 -s 128 -q 4")),
+    "send-1": Row(Case("send 128 B, 1 in flight", "send -t Bench -c 1 -w 1 -s 128 -q 4"), floor=True),
+    "sync-64": Row(Case("send 1 KB, sync flush, 4 x 16", "send -t Bench -c 4 -w 16 -s 1024 -q 4"), sync=True),
+    "sync-1": Row(Case("send 1 KB, sync flush, 1", "send -t Bench -c 1 -w 1 -s 1024 -q 4"), floor=True, sync=True),
+    "batch": Row(Case("batches of 32 x 128 B, 4 x 4", "send -t Bench -c 4 -w 4 -B 32 -s 128 -q 4")),
+    "drain-32": Row(Case("drain by pulls of 32", "drain -t Fill -g bench -q 4 -n 32"), fill=4),
+    "drain-2048": Row(Case("drain by pulls of 2,048", "drain -t Fill -g bench -q 4 -n 2048"), fill=4),
+    "e2e": Row(Case("end to end at 10,000/s", "e2e -t Bench -g bench -q 4 -c 4 -r 10000 -s 128")),
 }
-WARM_UP_S = 15  # the Java broker reaches its speed after about as long; everyone gets the same
+AT_REST = "rest"  # start-up, idle CPU, memory idle and after --messages
 
 
-@contextmanager
-def java_broker(folder: Path, sync: bool = False) -> Iterator[Server]:
-    from tests.interop.peers import java
+class Found(NamedTuple):
+    """All runs of one server in one row."""
 
-    folder.mkdir()
-    (folder / "names").mkdir()
-    (folder / "broker").mkdir()
-    names = java.NameServer("5.5.0", folder / "names")
-    begun = time.monotonic()
-    settings = JAVA_DEFAULTS | ({"flushDiskType": "SYNC_FLUSH"} if sync else {})
-    jvm = SMALL_JVM if sync else JVM
-    broker = java.Broker("5.5.0", folder / "broker", [names.address], settings, jvm=jvm)
-    pid = broker.program.process.pid
-    try:
-        yield Server("java", broker.address, pid, time.monotonic() - begun, _resident_mb(pid), sync)
-    finally:
-        broker.kill()
-        names.kill()
+    server: str
+    runs: list[dict[str, Any]]
+
+    def middle(self, key: str) -> float:
+        return float(statistics.median(one[key] for one in self.runs))
+
+    def spread(self, key: str) -> str:
+        values = [one[key] for one in self.runs]
+        return f"{min(values):.0f}-{max(values):.0f}"
 
 
-def has_java() -> bool:
-    """Whether the Java broker can be had: Maven is there, or was when it was fetched."""
-    sys.path.insert(0, str(ROOT))
-    from tests.interop.peers import cache, java
+def servers_of(row: Row, folder: Path, stack: ExitStack, chosen: argparse.Namespace) -> list[Server]:
+    def enter(server: AbstractContextManager[Server]) -> Server:
+        return stack.enter_context(server)
 
-    try:
-        java.runtime()
-        java.classes("5.5.0")
-    except cache.PeerMissing as why:
-        print(f"without the Java broker: {why}")
-        return False
-    return True
-
-
-@contextmanager
-def our_broker(folder: Path, sync: bool = False, kernel: str = "") -> Iterator[Server]:
-    """`kernel`: native or python, which is then its name in the table."""
-    command = [sys.executable, "-m", "pyromq", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"]
-    command += ["--store-path-root-dir", str(folder), "--log-level", "error"]
-    if sync:
-        command += ["--flush-mode", "SYNC_FLUSH"]
-    with started(kernel or "ours", command, sync, kernel) as server:
-        yield server
+    flags = ("--flush-mode", "SYNC_FLUSH") if row.sync else ()
+    kernels = (["native"] if is_built() else []) + (["python"] if chosen.python or not is_built() else [])
+    servers = [enter(our_broker(folder / kernel, kernel, *flags)) for kernel in kernels]
+    if row.floor:
+        servers.append(enter(c_echo(folder, *([str(folder / "echoed")] if row.sync else []))))
+    if not chosen.no_java and has_java():
+        servers.append(enter(java_broker(folder / "java", **({"flushDiskType": "SYNC_FLUSH"} if row.sync else {}))))
+    return servers
 
 
-def measure(load: Path, case: Case, server: Server, seconds: int) -> dict[str, Any]:
-    before = server.cpu_s()
-    done = subprocess.run(
-        [load, *case.options.split(), "-a", server.address, "-d", str(seconds)],
-        capture_output=True,
-        text=True,
-        check=False,  # it says by its exit code that some requests were refused; the table shows how many
-    )
-    result: dict[str, Any] = json.loads(done.stdout)
-    result["cpu_us"] = (server.cpu_s() - before) * 1e6 / max(1, result["messages"])
-    return result
-
-
-def under_load(load: Path, servers: list[Server], seconds: int) -> None:
-    heads = f"{'msg/s':>9} {'of ours':>8} {'p50 us':>8} {'p99 us':>8} {'cpu us/msg':>10} {'refused':>8}"
-    print(f"{'case':26} {'server':6} {heads}")
-    for server in servers:
-        measure(load, WARM_UP, server, WARM_UP_S)
-        measure(load, FIRST, server, 1)
-    for case in CASES:
-        ours = None
+def run_row(name: str, row: Row, load: Path, chosen: argparse.Namespace) -> list[Found]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
+        servers = servers_of(row, folder, stack, chosen)
         for server in servers:
-            if server.sync != case.sync or (server.name == "echo" and not case.echo):
-                continue
-            one = measure(load, case, server, seconds)
-            ours = ours or one
-            ratio = one["rate"] / ours["rate"] if ours["rate"] else 0.0
-            print(
-                f"{case.name:26} {server.name:6} {one['rate']:9.0f} {ratio:8.2f} "
-                f"{one['p50_us']:8} {one['p99_us']:8} {one['cpu_us']:10.1f} {one['errors']:8}",
-                flush=True,
-            )
+            if server.name != "echo":
+                measure(load, WARM_UP, server, JAVA_WARM_UP_S if server.name == "java" else WARM_UP_S)
+                measure(load, FIRST, server, 0.5)
+                if row.fill:
+                    measure(load, FILL, server, row.fill)
+        found = [Found(server.name, []) for server in servers]
+        for _ in range(chosen.runs):
+            for server, one in zip(servers, found, strict=True):
+                one.runs.append(measure(load, row.case, server, chosen.seconds))
+    show(name, row, found)
+    return found
 
 
-def at_rest(load: Path, servers: list[Server], messages: int, seconds: int) -> None:
-    """Start-up, CPU of an idle broker, memory before and after many messages."""
-    brokers = [server for server in servers if server.name != "echo" and not server.sync]
-    before = [server.cpu_s() for server in brokers]
-    time.sleep(IDLE_S)
-    idle = [(server.cpu_s() - cpu) / IDLE_S * 100 for server, cpu in zip(brokers, before, strict=True)]
-    print(
-        f"\n{'server':6} {'start s':>8} {'idle MB':>8} {'idle cpu %':>10} {'MB now':>8} {'messages':>9} {'MB after':>8}"
-    )
-    for server, percent in zip(brokers, idle, strict=True):
-        begun_mb, sent = server.resident_mb(), 0
-        while sent < messages:
-            sent += measure(load, MANY, server, seconds)["messages"]
+def show(name: str, row: Row, found: list[Found]) -> None:
+    """As a table of Markdown; ratios are of the first server to each other."""
+    ours = found[0]
+    print(f"\n{row.case.name} (`--row {name}`), {time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}\n")
+    print("| server | msg/s (spread) | ours to it | p50 us (spread) | p99 us (spread) | CPU us a message | refused |")
+    print("|---|---|---|---|---|---|---|")
+    for one in found:
+        ratio = ours.middle("rate") / one.middle("rate") if one.middle("rate") else 0.0
         print(
-            f"{server.name:6} {server.start_s:8.1f} {server.idle_mb:8.0f} {percent:10.2f} {begun_mb:8.0f} "
-            f"{sent:9} {server.resident_mb():8.0f}",
+            f"| {one.server} | {one.middle('rate'):.0f} ({one.spread('rate')}) | {ratio:.2f} "
+            f"| {one.middle('p50_us'):.0f} ({one.spread('p50_us')}) | {one.middle('p99_us'):.0f} "
+            f"({one.spread('p99_us')}) | {one.middle('cpu_us'):.1f} | {sum(run['errors'] for run in one.runs)} |",
             flush=True,
         )
 
 
+def at_rest(load: Path, chosen: argparse.Namespace) -> None:
+    """Start-up, CPU of an idle broker, memory before and after many messages."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
+        servers = servers_of(Row(MANY), folder, stack, chosen)
+        before = [server.cpu_s() for server in servers]
+        time.sleep(IDLE_S)
+        idle = [(server.cpu_s() - cpu) / IDLE_S * 100 for server, cpu in zip(servers, before, strict=True)]
+        print(f"\nat rest (`--row {AT_REST}`), {time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}\n")
+        print("| server | ready s | idle MB | idle CPU % | messages | MB after a tenth of them | MB after |")
+        print("|---|---|---|---|---|---|---|")
+        for server, percent in zip(servers, idle, strict=True):
+            tenth = _send_until(load, server, chosen.messages // 10, 0, chosen.seconds)
+            early = server.resident_mb()
+            sent = _send_until(load, server, chosen.messages, tenth, chosen.seconds)
+            print(
+                f"| {server.name} | {server.start_s:.1f} | {server.idle_mb:.0f} | {percent:.2f} | {sent} "
+                f"| {early:.0f} | {server.resident_mb():.0f} |",
+                flush=True,
+            )
+
+
+def _send_until(load: Path, server: Server, messages: int, sent: int, seconds: float) -> int:
+    while sent < messages:
+        sent += measure(load, MANY, server, seconds)["messages"]
+    return sent
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--no-java", action="store_true", help="ours and the echo alone")
-    options.add_argument("--seconds", type=int, default=5)
+    options.add_argument("--row", action="append", choices=[*ROWS, AT_REST], help="these alone")
+    options.add_argument("--list", action="store_true", help="name the rows")
+    options.add_argument("--runs", type=int, default=3)
+    options.add_argument("--seconds", type=float, default=3)
     options.add_argument("--messages", type=int, default=10_000_000, help="of the memory figure")
+    options.add_argument("--no-java", action="store_true", help="without the Java broker")
+    options.add_argument("--python", action="store_true", help="our Python kernel too")
+    options.add_argument("--folder", help="where stores go; the file system counts in the sync rows")
     chosen = options.parse_args()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        load = folder / "mqload"
-        subprocess.run(["cc", "-O2", "-o", load, ROOT / "bench" / "mqload.c"], check=True)
-        servers = [
-            stack.enter_context(our_broker(folder / f"{kernel}-{sync}", sync, kernel))
-            for kernel in (("native", "python") if is_built() else ("python",))
-            for sync in (False, True)
-        ]
-        servers.append(stack.enter_context(started("echo", [sys.executable, "-c", ECHO])))
-        if not chosen.no_java and has_java():
-            servers.append(stack.enter_context(java_broker(folder / "java")))
-            servers.append(stack.enter_context(java_broker(folder / "java-sync", sync=True)))
-        under_load(load, servers, chosen.seconds)
-        at_rest(load, servers, chosen.messages, chosen.seconds)
+    if chosen.list:
+        print("\n".join([*(f"{name:12} {row.case.name}" for name, row in ROWS.items()), f"{AT_REST:12} at rest"]))
+        return
+    with tempfile.TemporaryDirectory() as work:
+        load = built(Path(work), "mqload")
+        jobs: dict[str, Callable[[], object]] = {
+            name: lambda name=name, row=row: run_row(name, row, load, chosen)  # type: ignore[misc]
+            for name, row in ROWS.items()
+        }
+        jobs[AT_REST] = lambda: at_rest(load, chosen)
+        for name in chosen.row or jobs:
+            jobs[name]()
 
 
 if __name__ == "__main__":

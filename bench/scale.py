@@ -23,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from bench.broker import Case, Server, measure, our_broker  # noqa: E402
+from bench.servers import Case, Server, measure, our_broker  # noqa: E402
 
 SEND = Case("send", "send -t Small -c 4 -w 16 -s 128 -q 4")
 SEND_MESSAGE, PULL, CREATE_TOPIC, INSPECT = 10, 11, 17, 30_001

@@ -26,7 +26,7 @@ from pyromq.protocol.messages import decode_messages
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.broker import Server, java_broker, started  # noqa: E402
+from bench.servers import Server, java_broker, started  # noqa: E402
 
 SEND, PULL, MAX_OFFSET = 310, 11, 30
 IN_FLIGHT = 256

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-peers: Any = importlib.import_module("broker")  # of this folder
+peers: Any = importlib.import_module("servers")  # of this folder
 
 SEND, UPDATE_CONFIG, HEART_BEAT, END, CHECK, COMMIT = 10, 25, 34, 37, 39, 8
 ONEWAY = 2

@@ -251,7 +251,9 @@ class Connection(asyncio.BufferedProtocol):
         self._account(held - held_before)
         if not self.is_open:
             return  # that was too much
-        if fed.ready:
+        if fed.ready and not commands:
+            self._send_now(fed.ready)
+        elif fed.ready:
             self.send_frames(fed.ready)
         if fed.waiting:
             self._owner.park(self, fed.waiting)
@@ -345,6 +347,15 @@ class Connection(asyncio.BufferedProtocol):
         """Frames that are encoded already: replies of a kernel."""
         if self.is_open:
             self._write(frames, b"")
+
+    def _send_now(self, frames: bytes) -> None:
+        """Without waiting for the end of the turn: all that a received buffer is answered with, in one piece already."""
+        if self._stream is None or self._outbox.tls is not None or not self._outbox.is_empty:
+            self.send_frames(frames)
+            return
+        self._stream.write(frames)
+        if self._is_blocked:
+            self._check_write_buffer()
 
     def parked(self, change: int) -> None:
         """Bytes of such replies that wait for the log, more or less of them: a peer has to wait for them too."""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from ...ambient import Clock
 from ...config import Live
+from ...kernel.choice import kernel_name
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import KVTable
 from ...store.disk import Disk
@@ -89,6 +90,7 @@ class RuntimeInfo:
             "runtime": duration_text(int(self._clock.monotonic() - self._booted)),
             "brokerActive": "true",
             "brokerVersionDesc": VERSION,
+            "pyromqKernel": kernel_name(),  # ours alone: which kernel serves, docs/kernel.md
             "commitLogDiskRatio": ratio,
             f"commitLogDiskRatio_{root}/commitlog": ratio,
             "consumeQueueDiskRatio": ratio,

@@ -1,0 +1,138 @@
+"""Servers to put load on, each started on a free port and stopped at the end: our broker, Java's, the echo in C.
+
+Used by the other files of bench/ and by nobody else. CPU and memory are the server's own, from /proc.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Case(NamedTuple):
+    """A load: options of mqload."""
+
+    name: str
+    options: str
+
+
+class Server(NamedTuple):
+    name: str
+    address: str
+    pid: int
+    start_s: float
+    idle_mb: float
+
+    def cpu_s(self) -> float:
+        words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / TICKS
+
+    def resident_mb(self) -> float:
+        return _resident_mb(self.pid)
+
+
+def _resident_mb(pid: int) -> float:
+    """Without the pages of mapped files, which are the kernel's to take back."""
+    table = dict(line.split(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    return int(table["RssAnon"].split()[0]) / 1024
+
+
+def built(folder: Path, name: str) -> Path:
+    """A C program of bench/."""
+    made = folder / name
+    if not made.exists():
+        subprocess.run(["cc", "-O2", "-o", made, ROOT / "bench" / f"{name}.c"], check=True)
+    return made
+
+
+@contextmanager
+def started(name: str, command: Sequence[str | Path], kernel: str = "") -> Iterator[Server]:
+    begun = time.monotonic()
+    environment = os.environ | ({"PYROMQ_KERNEL": kernel} if kernel else {})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().partition(" on ")[2].split()[0]
+        ready = time.monotonic() - begun
+        try:
+            yield Server(name, address, process.pid, ready, _resident_mb(process.pid))
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def our_broker(folder: Path, kernel: str = "", *flags: str) -> Iterator[Server]:
+    """`kernel`: native or python, which is then its name in the table."""
+    command = [sys.executable, "-m", "pyromq", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"]
+    command += ["--store-path-root-dir", str(folder), "--log-level", "error", *flags]
+    with started(kernel or "ours", command, kernel) as server:
+        yield server
+
+
+@contextmanager
+def c_echo(folder: Path, *arguments: str) -> Iterator[Server]:
+    with started("echo", [built(folder, "echo"), *arguments]) as server:
+        yield server
+
+
+# Java as people run it: the peers of the tests are tuned to start quickly, at a fraction of this speed.
+JVM = ("-server", "-Xms2g", "-Xmx2g", "-XX:+UseG1GC", "-XX:MaxDirectMemorySize=2g", "-XX:+AlwaysPreTouch")
+JAVA_DEFAULTS = {
+    "mappedFileSizeCommitLog": str(1 << 30),
+    "mappedFileSizeConsumeQueue": str(300_000 * 20),
+    "maxHashSlotNum": "5000000",
+    "maxIndexNum": "20000000",
+}
+
+
+@contextmanager
+def java_broker(folder: Path, **settings: str) -> Iterator[Server]:
+    from tests.interop.peers import java
+
+    for part in ("names", "broker"):
+        (folder / part).mkdir(parents=True)
+    names = java.NameServer("5.5.0", folder / "names")
+    begun = time.monotonic()
+    broker = java.Broker("5.5.0", folder / "broker", [names.address], JAVA_DEFAULTS | settings, jvm=JVM)
+    pid = broker.program.process.pid
+    try:
+        yield Server("java", broker.address, pid, time.monotonic() - begun, _resident_mb(pid))
+    finally:
+        broker.kill()
+        names.kill()
+
+
+def has_java() -> bool:
+    """Whether the Java broker can be had: Maven is there, or was when it was fetched."""
+    sys.path.insert(0, str(ROOT))
+    from tests.interop.peers import cache, java
+
+    try:
+        java.runtime()
+        java.classes("5.5.0")
+    except cache.PeerMissing as why:
+        print(f"without the Java broker: {why}")
+        return False
+    return True
+
+
+def measure(load: Path, case: Case, server: Server, seconds: float) -> dict[str, Any]:
+    before = server.cpu_s()
+    done = subprocess.run(
+        [load, *case.options.split(), "-a", server.address, "-d", str(seconds)],
+        capture_output=True,
+        text=True,
+        check=False,  # it says by its exit code that some requests were refused; the table shows how many
+    )
+    result: dict[str, Any] = json.loads(done.stdout)
+    result["cpu_us"] = (server.cpu_s() - before) * 1e6 / max(1, result["messages"])
+    return result
