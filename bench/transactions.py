@@ -112,7 +112,7 @@ def compare(servers: list[Any], seconds: float) -> None:
             print(f"{name:22} {server.name:6} {rate:8.0f} {rate / ours:8.2f} {cpu_us:10.1f}", flush=True)
 
 
-def undecided(folder: Path, count: int) -> None:
+def undecided(folder: Path, count: int, rounds: int) -> None:
     """What many half messages cost that nobody ends."""
     settings: dict[str, Any] = {
         "transactionCheckInterval": CHECK_MS,
@@ -139,7 +139,7 @@ def undecided(folder: Path, count: int) -> None:
         connection.sendall(frame(UPDATE_CONFIG, 0, {}, b"transactionTimeOut=0\n"))  # now they are old enough
         answer(stream)
         print(f"\n{count} undecided: {empty_mb:.0f} MB before, {sent_mb:.0f} MB with them", flush=True)
-        for number in (1, 2):
+        for number in range(1, rounds + 1):
             asked(stream)  # the round begins
             before, begun = server.cpu_s(), time.monotonic()
             alive = begun
@@ -178,16 +178,23 @@ def main() -> None:
     options.add_argument("--no-java", action="store_true", help="ours alone")
     options.add_argument("--seconds", type=float, default=5)
     options.add_argument("--undecided", type=int, default=100_000, help="0: leave that part out")
+    options.add_argument("--rounds", type=int, default=2, help="of checks")
+    options.add_argument("--only-undecided", action="store_true")
     chosen = options.parse_args()
+    if not chosen.only_undecided:
+        ended(chosen.seconds, not chosen.no_java)
+    if chosen.undecided:
+        with tempfile.TemporaryDirectory() as name:
+            undecided(Path(name), chosen.undecided, chosen.rounds)
+
+
+def ended(seconds: float, with_java: bool) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = [stack.enter_context(peers.our_broker(folder / "ours"))]
-        if not chosen.no_java and peers.has_java():
+        if with_java and peers.has_java():
             servers.append(stack.enter_context(peers.java_broker(folder / "java")))
-        compare(servers, chosen.seconds)
-    if chosen.undecided:
-        with tempfile.TemporaryDirectory() as name:
-            undecided(Path(name), chosen.undecided)
+        compare(servers, seconds)
 
 
 if __name__ == "__main__":

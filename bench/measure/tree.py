@@ -34,11 +34,33 @@ class Tree:
         self._before = self._total()
 
     def cpu_s(self) -> float:
-        return self._total() - self._before
+        return sum(self.parts().values())
 
-    def _total(self) -> float:
-        fields = [_stat(pid) for pid in descendants(os.getpid())]
-        return sum(sum(int(word) for word in each[11:15]) for each in fields if each) / _TICK
+    def parts(self) -> dict[str, float]:
+        """By kind of process: jvm, workers (Spark's Python), broker, driver (this and anything else)."""
+        now = self._total()
+        return {kind: seconds - self._before.get(kind, 0.0) for kind, seconds in now.items()}
+
+    def _total(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for pid in descendants(os.getpid()):
+            fields = _stat(pid)
+            if fields:
+                kind = _kind(pid)
+                found[kind] = found.get(kind, 0.0) + sum(int(word) for word in fields[11:15]) / _TICK
+        return found
+
+
+def _kind(pid: int) -> str:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return "driver"
+    if b"pyspark.daemon" in command:
+        return "workers"
+    if b"\0broker\0" in command or b"kafka.Kafka" in command:
+        return "broker"
+    return "jvm" if b"SparkSubmit" in command else "driver"
 
 
 def worker_peak() -> int:

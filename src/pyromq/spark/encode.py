@@ -137,9 +137,10 @@ def _check_strings(joined: pa.Array, pairs: npt.NDArray[np.int64]) -> None:
     _, offset_buffer, data = joined.buffers()
     if data is None:
         return
-    seen = np.concatenate([[0], np.cumsum((np.frombuffer(data, np.uint8) - np.uint8(1)) < 2)])
-    marks = np.diff(seen[np.frombuffer(offset_buffer, np.int32)[: len(joined) + 1]])
-    if (marks != 2 * pairs).any():
+    offsets = np.frombuffer(offset_buffer, np.int32)[: len(joined) + 1]
+    is_mark = (np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]] - np.uint8(1)) < 2
+    if np.count_nonzero(is_mark) != 2 * pairs.sum():  # no row has fewer than its own
+        marks = np.diff(np.searchsorted(np.flatnonzero(is_mark), offsets - offsets[0]))
         row = int(np.argmax(marks != 2 * pairs))
         raise BadRows(f"row {row}: a property, key or tag holds 0x01 or 0x02, which separate properties; remove them")
     lengths = _lengths(joined)

@@ -46,7 +46,7 @@ class Request:
     outgoing: Outgoing
     body: memoryview
     rows: int
-    identity: str  # the same for a repeat and for nothing else
+    origin: str  # from whom it is, and which of his requests
     flag: int = 0  # of a single message; those of a batch have their own
     deadline: float = 0.0
 
@@ -149,7 +149,7 @@ class BatchSender:
         header = outgoing.header(self._options.producer_group, request.queue, self._clock.now_ms())
         header.flag = request.flag
         if line.has_window:
-            header.properties = f"{outgoing.properties}{Property.SEND_ID}\x01{request.identity}/0/0\x02"
+            header.properties = f"{outgoing.properties}{Property.SEND_ID}\x01{identity_of(request)}/0/0\x02"
         command = Command(code=outgoing.code, fields=header.to_fields())
         return line.connection.send(command, request.body)
 
@@ -239,11 +239,13 @@ class BatchSender:
             )
 
 
-def identity_of(origin: str, number: int, body: memoryview) -> str:
+def identity_of(request: Request) -> str:
     """A producer's name for the duplicate window: from whom, which of his requests, and what is in it.
 
     What is in it belongs to it: a repeat whose rows come in another order is another request, and nothing is lost.
     """
-    told = blake2b(f"{origin}/{number}/".encode(), digest_size=20)
-    told.update(body)
+    told = blake2b(request.origin.encode(), digest_size=20)
+    if request.outgoing.code != RequestCode.SEND_BATCH_MESSAGE:  # entries of a batch hold their properties
+        told.update(request.outgoing.properties.encode())
+    told.update(request.body)
     return f"spark:{told.hexdigest()}"

@@ -35,7 +35,7 @@ from ..store.file_sequence import FileSequence
 from ..store.layout import COMMIT_LOG
 from ..store.open_files import OpenFiles
 from ..store.read_only import ReadOnlyDisk
-from ..store.real_disk import RealDisk
+from ..store.real_disk import RealDisk, RealFile
 from ..store.sizes import inferred_config
 from .records import PHYSICAL_OFFSET, Records
 from .vectors import Positions, gather, gather_bytes
@@ -104,7 +104,9 @@ class _Log:
 
         Asked before anything is read, since what has been read once counts as written."""
         file, inside = self.files.file_at(begin)
-        base, place, found = begin - inside, inside, []
+        base, place = begin - inside, inside
+        found: list[tuple[int, int]] = []
+        assert isinstance(file, RealFile)  # of a RealDisk
         try:
             while base + place < end and len(found) < _MOST_STRETCHES:
                 first = os.lseek(file.fileno(), place, os.SEEK_DATA)

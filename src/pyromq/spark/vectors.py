@@ -60,8 +60,12 @@ def fixed_text(rows: npt.NDArray[np.uint8]) -> pa.Array:
 
 def hex_text(rows: npt.NDArray[np.uint8]) -> pa.Array:
     """Rows of bytes as upper-case hex."""
+    return fixed_text(hex_digits(rows))
+
+
+def hex_digits(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     count, width = rows.shape
-    return fixed_text(_HEX[rows].reshape(count, 2 * width))
+    return _HEX[rows].reshape(count, 2 * width)
 
 
 def repeated(value: str | None, count: int) -> pa.Array:

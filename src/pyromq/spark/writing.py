@@ -20,10 +20,11 @@ from ..client.outgoing import Outgoing
 from ..errors import ConfigError
 from ..model import names
 from ..model.codes import RequestCode
+from ..model.message import Property
 from .encode import BadRows, batch_entries, bodies, column, deliver_ms, property_strings
 from .options import WriteOptions
-from .sending import BatchSender, Request, Sent, identity_of
-from .vectors import Positions, hex_text
+from .sending import BatchSender, Request, Sent
+from .vectors import Positions, fixed_text, hex_digits
 
 COLUMNS = {
     "body": "binary or string",
@@ -102,7 +103,7 @@ class RowWriter:
                 entries = batch_entries(
                     body.take(chosen), properties.take(chosen), None if flags is None else flags[many]
                 )
-                yield from self._batches(group, entries)
+                yield from self._batches(group, entries, ids.take(chosen))
             for row in group.rows[timed[group.rows]].tolist():
                 flag = 0 if flags is None else int(flags[row])
                 yield self._single(group, body[row].as_py(), properties[row].as_py().decode(), flag)
@@ -111,8 +112,10 @@ class RowWriter:
         """12 bytes of the origin, 4 of the row's number: as long as the ids of other clients."""
         numbers = np.arange(self._rows, self._rows + count, dtype=">u4").view(np.uint8).reshape(count, 4)
         self._rows += count
-        prefix = np.broadcast_to(np.frombuffer(self._prefix, np.uint8), (count, len(self._prefix)))
-        return hex_text(np.hstack([prefix, numbers]))
+        digits = np.empty((count, 2 * (len(self._prefix) + 4)), np.uint8)
+        digits[:, :-8] = hex_digits(np.frombuffer(self._prefix, np.uint8)[None, :])
+        digits[:, -8:] = hex_digits(numbers)
+        return fixed_text(digits)
 
     def _topics(self, batch: pa.RecordBatch) -> pa.Array:
         found = column(batch, "topic", pa.string())
@@ -133,7 +136,7 @@ class RowWriter:
             for queue in np.unique(queues).tolist():
                 yield _Group(topic, queue, rows[queues == queue])
 
-    def _batches(self, group: _Group, entries: pa.Array) -> Iterator[Request]:
+    def _batches(self, group: _Group, entries: pa.Array, ids: pa.Array) -> Iterator[Request]:
         """As many as fit into a request together; a message that is larger goes alone."""
         _, offset_buffer, data = entries.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32)[entries.offset : entries.offset + len(entries) + 1]
@@ -146,7 +149,7 @@ class RowWriter:
             yield self._request(
                 group,
                 RequestCode.SEND_BATCH_MESSAGE,
-                "WAIT\x01true\x02",
+                f"{Property.UNIQ_KEY}\x01{ids[begin].as_py()}\x02{Property.WAIT}\x01true\x02",
                 view[offsets[begin] : offsets[end]],
                 end - begin,
             )
@@ -165,8 +168,7 @@ class RowWriter:
             place, self._turn = self._turn % len(queues), self._turn + 1
         self._requests += 1
         outgoing = Outgoing(topic=group.topic, ids=[], body=b"", properties=properties, code=code)
-        seen = body if code == RequestCode.SEND_BATCH_MESSAGE else memoryview(properties.encode() + bytes(body))
-        return Request(queues[place], outgoing, body, rows, identity_of(self._origin, self._requests, seen))
+        return Request(queues[place], outgoing, body, rows, f"{self._origin}/{self._requests}/")
 
 
 def _timed(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
