@@ -1,4 +1,4 @@
-"""`make demo` as a stranger meets it: it shows routes and messages, ends with 0 and leaves nothing behind."""
+"""`make demo` as a stranger meets it: it shows every kind of message, ends with 0 and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.cli import demo as demo_module
-from pyromq.cli.demo.routes import start_name_server
-from pyromq.cli.demo.stage import Stage
+from pyromq.cli.demo.stage import Stage, start
 from pyromq.errors import PyroError
 
 
@@ -29,20 +28,29 @@ def run_demo(temporary: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_demo_shows_routes_and_cleans_up(tmp_path: Path) -> None:
+def test_the_demo_shows_every_kind_and_cleans_up(tmp_path: Path) -> None:
     done = run_demo(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    for topic, broker, queues in [("orders", "broker-a", 8), ("orders", "broker-b", 8), ("payments", "broker-b", 4)]:
-        row = rf"{topic}\W+DemoCluster\W+{broker}\W+127\.0\.0\.1:\d+\W+{queues} / {queues}\W+read, write"
-        assert re.search(row, done.stdout)
-    assert "broker-a unregistered" in done.stdout
-    assert "expired; no broker is left" in done.stdout
+    for kind in (
+        "plain",
+        "in order",
+        "only some",
+        "all or nothing",
+        "again",
+        "question and answer",
+        "to everybody",
+        "later",
+    ):
+        assert f"> {kind}: " in done.stdout
+    assert "kill -9, and up again" in done.stdout
+    assert "nothing that was sent before is lost" in done.stdout
+    assert re.search(r"greetings +broker-a +0 +3 +3 +0", done.stdout)  # the lag of a group
+    assert re.search(r"group +sleepers: consumed", done.stdout)  # the life of a message
+    assert re.search(r"consumed +readers", done.stdout)  # the trace of another
+    assert re.search(r"greetings\W+broker-a\W+0\W+3", done.stdout)  # Spark's table
+    assert "backlog: messages 30" in done.stdout
     assert list(tmp_path.iterdir()) == []
-    assert re.search(r"0\W+0\W+greeting-0\W+Hello", done.stdout)
-    assert "killed with kill -9 and started again: all 10 messages are there" in done.stdout
-    assert re.search(r"greetings\W+demo-broker\W+0\W+3", done.stdout)  # Spark's table
-    assert "backlog: messages 10" in done.stdout
     processes = re.findall(r"process (\d+)", done.stdout)
     assert len(processes) == 2
     assert not any(is_running(int(one)) for one in processes)
@@ -77,7 +85,7 @@ async def test_a_step_that_fails_stops_the_name_server_and_fails_the_demo(
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(demo_module, "STEPS", [start_name_server, fail])
+    monkeypatch.setattr(demo_module, "STEPS", [start, fail])
     with pytest.raises(PyroError, match="this step failed"):
         await demo_module.run_steps()
     assert len(started) == 1

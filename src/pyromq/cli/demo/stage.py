@@ -1,28 +1,30 @@
-"""What the steps of the demo share: the console, a client, a folder, and processes that are ended whatever happens."""
+"""What the steps of the demo share: the console, a folder, and a `pyromq up` that is ended whatever happens."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
-from ...ambient import Clock, SystemClock, system_random
-from ...errors import CallRefused, PyroError
-from ...model.codes import RequestCode, ResponseCode
-from ...protocol.command import Command
-from ...protocol.headers.header import Header
-from ...transport.client import Client
+from ...ambient import Clock, SystemClock
+from ...errors import PyroError
 
-CALL_S = 5.0
-PATIENCE_S = 20.0  # for a start, a stop, or a change to show
+PATIENCE_S = 60.0  # for a start, a stop, or a message to come, on a busy machine
+# As a patient operator would not set them: nobody wants to wait ten seconds for the first retry of a demo.
+HASTE = {
+    "PYROMQ_BROKER_MESSAGE_DELAY_LEVEL": "1s " * 18,
+    "PYROMQ_BROKER_TRANSACTION_TIME_OUT": "1000",
+    "PYROMQ_BROKER_TRANSACTION_CHECK_INTERVAL": "1000",
+}
 
 
 @dataclass
@@ -31,81 +33,95 @@ class Stage:
 
     console: Console
     clock: Clock
-    client: Client
     folder: Path
     closing: AsyncExitStack
     namesrv: str = ""
     broker: str = ""
-    simulated: dict[str, str] = field(default_factory=dict)  # brokers that exist in registrations alone
+    process: asyncio.subprocess.Process | None = None
+    message_ids: dict[str, str] = field(default_factory=dict)  # by topic: one whose way is shown later
 
     def say(self, text: str) -> None:
-        self.console.print(f"[bold cyan]>[/] {text}")
+        self.console.print(f"[bold cyan]>[/] {text}", highlight=False)
 
-    async def ask(self, address: str, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
-        """A request over the socket. CallRefused for any answer but success."""
-        fields = {} if header is None else header.to_fields()
-        response = await self.client.call(address, Command(code=code, fields=fields, body=body), CALL_S)
-        if response.code != ResponseCode.SUCCESS:
-            raise CallRefused(response.code, response.remark, address)
-        return response
+    @asynccontextmanager
+    async def patience(self, waited_for: str) -> AsyncIterator[None]:
+        """PyroError says what was waited for in vain."""
+        try:
+            async with self.clock.timeout(PATIENCE_S):
+                yield
+        except TimeoutError:
+            raise PyroError(f"waited {PATIENCE_S:g} s in vain for {waited_for}") from None
 
-    async def start(self, daemon: str, options: Mapping[str, str], closing: AsyncExitStack | None = None) -> Daemon:
-        """`pyromq <daemon>` as a process on a free loopback port, ready. Ends with `closing`, or else with the demo."""
-        words = [word for pair in options.items() for word in pair]
-        running = _running(self.clock, daemon, "--listen", "127.0.0.1:0", "--log-level", "error", *words)
-        process = await (closing or self.closing).enter_async_context(running)
-        return Daemon(process, await _ready_address(process, daemon, self.clock))
+    async def command(self, *words: str) -> str:
+        """`pyromq` with these words, as a user would type them; what it printed. It must end with 0."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pyromq", *words),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=os.environ | {"PYROMQ_NAMESRV": self.namesrv, "COLUMNS": str(self.console.width)},
+        )
+        try:
+            printed, complaints = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            raise PyroError(f"pyromq {' '.join(words)} ended with {process.returncode}: {complaints.decode()[-2000:]}")
+        return printed.decode()
 
-
-@dataclass(frozen=True)
-class Daemon:
-    process: asyncio.subprocess.Process
-    address: str
+    def show(self, printed: str) -> None:
+        self.console.print(printed, markup=False, highlight=False, soft_wrap=True, end="")
 
 
 @asynccontextmanager
 async def open_stage() -> AsyncIterator[Stage]:
     """Whatever happens on it, what was started is stopped and the folder removed."""
-    clock = SystemClock()
     with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as folder:
         async with AsyncExitStack() as closing:
-            client = await closing.enter_async_context(Client(clock=clock, rng=system_random()))
-            yield Stage(Console(), clock, client, Path(folder), closing)
+            yield Stage(Console(), SystemClock(), Path(folder), closing)
 
 
-@asynccontextmanager
-async def patience(clock: Clock, waited_for: str) -> AsyncIterator[None]:
-    """PyroError says what was waited for in vain."""
-    try:
-        async with clock.timeout(PATIENCE_S):
-            yield
-    except TimeoutError:
-        raise PyroError(f"waited {PATIENCE_S:g} s in vain for {waited_for}") from None
-
-
-async def _ready_address(process: asyncio.subprocess.Process, daemon: str, clock: Clock) -> str:
-    """The address in the daemon's ready line."""
-    assert process.stdout is not None
-    async with patience(clock, f"the ready line of {daemon}"):
-        line = (await process.stdout.readline()).decode()
-    found = re.search(r"(127\.0\.0\.1:\d+)", line)
+async def start(stage: Stage) -> None:
+    """`pyromq up` on free loopback ports, and after a kill on the same ones."""
+    ports = [address.rpartition(":")[2] or "0" for address in (stage.namesrv, stage.broker)]
+    options = ["--data", str(stage.folder / "data"), "--namesrv-port", ports[0], "--broker-port", ports[1]]
+    stage.process = await stage.closing.enter_async_context(_running(stage, *options))
+    assert stage.process.stdout is not None
+    async with stage.patience("pyromq up"):
+        line = (await stage.process.stdout.readline()).decode()
+    found = re.search(r"Name server (\S+), broker (\S+),", line)
     if found is None:
-        raise PyroError(f"{daemon} did not come up; it said {line.strip()!r}")
-    return found.group(1)
+        raise PyroError(f"pyromq up did not come up; it said {line.strip()!r}")
+    again = bool(stage.namesrv)
+    stage.namesrv, stage.broker = found.groups()
+    if not again:
+        stage.say(f"pyromq up: name server {stage.namesrv} and broker {stage.broker} in process {stage.process.pid}")
+
+
+async def kill_and_start(stage: Stage) -> None:
+    """kill -9, in the middle of everything."""
+    assert stage.process is not None
+    stage.process.kill()
+    await stage.process.wait()
+    await start(stage)
+    stage.say(f"kill -9, and up again in process {stage.process.pid}")
 
 
 @asynccontextmanager
-async def _running(clock: Clock, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`pyromq` with these arguments until the end of the block, then SIGTERM, which it must heed with exit code 0."""
+async def _running(stage: Stage, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`pyromq up` until the end of the demo, then SIGTERM, which it must heed with exit code 0."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pyromq", *arguments), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "pyromq", "--log-level", "error", "up", *options),
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | HASTE,
     )
     try:
         yield process
     except BaseException:
-        await _end(process, clock)
+        await _end(process, stage.clock)
         raise  # what went wrong matters more than how the process ended
-    code = await _end(process, clock)
+    code = await _end(process, stage.clock)
     if code not in (0, -signal.SIGKILL):  # a step may have killed it on purpose
         raise PyroError(f"process {process.pid} was to end with exit code 0 after SIGTERM, not with {code}")
 
