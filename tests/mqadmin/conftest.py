@@ -73,16 +73,22 @@ class Stage:
     def call(self, *words: str) -> Shown:
         return call(*words, "-n", self.servers)
 
-    def repeat(self, block: Block) -> Shown:
-        """A recorded invocation. Each address of the recording stands for our own, and back in what is printed."""
+    def words(self, block: Block) -> list[str]:
+        """A recorded invocation, with our own addresses in the place of those of the recording."""
         words = block.words
         for recorded, own in self._own.items():
             words = [word.replace(recorded, own) for word in words]
-        shown = call(*words)
+        return words
+
+    def as_recorded(self, printed: str) -> str:
+        """The other way round."""
         for recorded, own in self._own.items():
-            shown.out = shown.out.replace(own, recorded)
-            shown.err = shown.err.replace(own, recorded)
-        return shown
+            printed = printed.replace(own, recorded)
+        return printed
+
+    def repeat(self, block: Block) -> Shown:
+        shown = call(*self.words(block))
+        return Shown(shown.code, self.as_recorded(shown.out), self.as_recorded(shown.err))
 
 
 def _handle(message: Received) -> None:

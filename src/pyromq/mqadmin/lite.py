@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
 from ..admin import lite
 from ..client.errors import Refused
-from ..protocol.bodies.lite import LiteLagInfo
+from ..protocol.bodies.lite import GetLiteGroupInfoResponseBody, LiteLagInfo
 from . import places
 from .command import Run, command
 from .options import flag, may, need, one_of
@@ -50,14 +53,22 @@ async def get_broker_lite_info(run: Run) -> None:
             run.say(f"Topic Meta: {of.topic_meta}\nGroup Meta: {of.group_meta}")
 
 
-async def _ask_all(run: Run, parent: str) -> list[tuple[str, str]]:
-    return await places.brokers_of(run, parent)
+T = TypeVar("T")
 
 
-def _refused(run: Run, broker: str, refusal: Refused) -> None:
-    """As the Java tool, the other brokers are still asked; the last refusal ends the command."""
-    run.say(f"[{broker}] error.")
-    run.warn(f"{broker}: {refusal.remark}")
+async def _from_all(run: Run, parent: str, ask: Callable[[str], Awaitable[T]]) -> AsyncIterator[tuple[str, T]]:
+    """Name and answer of each broker of the parent topic. A refusal is shown, and raised after all were asked."""
+    refusal = None
+    for name, address in await places.brokers_of(run, parent):
+        try:
+            found = await ask(address)
+        except Refused as fault:
+            refusal = fault
+            run.say(f"[{name}] error.")
+            continue
+        yield name, found
+    if refusal is not None:
+        raise refusal
 
 
 @command("getParentTopicInfo", "Lite topics below a parent topic", PARENT, waits_for=WAITS_FOR)
@@ -65,17 +76,8 @@ async def get_parent_topic_info(run: Run) -> None:
     parent = run["p"]
     run.say(f"Parent Topic Info: [{parent}]")
     run.say(OF_PARENT.format("#Broker Name", "#TTL", "#Lite Count", "#LMQ NUM", "#GROUPS"))
-    refusal = None
-    for name, address in await _ask_all(run, parent):
-        try:
-            of = await lite.of_parent(run.calls, address, parent)
-        except Refused as fault:
-            refusal = fault
-            _refused(run, name, fault)
-            continue
+    async for name, of in _from_all(run, parent, lambda at: lite.of_parent(run.calls, at, parent)):
         run.say(OF_PARENT.format(name, of.ttl, of.lite_topic_count, of.lmq_num, ", ".join(of.groups or [])))
-    if refusal is not None:
-        raise refusal
 
 
 @command(
@@ -90,21 +92,12 @@ async def get_lite_topic_info(run: Run) -> None:
     parent, topic = run["p"], run["l"]
     run.say(f"Lite Topic Info: [{parent}] [{topic}] [%LMQ%${parent}${topic}]")
     run.say(OF_TOPIC.format("#Broker Name", "#MinOffset", "#MaxOffset", "#LastUpdate", "#Sharding", "#SubClientCount"))
-    refusal = None
-    for name, address in await _ask_all(run, parent):
-        try:
-            of = await lite.of_topic(run.calls, address, parent, topic)
-        except Refused as fault:
-            refusal = fault
-            _refused(run, name, fault)
-            continue
-        at, members = of.topic_offset, of.subscriber or []
-        offsets = (at.min_offset, at.max_offset, when(at.last_update_timestamp)) if at else ("-", "-", "-")
+    async for name, of in _from_all(run, parent, lambda at: lite.of_topic(run.calls, at, parent, topic)):
+        place, members = of.topic_offset, of.subscriber or []
+        offsets = (place.min_offset, place.max_offset, when(place.last_update_timestamp)) if place else ("-", "-", "-")
         run.say(OF_TOPIC.format(name, *offsets, truth(of.sharding_to_broker), len(members)))
         for one in members if "s" in run else []:
             run.say(f"{one.client_id} {one.group}")
-    if refusal is not None:
-        raise refusal
 
 
 @command(
@@ -120,20 +113,10 @@ async def get_lite_client_info(run: Run) -> None:
     parent, group, client = run["p"], run["g"], run["c"]
     run.say(f"Lite Client Info: [{parent}] [{group}] [{client}]")
     run.say(OF_CLIENT.format("#Broker", "#LiteTopicCount", "#LastAccessTime", "#LastConsumeTime"))
-    refusal = None
-    for name, address in await _ask_all(run, parent):
-        try:
-            of = await lite.of_client(run.calls, address, parent, group, client)
-        except Refused as fault:
-            refusal = fault
-            _refused(run, name, fault)
-            continue
-        times = (when(of.last_access_time), when(of.last_consume_time))
-        run.say(OF_CLIENT.format(name, of.lite_topic_count, *times))
+    async for name, of in _from_all(run, parent, lambda at: lite.of_client(run.calls, at, parent, group, client)):
+        run.say(OF_CLIENT.format(name, of.lite_topic_count, when(of.last_access_time), when(of.last_consume_time)))
         for topic in (of.lite_topic_set or []) if "s" in run else []:
             run.say(topic)
-    if refusal is not None:
-        raise refusal
 
 
 @command(
@@ -146,31 +129,28 @@ async def get_lite_client_info(run: Run) -> None:
     waits_for=WAITS_FOR,
 )
 async def get_lite_group_info(run: Run) -> None:
-    group, parent = run["g"], run["p"]
+    group, parent, topic, top = run["g"], run["p"], run.get("l") or None, run.number("k", 20)
     run.say(f"Lite Group Info: [{group}] [{parent}]")
-    total, oldest = 0, run.clock.now_ms()
-    by_count: list[LiteLagInfo] = []
-    by_time: list[LiteLagInfo] = []
-    refusal = None
-    for name, address in await _ask_all(run, parent):
-        try:
-            of = await lite.of_group(run.calls, address, group, run.get("l") or None, run.number("k", 20))
-        except Refused as fault:
-            refusal = fault
-            _refused(run, name, fault)
-            continue
-        total += of.total_lag_count
-        oldest = min(oldest, of.earliest_unconsumed_timestamp) if of.earliest_unconsumed_timestamp > 0 else oldest
-        by_count += of.lag_count_top_k or []
-        by_time += of.lag_timestamp_top_k or []
-    run.say(f"Total Lag Count: {total}")
-    run.say(f"Min Unconsumed Timestamp: {oldest} ({(run.clock.now_ms() - oldest) // 1000} s ago)")
+    found: list[GetLiteGroupInfoResponseBody] = []
+    try:
+        async for _, of in _from_all(run, parent, lambda at: lite.of_group(run.calls, at, group, topic, top)):
+            found.append(of)
+    finally:
+        _print_group(run, found)
+
+
+def _print_group(run: Run, found: list[GetLiteGroupInfoResponseBody]) -> None:
+    now = run.clock.now_ms()
+    times = [of.earliest_unconsumed_timestamp for of in found if of.earliest_unconsumed_timestamp > 0]
+    oldest = min([now, *times])
+    run.say(f"Total Lag Count: {sum(of.total_lag_count for of in found)}")
+    run.say(f"Min Unconsumed Timestamp: {oldest} ({(now - oldest) // 1000} s ago)")
     run.say("\n------TopK by lag count-----")
+    by_count = [one for of in found for one in of.lag_count_top_k or []]
     _print_lags(run, sorted(by_count, key=lambda each: -each.lag_count))
     run.say("\n------TopK by lag time------")
+    by_time = [one for of in found for one in of.lag_timestamp_top_k or []]
     _print_lags(run, sorted(by_time, key=lambda each: each.earliest_unconsumed_timestamp))
-    if refusal is not None:
-        raise refusal
 
 
 def _print_lags(run: Run, lags: list[LiteLagInfo]) -> None:
@@ -192,7 +172,7 @@ async def trigger_lite_dispatch(run: Run) -> None:
     group, parent = run["g"], run["p"]
     run.say(f"Group And Topic Info: [{group}] [{parent}]\n")
     refusal = None
-    for name, address in await _ask_all(run, parent):
+    for name, address in await places.brokers_of(run, parent):
         if run.get("b", name) != name:
             continue
         try:

@@ -87,7 +87,7 @@ async def query_msg_by_id(run: Run) -> None:
             run.print(f"prepare resend msg. originalMsgId={message_id}")
             run.say(result_text(await resend(run, message, run.get("u"))))
         elif "s" not in run:
-            await show(run, message, charset=run.get("f"))
+            await show(run, address, message, charset=run.get("f"))
 
 
 async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
@@ -120,8 +120,8 @@ async def query_msg_by_unique_key(run: Run) -> None:
     if "g" in run and "d" in run:
         await _hand_over(run, *found[0])
         return
-    for number, (_, message) in enumerate(found if "a" in run else found[:1]):
-        await show(run, message, with_place=False, number=number)
+    for number, (address, message) in enumerate(found if "a" in run else found[:1]):
+        await show(run, address, message, with_place=False, number=number)
 
 
 @command(
@@ -189,7 +189,7 @@ async def query_msg_by_offset(run: Run) -> None:
     if not found:
         run.warn(f"no message at {wanted}: the queue has {page.first} to {page.end - 1}")
         return
-    await show(run, with_limits(found[0], page), charset=run.get("f"))
+    await show(run, address, with_limits(found[0], page), charset=run.get("f"))
 
 
 def with_limits(message: StoredMessage, page: messages.Page) -> StoredMessage:

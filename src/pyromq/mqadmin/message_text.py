@@ -15,7 +15,6 @@ from ..model.ids import host_text
 from ..model.java_hash import unsigned_hash
 from ..model.message import Property, StoredMessage, SysFlag
 from ..protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerConnection
-from . import places
 from .command import Run
 from .printing import java_map, when
 from .progress import members_of
@@ -64,9 +63,9 @@ def _plain_flag(message: StoredMessage) -> int:
 
 
 async def show(
-    run: Run, message: StoredMessage, *, with_place: bool = True, number: int = 0, charset: str = ""
+    run: Run, address: str, message: StoredMessage, *, with_place: bool = True, number: int = 0, charset: str = ""
 ) -> None:
-    """A line per field, the body in a file, and a line per group that consumes the topic."""
+    """A line per field, the body in a file, and a line per group that consumes the topic. It is on the broker there."""
     keys, tags = (message.properties.get(name, "null") for name in (Property.KEYS, Property.TAGS))
     rows = {
         "OffsetID:": message.offset_id,
@@ -93,7 +92,7 @@ async def show(
         run.say(f"{name:<20} {value}")
     run.say()
     run.say()
-    tracks = await tracks_of(run, message)
+    tracks = await tracks_of(run, address, message)
     for track in tracks:
         run.say(track)
     if not tracks:
@@ -113,22 +112,18 @@ def _body_file(message: StoredMessage, number: int) -> str:
 # --- who has consumed it ----------------------------------------------------------------------------------------------
 
 
-async def tracks_of(run: Run, message: StoredMessage) -> list[str]:
-    """A line per group that consumes the topic: whether it has passed this message."""
-    brokers = await places.brokers_of(run, message.topic)
-    found: set[str] = set()
-    for _, address in brokers:
-        found.update(await topics.groups(run.calls, address, message.topic))
+async def tracks_of(run: Run, address: str, message: StoredMessage) -> list[str]:
+    """A line per group that consumes the topic on the message's broker: whether it has passed this message."""
     lines = []
-    for group in sorted(found):
-        kind, fault = await _track(run, message, group, [address for _, address in brokers])
+    for group in await topics.groups(run.calls, address, message.topic):
+        kind, fault = await _track(run, address, message, group)
         lines.append(f"MessageTrack [consumerGroup={group}, trackType={kind}, exceptionDesc={fault}]")
     return lines
 
 
-async def _track(run: Run, message: StoredMessage, group: str, addresses: list[str]) -> tuple[str, str]:
+async def _track(run: Run, address: str, message: StoredMessage, group: str) -> tuple[str, str]:
     try:
-        members = await members_of(run, group, addresses)
+        members = await members_of(run, group, [address])
         if members is None:
             code = int(ResponseCode.CONSUMER_NOT_ONLINE)
             return "NOT_ONLINE", f"CODE:{code} DESC:the consumer group[{group}] not online"
@@ -136,25 +131,13 @@ async def _track(run: Run, message: StoredMessage, group: str, addresses: list[s
             return "PULL", "null"
         if members.message_model is MessageModel.BROADCASTING:
             return "CONSUME_BROADCASTING", "null"
-        passed = [await _is_passed(run, message, group, address) for address in addresses]
+        stats = await offsets.progress(run.calls, address, group, message.topic)
     except Error as fault:
         return "UNKNOWN", str(fault)
-    if not any(passed):
+    of_queue = [at for queue, at in stats.offset_table.items() if queue.queue_id == message.queue_id]
+    if not any(at.consumer_offset > message.queue_offset for at in of_queue):
         return "NOT_CONSUME_YET", "null"
     return ("CONSUMED" if _wants(members, message) else "CONSUMED_BUT_FILTERED"), "null"
-
-
-async def _is_passed(run: Run, message: StoredMessage, group: str, address: str) -> bool:
-    """Whether the group's offset in the message's queue is behind it; other brokers have other queues."""
-    stats = await offsets.progress(run.calls, address, group, message.topic)
-    own = await topics.stats(run.calls, address, message.topic)
-    at_home = any(queue.queue_id == message.queue_id for queue in own.offset_table)
-    return at_home and any(
-        queue.topic == message.topic
-        and queue.queue_id == message.queue_id
-        and of.consumer_offset > message.queue_offset
-        for queue, of in stats.offset_table.items()
-    )
 
 
 def _wants(members: ConsumerConnection, message: StoredMessage) -> bool:
