@@ -1,17 +1,14 @@
 """The broker's composition root: makes the parts, starts them in order, stops them in reverse. Nothing else.
 
-The command line calls `run`. Tests and the pytest plugin make a `Broker` on a disk of theirs and let it listen.
+daemon.py runs it as a process. Tests and the pytest plugin make a `Broker` on a disk of theirs and let it listen.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -29,10 +26,8 @@ from ..store.disk import Disk
 from ..store.flush_loop import LogFlusher, RunBlocking
 from ..store.marks import refuse_missing_tables
 from ..store.message_store import MessageStore
-from ..store.real_disk import RealDisk
 from ..store.retention import DiskGate, Retention, RetentionConfig
 from ..store.tables import Table
-from ..store.thread_flusher import thread_flusher
 from ..store.timer_store import open_timer_store
 from ..transport.address import format_address, parse_address
 from ..transport.client import Client, Connect
@@ -112,11 +107,9 @@ from .verdicts import Sending, Verdicts, native_verdicts, patience
 
 log = logs.get("pyromq.broker")
 
-T = TypeVar("T")
 HOUSEKEEPING_S = 10.0
 SAMPLE_S = 10.0
 PROTECTION_S = 180.0  # as Java looks for groups that read too far behind
-BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
 
 
 class Broker:
@@ -683,59 +676,3 @@ class Broker:
                     self.store.readable.on_advance(server.release)
                     self.store.readable.on_failure(server.give_up_parked)
                     server.wait_at_most(patience(self.live))
-
-
-async def run(
-    loaded: Loaded[BrokerConfig],
-    *,
-    clock: Clock,
-    rng: random.Random,
-    ready: Callable[[str], None],
-    stop_wanted: asyncio.Event,
-) -> None:
-    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken."""
-    for notice in loaded.notices:
-        log.warning("configuration", notice=notice)
-    async with AsyncExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(BLOCKING_THREADS, "pyromq-blocking"))
-        disk = RealDisk(loaded.config.store_path_root_dir, create=True)
-        broker = Broker(
-            loaded,
-            clock=clock,
-            rng=rng,
-            disk=disk,
-            flusher=thread_flusher(disk),
-            run_blocking=_in(pool),
-            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        )
-        stack.push_async_callback(broker.stop)
-        ready(await broker.start())
-        await until(stop_wanted, broker.loops())
-    log.info("broker stopped")
-
-
-def _in(pool: ThreadPoolExecutor) -> RunBlocking:
-    async def run_blocking(call: Callable[[], T]) -> T:
-        """Who is cancelled meanwhile ends when the call has: a flush that was planned is never left out."""
-        begun = asyncio.get_running_loop().run_in_executor(pool, call)
-        try:
-            return await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            await asyncio.wait((begun,))
-            raise
-
-    return run_blocking
-
-
-async def until(stop_wanted: asyncio.Event, loops: list[Coroutine[Any, Any, None]]) -> None:
-    """Run the loops until a stop is wanted, or until one of them dies, which is then raised."""
-    tasks = [asyncio.create_task(loop) for loop in loops]
-    wanted = asyncio.create_task(stop_wanted.wait())
-    try:
-        done, _ = await asyncio.wait((wanted, *tasks), return_when=asyncio.FIRST_COMPLETED)
-        for task in done - {wanted}:
-            task.result()
-    finally:
-        for task in (wanted, *tasks):
-            task.cancel()
-        await asyncio.gather(wanted, *tasks, return_exceptions=True)

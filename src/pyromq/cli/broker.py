@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from ..ambient import SystemClock, system_random
-from ..broker.broker import run
 from ..broker.config import BrokerConfig
+from ..broker.daemon import run
 from ..broker.java_keys import BROKER_KEYS
 from ..config import Loaded, load
 from ..kernel.choice import kernel_name
@@ -27,7 +27,7 @@ from .tree import Tree, examples, refuse_given
     epilog=examples(
         "pyromq broker -n 127.0.0.1:9876 -c broker.conf",
         "pyromq broker --listen 127.0.0.1:0",
-        "pyromq broker config get maxMessageSize -b broker-a",
+        "pyromq broker config get fileReservedTime",
     ),
 )
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name servers, separated by ;  [namesrvAddr]")

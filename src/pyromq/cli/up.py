@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from ..ambient import SystemClock, system_random
-from ..broker import broker
+from ..broker import daemon as broker
 from ..broker.config import BrokerConfig
 from ..broker.java_keys import BROKER_KEYS
 from ..config import Loaded, load
