@@ -17,6 +17,7 @@ from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
 from . import catalogue
 from .command import Failed, Run, Subcommand
+from .credentials import credentials
 from .helping import command_help, command_list
 from .parsing import Chosen, UsageError, parse
 
@@ -82,11 +83,15 @@ def _run_command(command: Subcommand, words: Sequence[str], out: Print, err: Pri
 
 async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -> None:
     """Raises what the command raises."""
+    keys = credentials()
     config = ClientConfig(
         name_servers=name_servers(chosen.get("n") or None),
         instance="mqadmin",
         call_timeout_s=TIMEOUT_S,
         name_server_timeout_s=TIMEOUT_S,
+        access_key=keys.access_key,
+        secret_key=keys.secret_key,
+        security_token=keys.security_token,
     )
     async with Client(config) as client:
         await command.run(Run(chosen, client, client.session.clock, out, err))
