@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyromq
 from pyromq.ambient import pause
-from pyromq.client.errors import TopicNotFound
+from pyromq.client.errors import NoBroker, TopicNotFound
 from pyromq.model.names import AUTO_CREATE_TOPIC
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
@@ -54,7 +54,7 @@ class Daemon:
 def until_registered(namesrv: str, broker: str) -> None:
     with Cluster(connection_options({"nameServer": namesrv}, Use.BATCH)) as cluster:
         for _ in range(600):
-            with suppress(TopicNotFound):
+            with suppress(TopicNotFound, NoBroker):
                 if broker in cluster.route(AUTO_CREATE_TOPIC).addresses:
                     return
             pause(0.05)

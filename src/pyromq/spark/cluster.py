@@ -126,7 +126,10 @@ class Cluster:
         wanted = list(queues)
 
         async def asked() -> list[T | BaseException]:
-            return await asyncio.gather(*(ask(_of(queue)) for queue in wanted), return_exceptions=True)
+            answers = await asyncio.gather(*(ask(_of(queue)) for queue in wanted), return_exceptions=True)
+            if any(isinstance(answer, NoBroker) for answer in answers):
+                self._session.look_again()  # a broker that the session has not met yet: there at the next question
+            return answers
 
         found: dict[Queue, T] = {}
         for queue, answer in zip(wanted, self._portal.call(asked()), strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..ambient import pause
-from ..client.errors import Error
+from ..client.errors import Error, TopicNotFound
 from ..errors import ConfigError
 from .cluster import Cluster
 from .offsets import EARLIEST, GROUP, LATEST, Offsets, Queue, Where, exact
@@ -34,8 +34,8 @@ def with_retries(cluster: Cluster, options: ReadOptions) -> tuple[dict[Queue, st
         try:
             queues = find_queues(cluster, options)
             return queues, cluster.bounds(queues)
-        except Error:
-            if not left:
+        except Error as fault:
+            if not left or isinstance(fault, TopicNotFound):  # asked again, the answer would be the same
                 raise
             pause(options.fetch_pause_ms / 1000)
     raise AssertionError("the last try returns or raises")

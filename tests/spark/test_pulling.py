@@ -1,0 +1,262 @@
+"""One task of a read, without Spark: what brokers may answer to a pull, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
+
+from pyromq.ambient import SystemClock, pause
+from pyromq.errors import ConnectionLost, ProtocolError, PyroError
+from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.record import Record, encode_record
+from pyromq.spark.batch_read import BatchReader, QueuePart
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.connection import Connection
+from pyromq.spark.offsets import Queue
+from pyromq.spark.options import ReadOptions, Use, connection_options, read_options
+from pyromq.spark.planner import Range
+from pyromq.spark.pulling import DataLoss, QueuePull, read_range
+from pyromq.spark.schema import arrow_schema
+from pyromq.spark.spark_schema import arrow_of
+from pyromq.spark.stream_read import StreamReader
+from tests.spark.servers import Servers
+
+QUEUE = Queue("orders", "broker-a", 0)
+BODY = StructType().add("body", "binary")
+Reply = Command | Exception
+
+
+def answer(code: int, next_offset: int, low: int = 0, high: int = 100, body: bytes = b"") -> Command:
+    fields = {"nextBeginOffset": str(next_offset), "minOffset": str(low), "maxOffset": str(high)}
+    return Command(code=code, flag=1, fields=fields, body=body)
+
+
+def found(begin: int, end: int) -> Command:
+    records = [
+        encode_record(Record(topic="orders", queue_id=0, body=b"x", queue_offset=at)) for at in range(begin, end)
+    ]
+    return answer(ResponseCode.SUCCESS, end, body=b"".join(records))
+
+
+class Scripted:
+    """A broker's connection: each request gets the next answer."""
+
+    def __init__(self, script: list[Reply]) -> None:
+        self._script = script
+        self.asked: list[int] = []
+        self.outstanding = 0
+
+    def send(self, command: Command, body: bytes = b"") -> int:
+        self.asked.append(int(command.fields["queueOffset"]))
+        return 1
+
+    def receive(self) -> Command:
+        reply = self._script.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def is_fresh(self) -> bool:
+        return False  # used once: the next test has its own
+
+    def close(self) -> None: ...
+
+
+class Passing(SystemClock):
+    """A clock that goes on while somebody waits, and not otherwise."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def pulled(script: list[Reply], end: int, **options: str) -> tuple[list[int], list[int]]:
+    """Where bodies ended, and what was asked for."""
+    given = {"nameServer": "127.0.0.1:1", "topic": "orders", "fetchOffset.numRetries": "0"} | options
+    connection = Scripted(script)
+    clock = Passing()
+    pull = QueuePull(
+        Range(QUEUE, 0, end),
+        "127.0.0.1:1",
+        read_options(given, Use.BATCH),
+        clock,
+        clock.pass_by,
+        connect=lambda address, options: connection,  # type: ignore[arg-type, return-value]
+    )
+    with patch.object(QueuePull, "_look_again"):
+        return [offset for _, offset in pull.bodies()], connection.asked
+
+
+def test_a_range_is_pulled_in_pieces_whose_answers_may_end_anywhere() -> None:
+    assert pulled([found(0, 7), found(7, 12)], 10) == ([7, 12], [0, 7])
+
+
+def test_a_filter_that_leaves_nothing_is_progress_too() -> None:
+    script: list[Reply] = [answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 5), found(5, 10)]
+    assert pulled(script, 10) == ([10], [0, 5])
+
+
+def test_what_retention_took_is_a_failure_or_left_out() -> None:
+    def script() -> list[Reply]:
+        return [answer(ResponseCode.PULL_OFFSET_MOVED, 6, low=6), found(6, 10)]
+
+    with pytest.raises(DataLoss, match=r"offsets 0 to 6 were removed \(retention\).*Set failOnDataLoss=false"):
+        pulled(script(), 10)
+    assert pulled(script(), 10, failOnDataLoss="false") == ([10], [0, 6])
+
+
+def test_a_queue_that_lost_its_end_is_a_failure_or_ends_there() -> None:
+    def script() -> list[Reply]:
+        return [found(0, 4), answer(ResponseCode.PULL_OFFSET_MOVED, 3, high=3)]
+
+    with pytest.raises(DataLoss, match="offsets 4 to 10 are not there: the queue ends at 3"):
+        pulled(script(), 10)
+    assert pulled(script(), 10, failOnDataLoss="false") == ([4], [0, 4])
+
+
+def test_a_busy_broker_and_a_lost_connection_are_asked_again_from_the_same_offset() -> None:
+    script: list[Reply] = [
+        found(0, 4),
+        answer(ResponseCode.SYSTEM_BUSY, 0),
+        ConnectionLost("gone"),
+        ConnectionLost("gone"),
+        found(4, 10),
+    ]
+    assert pulled(script, 10) == ([4, 10], [0, 4, 4, 4, 4])
+
+
+def test_without_progress_a_task_ends_by_pull_timeout() -> None:
+    with pytest.raises(PyroError, match="no progress for pullTimeoutMs = 900: gone"):
+        pulled([ConnectionLost("gone") for _ in range(9)], 10, pullTimeoutMs="900")
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "told"),
+    [
+        (answer(ResponseCode.SUCCESS, 0, body=b"x"), ProtocolError, "with messages and next offset 0"),
+        (answer(ResponseCode.NO_PERMISSION, 0), PyroError, "127.0.0.1:1"),
+    ],
+)
+def test_answers_that_make_no_sense_are_told(reply: Command, kind: type[Exception], told: str) -> None:
+    with pytest.raises(kind, match=told):
+        pulled([reply], 10)
+
+
+def test_a_body_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = read_options({"nameServer": "127.0.0.1:1", "topic": "orders"}, Use.BATCH)
+    for body in (b"\0" * 200, found(0, 3).body[:-1], b"\xff" * 91):
+        connection = Scripted([answer(ResponseCode.SUCCESS, 3, body=bytes(body))])
+        monkeypatch.setattr(QueuePull, "_connection", lambda self, of=connection: of)
+        with pytest.raises(ProtocolError):
+            list(read_range(Range(QUEUE, 0, 3), "127.0.0.1:1", options, arrow_schema(["body"])))
+
+
+# --- with a cluster of its own -----------------------------------------------------------------------------------
+
+
+def options_of(servers: Servers, topic: str, **more: str) -> ReadOptions:
+    return read_options({"nameServer": servers.namesrv, "topic": topic} | more, Use.BATCH)
+
+
+def parts(servers: Servers, topic: str, **more: str) -> list[QueuePart]:
+    return BatchReader(options_of(servers, topic, **more), BODY).partitions()
+
+
+def bodies(servers: Servers, topic: str, between: Callable[[], None] = lambda: None, **more: str) -> list[int]:
+    """All rows, with something that happens after the first of them."""
+    seen: list[int] = []
+    options = options_of(servers, topic, **more)
+    for part in parts(servers, topic, **more):
+        for batch in read_range(part.part, part.address, options, arrow_of(BODY)):
+            if not seen:
+                between()
+            seen += [int(row["body"].rstrip(b".")[1:]) for row in batch.to_pylist()]
+    return sorted(seen)
+
+
+def test_a_broker_is_killed_and_restarted_in_the_middle_of_a_batch(own: Servers, topic: str) -> None:
+    own.start()
+    own.send(topic, 300)
+
+    def crash() -> None:
+        own.kill()
+        own.start()
+
+    assert bodies(own, topic, crash, pullBatchSize="5", arrowBatchRows="5") == list(range(300))
+
+
+def make_topic(servers: Servers, broker: str, topic: str, queues: int = 2) -> None:
+    fields = {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
+    fields |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
+    connection = Connection(
+        servers.brokers[broker].address, connection_options({"nameServer": servers.namesrv}, Use.BATCH)
+    )
+    made = connection.call(Command(code=RequestCode.UPDATE_AND_CREATE_TOPIC, fields=fields))
+    connection.close()
+    assert made.code == ResponseCode.SUCCESS, made.remark
+
+
+def test_a_new_broker_joins_a_stream(own: Servers, topic: str) -> None:
+    own.start()
+    own.send(topic, 40)
+    given = {"nameServer": own.namesrv, "topic": topic, "startingOffsets": "earliest"}
+    reader = StreamReader(read_options(given, Use.STREAM), BODY)
+    try:
+        first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        assert set(first[topic]) == {"broker-a"}
+        own.start("broker-b")
+        make_topic(own, "broker-b", topic)
+        with Cluster(options_of(own, topic)) as cluster:
+            while "broker-b" not in cluster.route(topic).addresses:
+                pause(0.05)
+        own.send(topic, 200, first=40)
+        second = first
+        while "broker-b" not in second[topic]:
+            pause(0.2)
+            second = reader.latestOffset(first, ReadAllAvailable())
+        rows: list[Any] = []
+        for part in reader.partitions(first, second):
+            rows += [(row["body"], part.part.queue.broker) for b in reader.read(part) for row in b.to_pylist()]
+        assert sorted(int(body[1:]) for body, _ in rows) == list(range(40, 240))
+        assert {broker for _, broker in rows} == {"broker-a", "broker-b"}
+    finally:
+        reader.stop()
+
+
+def test_retention_passes_the_start(own: Servers, topic: str) -> None:
+    own.start(mappedFileSizeCommitLog=1 << 16)
+    own.send(topic, 300, size=500)
+    own.kill()
+    oldest = sorted((Path(own.store()) / "commitlog").iterdir())
+    for file in oldest[:2]:  # as the broker removes what is too old
+        file.unlink()
+    own.start()
+    everything = json.dumps({topic: {"broker-a": {str(queue): 0 for queue in range(4)}}})
+    with pytest.raises(DataLoss, match=r"were removed \(retention\) before they were read.*failOnDataLoss=false"):
+        parts(own, topic, startingOffsets=everything)
+    rest = bodies(own, topic, startingOffsets=everything, failOnDataLoss="false")
+    assert rest == bodies(own, topic)
+    assert 0 < len(rest) < 300
+    assert rest == list(range(300 - len(rest), 300))
+
+
+def test_an_empty_topic_has_no_tasks_and_a_skewed_one_is_split(servers: Servers, topic: str) -> None:
+    make_topic(servers, "broker-a", topic, queues=4)
+    assert parts(servers, topic) == []
+    servers.send(topic, 10)  # one request: all of them in one queue
+    assert [part.part.size for part in parts(servers, topic)] == [10]
+    cut = parts(servers, topic, minPartitions="4")
+    assert (len(cut), sum(part.part.size for part in cut)) == (4, 10)
+    assert bodies(servers, topic, minPartitions="4") == list(range(10))
