@@ -14,6 +14,7 @@ from pyromq.store.consume_queue import ConsumeQueue
 from tests.broker.running import Running, running_broker, turns_until
 
 MESSAGES = 100
+pytestmark = pytest.mark.usefixtures("python_pulls")
 
 
 class Helper:

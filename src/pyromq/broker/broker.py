@@ -75,6 +75,7 @@ from .order_locks import OrderLocks
 from .parking import refuse_what_nobody_delivers
 from .pull import PullHandler
 from .pull_checks import PullChecks
+from .pull_verdicts import Pulling, PullVerdicts
 from .queue_handlers import QueueHandlers
 from .registration import Identity, Picture, Registration
 from .replies import Replies
@@ -203,11 +204,12 @@ class Broker:
             self.filters,
             self._kept_locks.keep,
         )
+        self._pull_checks = PullChecks(self.topics, self.groups, self.consumers, self.filters)
         self.pulls = PullHandler(
             self.live,
             clock,
             self.store,
-            PullChecks(self.topics, self.groups, self.consumers, self.filters),
+            self._pull_checks,
             self.offsets,
             self.cold_reads,
             self._backlog,
@@ -223,6 +225,7 @@ class Broker:
         self._front: dict[str, Dispatcher] = {}
         self._sending: Sending | None = None
         self.verdicts: list[Verdicts] = []
+        self.pull_verdicts: list[PullVerdicts] = []
         self.runtime = RuntimeInfo(
             self.live,
             clock,
@@ -662,8 +665,23 @@ class Broker:
             self._new_topics,
         )
 
+    def _pulling(self) -> Pulling:
+        return Pulling(
+            self.live,
+            self._clock,
+            self.store,
+            self.topics,
+            self.groups,
+            self.consumers,
+            self.offsets,
+            self._pull_checks,
+            self.pulls,
+            self._transport.limits(),
+        )
+
     def _feed_kernel(self) -> None:
-        """A native kernel takes plain sends where nobody has to show who he is, and no test stands in the way."""
+        """A native kernel takes plain sends and pulls where nobody has to show who he is, and no test stands in the
+        way."""
         assert self._sending is not None
         if self._around is not None:
             return
@@ -671,7 +689,9 @@ class Broker:
             verdicts = native_verdicts(self._sending) if self._front[server.name].allows_all else None
             if verdicts is not None:
                 self.verdicts.append(verdicts)
-                server.use_feed(verdicts.feed)
+                pulls = PullVerdicts(self._pulling(), verdicts.module, verdicts.feed)
+                self.pull_verdicts.append(pulls)
+                server.use_feed(pulls.feed)
                 if self._config.flush_mode is FlushMode.SYNC:
                     self.store.readable.on_advance(server.release)
                     self.store.readable.on_failure(server.give_up_parked)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from .. import logs
 from ..ambient import Clock, Timer
 from ..config import Live
 from ..kernel.records import Range
 from ..model.codes import ResponseCode
+from ..protocol.frame import decode_frames
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
 from ..store.layout import QUEUE_ENTRY_BYTES
 from ..store.message_store import MessageStore
@@ -37,6 +39,13 @@ _LOOKS = (
     16  # how often a woken pull looks on behind entries that do not match, before its client is asked to come again
 )
 
+
+class FramePeer(Peer, Protocol):
+    """A peer that takes frames as a kernel has made them."""
+
+    def send_frames(self, frames: bytes) -> None: ...
+
+
 # Called with topic, group, queue, messages and bytes of everything that was handed out, the ms that it took to find and
 # read it, and whether it came from the medium.
 GetCounter = Callable[[str, str, int, int, int, float, bool], None]
@@ -50,6 +59,20 @@ class Ticket:
     header: PullMessage
     allowed: Allowed
     begun: float = 0.0  # when the look that is under way began
+
+
+@dataclass(slots=True)
+class KernelTicket:
+    """A pull that a kernel took and found nothing for. It is decoded only if the kernel cannot answer it after all."""
+
+    connection: FramePeer
+    frame: bytes
+    allowed: Allowed
+    again: Callable[[int], bytes | None]  # the kernel's answer from an offset on, if it has one
+
+    def decoded(self) -> Ticket:
+        request = Request(decode_frames(self.frame)[0][0], self.connection)
+        return Ticket(request, request.header(PullMessage), self.allowed)
 
 
 class PullHandler:
@@ -76,7 +99,7 @@ class PullHandler:
         self._count = count
         self.missed = 0  # pulls that were answered with nothing
         self.longest_ms = 0.0  # that one took from the look at its queue to the records in hand
-        self._polls: LongPoll[Ticket] = LongPoll()
+        self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
         self._arrived: dict[tuple[str, int], MessageQueue] = {}
         self._timer: Timer | None = None
         self._timer_at = 0.0
@@ -90,9 +113,8 @@ class PullHandler:
         config = self._live.config
         allowed = self._checks.check(header, request.command.code, config)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
-        if header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0:
-            self._offsets.commit(topic, group, queue_id, header.commit_offset)
-        self._offsets.note_pulled(topic, group, queue_id, header.queue_offset)
+        commits = header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0
+        self.asked(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else None)
         ticket = Ticket(request, header, allowed)
         reset = self._offsets.take_reset(topic, group, queue_id)
         if reset is not None:
@@ -100,6 +122,35 @@ class PullHandler:
         if self._is_cold(header, config):
             return self._look_cold(ticket)
         return self._look_first(ticket, config)
+
+    # --- what a kernel tells too ------------------------------------------------------------------------------------
+
+    def asked(self, topic: str, group: str, queue_id: int, offset: int, commit: int | None) -> None:
+        """A pull came for an offset, and may say how far everything is consumed."""
+        if commit is not None:
+            self._offsets.commit(topic, group, queue_id, commit)
+        self._offsets.note_pulled(topic, group, queue_id, offset)
+
+    def gave(
+        self,
+        topic: str,
+        group: str,
+        queue_id: int,
+        messages: int,
+        size: int,
+        position: int,
+        begun: float,
+        from_disk: bool = False,
+    ) -> None:
+        """Messages were handed out, the first from this position of the log; the look began then."""
+        self._backlog.note(group, self._store.commit_log.end - position)
+        took_ms = (self._clock.monotonic() - begun) * 1000
+        self.longest_ms = max(self.longest_ms, took_ms)
+        self._count(topic, group, queue_id, messages, size, took_ms, from_disk)
+
+    def hold_frame(self, header: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
+        """Hold a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
+        return self._keep(*header, wait_ms, ticket.connection, ticket, self._live.config)
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -136,14 +187,14 @@ class PullHandler:
     def _is_cold(self, header: PullMessage, config: BrokerConfig) -> bool:
         """Whether already the queue's entries would have to come from the medium. Near its end nobody looks."""
         queue, offset = self._store.queues.get(header.topic, header.queue_id), header.queue_offset
-        if queue is None or not queue.min_offset <= offset < queue.readable_end - _limits(header, config)[0]:
+        if queue is None or not queue.min_offset <= offset < queue.readable_end - limits_of(header, config)[0]:
             return False
         return not queue.is_resident(offset, SCAN_ENTRIES)
 
     async def _look_cold(self, ticket: Ticket) -> Reply | None:
         """The same after the entries were fetched in a helper thread."""
         header, config = ticket.header, self._live.config
-        count, size = _limits(header, config)
+        count, size = limits_of(header, config)
         ticket.begun = self._clock.monotonic()
         async with self._cold_turn:
             selection = await self._store.select(
@@ -163,7 +214,7 @@ class PullHandler:
         ticket.begun = self._clock.monotonic()
         if wanted.sieve is not None:
             return sift(self._store.reader, _search(ticket, offset, config), wanted.sieve).selection
-        count, size = _limits(header, config)
+        count, size = limits_of(header, config)
         return self._store.reader.select(
             header.topic,
             header.queue_id,
@@ -200,12 +251,9 @@ class PullHandler:
         if not records:  # all of them were damaged: go on behind them
             return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
         body = b"".join(records)
-        header = ticket.header
-        self._backlog.note(header.consumer_group, self._store.commit_log.end - selection.ranges[0].position)
-        took_ms = (self._clock.monotonic() - ticket.begun) * 1000
-        self.longest_ms = max(self.longest_ms, took_ms)
+        header, position = ticket.header, selection.ranges[0].position
         group, queue_id = header.consumer_group, header.queue_id
-        self._count(header.topic, group, queue_id, len(records), len(body), took_ms, from_disk)
+        self.gave(header.topic, group, queue_id, len(records), len(body), position, ticket.begun, from_disk)
         return self._answer(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
 
     def _nothing(self, ticket: Ticket, selection: Selection) -> Reply:
@@ -237,7 +285,7 @@ class PullHandler:
     def held(self) -> int:
         return len(self._polls)
 
-    def waiting(self) -> list[HeldPull[Ticket]]:
+    def waiting(self) -> list[HeldPull[Ticket | KernelTicket]]:
         """For the inspection command."""
         return list(self._polls.held())
 
@@ -245,13 +293,25 @@ class PullHandler:
         header = ticket.header
         if not header.sys_flag & PullFlag.SUSPEND or ticket.request.command.is_oneway:
             return False
-        wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
+        place = (header.topic, header.queue_id, header.queue_offset)
+        return self._keep(*place, header.suspend_timeout_millis, ticket.request.peer, ticket, config)
+
+    def _keep(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        wait_ms: int,
+        peer: Peer,
+        ticket: Ticket | KernelTicket,
+        config: BrokerConfig,
+    ) -> bool:
+        if not config.long_polling_enable:
+            wait_ms = config.short_polling_time_mills
         if wait_ms <= 0 or len(self._polls) >= config.max_held_pulls:
             return False
         deadline = self._clock.monotonic() + wait_ms / 1000
-        self._polls.hold(
-            HeldPull(header.topic, header.queue_id, header.queue_offset, deadline, ticket.request.peer, ticket)
-        )
+        self._polls.hold(HeldPull(topic, queue_id, offset, deadline, peer, ticket))
         self._set_timer()
         return True
 
@@ -285,14 +345,27 @@ class PullHandler:
             for pull in self._polls.take_arrived(topic, queue_id, queue.readable_end):
                 self._look_again(pull)
 
-    def _look_again(self, pull: HeldPull[Ticket]) -> None:
+    def _unless_answered(self, pull: HeldPull[Ticket | KernelTicket]) -> Ticket | None:
+        """None: the kernel that had taken it has answered. Else it is Python's from now on."""
+        ticket = pull.ticket
+        if isinstance(ticket, KernelTicket):
+            frames = ticket.again(pull.offset)
+            if frames is not None:
+                ticket.connection.send_frames(frames)
+                return None
+            ticket = pull.ticket = ticket.decoded()
+        return ticket
+
+    def _look_again(self, pull: HeldPull[Ticket | KernelTicket]) -> None:
         """Something new is there. If none of it matches the pull goes on waiting, behind what was looked at."""
-        config = self._live.config
-        looks = _LOOKS if pull.ticket.allowed.wanted.sieve is None else 1
+        ticket, config = self._unless_answered(pull), self._live.config
+        if ticket is None:
+            return
+        looks = _LOOKS if ticket.allowed.wanted.sieve is None else 1
         for _ in range(looks):
-            selection = self._select(pull.ticket, pull.offset, config)
+            selection = self._select(ticket, pull.offset, config)
             if selection.status is GetStatus.FOUND:
-                self._send(pull.ticket, self._found(pull.ticket, selection, config))
+                self._send(ticket, self._found(ticket, selection, config))
                 return
             if selection.status is not GetStatus.NO_MATCHED_MESSAGE:
                 break
@@ -303,7 +376,7 @@ class PullHandler:
             self._polls.hold(pull)
             self._set_timer()
             return
-        self._send(pull.ticket, self._nothing(pull.ticket, selection))
+        self._send(ticket, self._nothing(ticket, selection))
 
     def _set_timer(self) -> None:
         """One timer for all: set for the earliest deadline, never later."""
@@ -321,9 +394,11 @@ class PullHandler:
             self._answer_held(pull)
         self._set_timer()
 
-    def _answer_held(self, pull: HeldPull[Ticket]) -> None:
+    def _answer_held(self, pull: HeldPull[Ticket | KernelTicket]) -> None:
         """Its time is over: one last look, and an answer whatever it finds."""
-        ticket, config = pull.ticket, self._live.config
+        ticket, config = self._unless_answered(pull), self._live.config
+        if ticket is None:
+            return
         selection = self._select(ticket, pull.offset, config)
         if selection.status is GetStatus.FOUND:
             self._send(ticket, self._found(ticket, selection, config))
@@ -351,7 +426,7 @@ class PullHandler:
         ticket.request.peer.send(reply.to_command(ticket.request.command))
 
 
-def _limits(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
+def limits_of(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
     """Messages and bytes of one pull; the first message is given whatever its size."""
     if header.consumer_group in config.large_pull_groups:
         count, size = config.large_pull_count, config.large_pull_bytes
@@ -363,7 +438,7 @@ def _limits(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
 
 
 def _search(ticket: Ticket, offset: int, config: BrokerConfig) -> Search:
-    count, size = _limits(ticket.header, config)
+    count, size = limits_of(ticket.header, config)
     return Search(ticket.header.topic, ticket.header.queue_id, offset, count, size)
 
 

@@ -76,6 +76,7 @@ class Verdicts:
 
     def __init__(self, parts: Sending, module: Any) -> None:
         self._parts = parts
+        self.module = module
         self._grant = module.Grant
         self._kernel = module.SendFeed(self)
         self._config: BrokerConfig | None = None

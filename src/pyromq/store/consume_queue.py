@@ -8,7 +8,7 @@ from .. import logs
 from ..kernel.records import Picked, Placed, pick_entries
 from ..model.names import SCHEDULE_TOPIC
 from .entry_log import EntryLog
-from .file_sequence import Irregular
+from .file_sequence import FileSequence, Irregular
 from .layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
 from .queue import Boundary, StoreTimeAt
 from .time_search import search_by_time
@@ -33,6 +33,11 @@ class ConsumeQueue:
     @property
     def next_offset(self) -> int:
         return self._entries.end
+
+    @property
+    def files(self) -> FileSequence:
+        """Where the entries lie, for a kernel that reads them itself."""
+        return self._entries.sequence
 
     def load(self) -> list[Irregular]:
         irregular = self._entries.load()

@@ -36,6 +36,7 @@ async def test_limits_that_make_no_sense_are_refused(broker: Running, body: byte
     assert shown["configTable"] == {}
 
 
+@pytest.mark.usefixtures("python_pulls")
 async def test_a_cold_read_over_the_limit_is_put_off_and_loses_nothing(
     broker: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

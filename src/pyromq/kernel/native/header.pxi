@@ -1,4 +1,4 @@
-# Headers of plain sends in both encodings. What is not of the one shape that Java's clients write is not for us: the
+# Headers of plain sends and pulls in both encodings. What is not of the one shape that Java's clients write is not for us: the
 # caller then leaves the whole frame to Python, which knows every dialect.
 
 cdef enum:
@@ -6,7 +6,16 @@ cdef enum:
     PROPERTIES = 8, RECONSUME = 9, UNIT = 10, MAX_RECONSUME = 11, BATCH = 12, BROKER_NAME = 13
     FIELDS = 14
 
+cdef enum:
+    PULL_GROUP = 0, PULL_TOPIC = 1, PULL_QUEUE = 2, PULL_OFFSET = 3, PULL_COUNT = 4, PULL_FLAGS = 5, PULL_COMMIT = 6
+    PULL_SUSPEND = 7, PULL_VERSION = 8, PULL_SUBSCRIPTION = 9, PULL_KIND = 10, PULL_BYTES = 11, PULL_SOURCE = 12
+    PULL_BROKER_NAME = 13
+
+cdef enum:
+    SENDS = 0, PULLS = 1          # what a header is read for: codes and names of fields depend on it
+
 cdef struct Header:
+    int kind
     int64_t code, flag, opaque
     bint is_json
     bint escaped              # the properties hold JSON escapes
@@ -34,10 +43,37 @@ cdef int long_field(Text name) noexcept nogil:
     return -1
 
 
+cdef int pull_field(Text name) noexcept nogil:
+    """Number of a field of requests 11 and 361; -1 for any other."""
+    if same(name, b"topic", 5): return PULL_TOPIC
+    if same(name, b"queueId", 7): return PULL_QUEUE
+    if same(name, b"queueOffset", 11): return PULL_OFFSET
+    if same(name, b"consumerGroup", 13): return PULL_GROUP
+    if same(name, b"maxMsgNums", 10): return PULL_COUNT
+    if same(name, b"sysFlag", 7): return PULL_FLAGS
+    if same(name, b"commitOffset", 12): return PULL_COMMIT
+    if same(name, b"suspendTimeoutMillis", 20): return PULL_SUSPEND
+    if same(name, b"subscription", 12): return PULL_SUBSCRIPTION
+    if same(name, b"subVersion", 10): return PULL_VERSION
+    if same(name, b"expressionType", 14): return PULL_KIND
+    if same(name, b"maxMsgBytes", 11): return PULL_BYTES
+    if same(name, b"ReqT", 4): return PULL_SOURCE
+    if same(name, b"bname", 5): return PULL_BROKER_NAME
+    return -1
+
+
+cdef inline bint is_for_us(int kind, int64_t code) noexcept nogil:
+    if kind == PULLS:
+        return code == 11 or code == 361
+    return code == 10 or code == 310 or code == 320
+
+
 cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint wide) noexcept nogil:
     """False: a name that we do not know, or twice the same, or more than ASCII where no properties are."""
     cdef int number
-    if h.code == 10:
+    if h.kind == PULLS:
+        number = pull_field(name)
+    elif h.code == 10:
         number = long_field(name)
     elif name.n == 1 and c'a' <= name.at[0] <= c'n':
         number = name.at[0] - c'a'
@@ -46,7 +82,7 @@ cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint
     if number < 0 or h.seen & (<uint32_t>1 << number):
         return False
     if escaped or wide:
-        if number != PROPERTIES:
+        if h.kind != SENDS or number != PROPERTIES:
             return False
         h.escaped, h.wide = escaped, wide
     h.seen |= <uint32_t>1 << number
@@ -149,7 +185,7 @@ cdef bint read_json(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
             bit = 1
             if not take_number(&c, &value) or not integer(value, 0, 1 << 20, &h.code):
                 return False
-            if h.code != 10 and h.code != 310 and h.code != 320:
+            if not is_for_us(h.kind, h.code):
                 return False
         elif not top & 1:
             return False
@@ -194,7 +230,7 @@ cdef bint read_binary(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
     if n < 21 or get32(p + 13) != 0:
         return False  # too short, or with a remark
     h.code = get16(p)
-    if h.code != 10 and h.code != 310 and h.code != 320:
+    if not is_for_us(h.kind, h.code):
         return False
     h.opaque = <int32_t>get32(p + 5)
     h.flag = <int32_t>get32(p + 9)
@@ -226,8 +262,9 @@ cdef bint read_binary(const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
     return True
 
 
-cdef inline bint read_header(int encoding, const uint8_t *p, Py_ssize_t n, Header *h) noexcept nogil:
+cdef inline bint read_header(int encoding, const uint8_t *p, Py_ssize_t n, Header *h, int kind=SENDS) noexcept nogil:
     memset(h, 0, sizeof(Header))
+    h.kind = kind
     h.is_json = encoding == 0
     if encoding == 0:
         return read_json(p, n, h)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..appends import AppendHost, Terms
+from ..pulls import PullHost
 from ..python.pull import Picked, Range
-from ..seam import Fed, FeedConnection
+from ..seam import Fed, Feed, FeedConnection
 
 SOURCES: str
 
@@ -20,6 +21,28 @@ class SendFeed:
     def __init__(self, host: AppendHost) -> None: ...
     def use(self, terms: Terms) -> None: ...
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed: ...
+
+class PullGrant:
+    verdict: Any
+    def __init__(
+        self,
+        verdict: Any,
+        entries: Any,
+        codes: Collection[int] | None,
+        max_count: int,
+        max_bytes: int,
+        deep: int,
+        json: Sequence[bytes],
+        binary: Sequence[bytes],
+        block_at: int,
+    ) -> None: ...
+
+class PullFeed:
+    messages: int
+    held: int
+    def __init__(self, host: PullHost, log: Any, others: Feed, frame_bytes: int, header_bytes: int) -> None: ...
+    def feed(self, connection: FeedConnection, received: memoryview) -> Fed: ...
+    def again(self, grant: PullGrant, frame: bytes, offset: int) -> bytes | None: ...
 
 class Flusher:
     def __init__(self, bell: int, done: int) -> None: ...

@@ -13,7 +13,10 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, in
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
+from array import array
+
 from pyromq.kernel.appends import Burst
+from pyromq.kernel.pulls import Question
 from pyromq.kernel.python.pull import Picked, Range
 from pyromq.kernel.seam import NOTHING, Fed, Waiting
 
@@ -51,5 +54,6 @@ include "record.pxi"
 include "reply.pxi"
 include "feed.pxi"
 include "pull.pxi"
+include "pull_feed.pxi"
 include "flusher.pxi"
 include "arrow.pxi"
