@@ -211,6 +211,7 @@ async def consumer(
     session = shell.client.session
     clock, rng = session.clock, session.rng
     name = f"{group}_{clock.now_ms() % 100}" if suffix else group
+    wanted = _filter(filter_type, expression)
     shell.say(
         f"topic: {topic}, threadCount {threads}, group: {name}, suffix: {_java(suffix)}, filterType: "
         f"{filter_type or 'null'}, expression: {expression or 'null'}, reportInterval: {report_interval}"
@@ -227,7 +228,6 @@ async def consumer(
             raise BenchmarkFailure("failed on purpose (-r)")
 
     options: dict[str, Any] = {"concurrency": threads, "begin": ConsumeFromWhere.FIRST_OFFSET, "grace_s": 1.0}
-    wanted = _filter(filter_type, expression)
     async with (
         _client(shell, trace) as client,
         client.push_consumer(topic, handle, group=name, filter=wanted, **options),

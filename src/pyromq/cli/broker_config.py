@@ -39,7 +39,7 @@ async def get(shell: Shell, key: str, broker: str | None) -> None:
     shell.rows(rows)
 
 
-@config.command("set", epilog=examples("pyromq broker config set maxMessageSize 8388608 -b broker-a --yes"))
+@config.command("set", epilog=examples("pyromq broker config set fileReservedTime 48 -b broker-a --yes"))
 @click.argument("key")
 @click.argument("value")
 @one_broker

@@ -286,15 +286,16 @@ async def _group(patient: Patient, name: str) -> AsyncIterator[Finding]:
 async def _conflicts(patient: Patient, place: BrokerPlace, name: str) -> list[str]:
     """Our broker tells them. Of Apache's, each member is asked what it wants, which they do not keep apart."""
     if place.address in patient.inspected:
-        return [text for text in patient.inspected[place.address].get("conflicts", ()) if name in text.split()]
+        told: list[str] = patient.inspected[place.address].get("conflicts", [])
+        return [text for text in told if text.startswith(f"group {name},")]
     online = await groups.connections(patient.calls, place.address, name)
     wants: dict[str, str] = {}
     for one in [] if online is None else online.connection_set:
         try:
-            told = await groups.running_info(patient.calls, place.address, name, one.client_id)
+            info = await groups.running_info(patient.calls, place.address, name, one.client_id)
         except (Refused, CallFailed):
             continue
-        pairs = sorted(f"{each.topic} {each.sub_string}" for each in told.subscription_set)
+        pairs = sorted(f"{each.topic} {each.sub_string}" for each in info.subscription_set)
         wants[one.client_id] = ", ".join(pair for pair in pairs if not pair.startswith(names.RETRY_PREFIX))
     if len(set(wants.values())) < 2:
         return []

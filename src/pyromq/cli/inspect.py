@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from typing import Any
 
 import click
 
-from ..ambient import SystemClock, system_random
-from ..broker.admin.inspection import INSPECT
 from ..errors import CallFailed
-from ..protocol.command import Command
-from ..transport.client import Client
+from .tree import examples
 
 
-@click.command()
+@click.command(epilog=examples("pyromq inspect -b 127.0.0.1:10911", "pyromq inspect -q && echo ready"))
 @click.option(
     "-b", "--broker", "address", default="127.0.0.1:10911", show_default=True, help="HOST:PORT of the broker."
 )
@@ -31,11 +27,9 @@ from ..transport.client import Client
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing: for supervisors, who read the exit code.")
 def inspect(address: str, timeout: float, as_json: bool, quiet: bool) -> None:
     """Show what a broker holds. Exit code 0: ready, 1: not ready, 2: no answer."""
-    try:
-        found = asyncio.run(_ask(address, timeout))
-    except CallFailed as fault:
-        click.echo(f"pyromq: {fault}", err=True)
-        sys.exit(2)
+    import asyncio
+
+    found = asyncio.run(_ask(address, timeout))
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif not quiet:
@@ -44,8 +38,13 @@ def inspect(address: str, timeout: float, as_json: bool, quiet: bool) -> None:
 
 
 async def _ask(address: str, seconds: float) -> dict[str, Any]:
+    from ..ambient import SystemClock, system_random
+    from ..model.codes import OwnRequestCode
+    from ..protocol.command import Command
+    from ..transport.client import Client
+
     async with Client(clock=SystemClock(), rng=system_random()) as client:
-        answer = await client.call(address, Command(code=INSPECT), seconds)
+        answer = await client.call(address, Command(code=OwnRequestCode.INSPECT), seconds)
     if not answer.body:
         raise CallFailed(f"{address} is no PyroMQ broker, or an older one: {answer.remark}")
     found: dict[str, Any] = json.loads(bytes(answer.body))

@@ -52,7 +52,7 @@ async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> 
         if found is not None:
             lives.append(found | {"broker": place.address})
     for one in lives:
-        click.echo(to_json(one, indent=2) if shell.as_json else "\n".join(life_table.lines(one)))
+        click.echo(to_json(one) if shell.as_json else "\n".join(life_table.lines(one)))
     if not lives:
         raise Fail(f"no message {message_id} of topic {topic} is known here")
 

@@ -23,7 +23,7 @@ from ..store.config import StoreConfig
 from ..store.findings import Report
 from ..store.real_disk import RealDisk
 from ..store.sizes import inferred_config
-from .tree import Tree
+from .tree import Fail, Tree, examples
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +50,9 @@ def _arguments(command: F) -> F:
     return command
 
 
-@store.command()
+@store.command(
+    epilog=examples("pyromq store verify pyromq-data/store", "pyromq store verify PATH -c broker.conf --json")
+)
 @_arguments
 def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Check log, queues, index and tables of PATH against each other.
@@ -69,7 +71,7 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     sys.exit(report.exit_code)
 
 
-@store.command()
+@store.command(epilog=examples("pyromq store info pyromq-data/store"))
 @_arguments
 def info(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Show what PATH holds, without reading the records."""
@@ -82,7 +84,7 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
         _print_info(found)
 
 
-@store.command()
+@store.command(epilog=examples("pyromq store dump PATH --limit 10", "pyromq store dump PATH --json"))
 @_arguments
 @click.option("--topic", help="Only records of this topic.")
 @click.option("--queue", "queue_id", type=int, help="Only records of this queue.")
@@ -100,7 +102,7 @@ def dump(path: Path, config_file: Path | None, as_json: bool, limit: int | None,
         click.echo(json.dumps(record, ensure_ascii=False) if as_json else _record_line(record))
 
 
-@store.command()
+@store.command(epilog=examples("pyromq store backup pyromq-data/store /backup/today"))
 @_arguments
 @click.argument("target", type=click.Path(path_type=Path))
 def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) -> None:
@@ -124,7 +126,7 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
         click.echo(f"the copy holds the log from {done.log_start} to {done.log_end}")
 
 
-@store.command()
+@store.command(epilog=examples("pyromq store rebuild pyromq-data/store"))
 @_arguments
 def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Write queues and index of PATH anew from its log. No broker may run on it."""
@@ -143,21 +145,35 @@ def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
             click.echo(f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}")
 
 
-@store.command("accept-loss")
+@store.command(
+    "accept-loss",
+    epilog=examples("pyromq store accept-loss pyromq-data/store --dry-run", "pyromq store accept-loss PATH --yes"),
+)
 @_arguments
-def accept(path: Path, config_file: Path | None, as_json: bool) -> None:
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only show what is missing.")
+def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_run: bool) -> None:
     """Let a broker start on PATH although a part of its log is gone for good. No broker may run on it.
 
     Records that are missing count as damaged from then on: nobody is shown them, their offsets stay taken.
     """
     from ..store.accept_loss import accept_loss
 
-    missing = accept_loss(*_open(path, config_file))
+    disk, config = _open(path, config_file)
+    missing = accept_loss(disk, config, only_look=True)
+    if missing and not dry_run:
+        lost = sum(one.end - one.start for one in missing)
+        if not yes and as_json:
+            raise click.UsageError(f"this accepts the loss of {lost} bytes: give --yes, or --dry-run to see more")
+        if not yes and not click.confirm(f"{lost} bytes of the log are gone. Go on without them for good?", err=True):
+            raise Fail("nothing was changed")
+        missing = accept_loss(disk, config)
+    word = "missing" if dry_run else "accepted"
     if as_json:
-        click.echo(json.dumps({"accepted": [{"from": one.start, "to": one.end} for one in missing]}))
+        click.echo(json.dumps({word: [{"from": one.start, "to": one.end} for one in missing]}))
         return
     for one in missing:
-        click.echo(f"accepted: {one.end - one.start} bytes of the log are lost, from {one.start} to {one.end}")
+        click.echo(f"{word}: {one.end - one.start} bytes of the log are lost, from {one.start} to {one.end}")
     if not missing:
         click.echo("nothing is missing, nothing was changed")
 

@@ -16,14 +16,14 @@ from .marks import Missing, find_marks, log_file_sizes, missing_log, refuse_othe
 from .segment import segment_name
 
 
-def accept_loss(disk: Disk, config: StoreConfig) -> list[Missing]:
+def accept_loss(disk: Disk, config: StoreConfig, *, only_look: bool = False) -> list[Missing]:
     """Blocking. Takes the store's lock. Returns what was missing; nothing is changed if nothing is."""
     lock = claim_store(disk)
     try:
         marks = find_marks(disk, read_checkpoint(disk))
         refuse_other_sizes(disk, config, marks)
         missing = missing_log(disk, config, marks)
-        if missing and marks.synced is not None:
+        if missing and marks.synced is not None and not only_look:
             _put_back_empty(disk, config, missing, marks.synced)
         return missing
     finally:

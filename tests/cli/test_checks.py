@@ -1,0 +1,210 @@
+"""What `pyromq doctor` makes of answers that a healthy cluster of ours does not give. No sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pyromq.admin.calls import Calls
+from pyromq.admin.cluster import BrokerPlace
+from pyromq.broker.clients.consumers import Conflict
+from pyromq.cli import checks
+from pyromq.cli.checks import Finding, Patient
+from pyromq.client.errors import Unreachable, refused
+from pyromq.client.session import Session
+from pyromq.model.codes import OwnRequestCode, RequestCode, ResponseCode
+from pyromq.protocol.bodies.body import encode_body
+from pyromq.protocol.bodies.connections import Connection, ConsumerConnection, ConsumerRunningInfo
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from pyromq.protocol.bodies.heartbeat import SubscriptionData
+from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
+from pyromq.protocol.bodies.offsets import ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody, QueueTimeSpan
+from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers.header import Header
+from pyromq.testing.clock import ManualClock
+
+NAMES, A, B = "10.0.0.1:9876", "10.0.0.2:10911", "10.0.0.3:10911"
+PLACE = BrokerPlace("C", "broker-a", 0, A)
+
+
+class Told(Calls):
+    """Answers by address and code; what is not there cannot be reached."""
+
+    def __init__(self, answers: dict[tuple[str, int], Any], name_servers: tuple[str, ...] = (NAMES,)) -> None:
+        self.clock = ManualClock()
+        session = SimpleNamespace(config=SimpleNamespace(name_servers=name_servers), clock=self.clock)
+        super().__init__(cast(Session, session))
+        self.answers = answers
+
+    async def broker(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        expected: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> Command:
+        answer = self.answers.get((address, code))
+        if answer is None:
+            raise Unreachable(f"cannot connect to {address}", address=address)
+        if isinstance(answer, ResponseCode):
+            if answer not in expected:
+                raise refused(answer, "no", address)
+            return Command(code=answer)
+        return Command(code=0, body=encode_body(answer))
+
+    async def name_server(
+        self, code: RequestCode, header: Header | None = None, *, expected: Iterable[int] = (ResponseCode.SUCCESS,)
+    ) -> Command:
+        return await self.broker(NAMES, code, header, expected=expected)
+
+
+def cluster(**brokers: str) -> ClusterInfo:
+    table = {
+        name: BrokerData(broker_name=name, cluster="C", broker_addrs={0: address}) for name, address in brokers.items()
+    }
+    return ClusterInfo(broker_addr_table=table, cluster_addr_table={"C": list(brokers)})
+
+
+async def found(check: checks.Check, calls: Calls, **patient: Any) -> list[Finding]:
+    return [one async for one in check(Patient(calls, **patient))]
+
+
+async def test_name_servers_that_disagree_or_are_silent() -> None:
+    other, silent = "10.0.0.8:9876", "10.0.0.9:9876"
+    code = RequestCode.GET_BROKER_CLUSTER_INFO
+    calls = Told({(NAMES, code): cluster(a=A), (other, code): cluster(b=B)}, (NAMES, other, silent))
+    told = await found(checks.name_servers, calls)
+    assert [one.state for one in told] == ["good", "good", "broken", "broken"]
+    assert "10.0.0.9:9876 does not answer" in told[2].text
+    assert told[3].check == "name servers agree"
+    assert "Give every broker the whole list" in told[3].cure
+
+
+async def test_an_advertised_address_that_cannot_be_reached() -> None:
+    calls = Told({(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): cluster(a=A)})
+    told = await found(checks.brokers, calls)
+    assert [(one.check, one.state) for one in told] == [("advertised address", "broken"), ("brokers", "broken")]
+    assert "brokerIP1" in told[0].cure
+    assert told[1].ends_it
+    nobody = await found(checks.brokers, Told({(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): cluster()}))
+    assert [one.text for one in nobody] == ["no broker is registered"]
+
+
+async def test_a_name_without_a_master() -> None:
+    slave = ClusterInfo(broker_addr_table={"a": BrokerData(broker_name="a", broker_addrs={1: A})})
+    calls = Told(
+        {(NAMES, RequestCode.GET_BROKER_CLUSTER_INFO): slave, (A, RequestCode.GET_BROKER_RUNTIME_INFO): KVTable()}
+    )
+    assert ("master", "broken") in [(one.check, one.state) for one in await found(checks.brokers, calls)]
+
+
+async def test_loopback_told_to_others() -> None:
+    here = BrokerPlace("C", "broker-a", 0, "127.0.0.1:10911")
+    (one,) = await found(checks.loopback, Told({}), brokers=[here])
+    assert (one.state, "127.0.0.1:10911" in one.text) == ("warning", True)
+    assert await found(checks.loopback, Told({}, ("127.0.0.1:9876",)), brokers=[here]) == []
+
+
+async def test_clocks_disks_and_permissions() -> None:
+    calls = Told({})
+    booted = str(calls.clock.now_ms() - 60_000)
+    for seconds, used, states in (
+        (60, "0.50", ("good", "good")),
+        (90, "0.80", ("warning", "warning")),
+        (0, "0.95", ("warning", "broken")),
+    ):
+        runtime = f"[ 0 days, 0 hours, {seconds // 60} minutes, {seconds % 60} seconds ]"
+        reached = {A: {"bootTimestamp": booted, "runtime": runtime, "commitLogDiskRatio": used}}
+        (clock,) = await found(checks.clocks, calls, brokers=[PLACE], reached=reached)
+        (disk,) = await found(checks.disks, calls, brokers=[PLACE], reached=reached)
+        assert (clock.state, disk.state) == states
+    assert (
+        "30 s ahead"
+        in (
+            await found(
+                checks.clocks,
+                calls,
+                brokers=[PLACE],
+                reached={A: {"bootTimestamp": booted, "runtime": "[ 0 days, 0 hours, 1 minutes, 30 seconds ]"}},
+            )
+        )[0].text
+    )
+
+
+async def test_which_kernel_serves() -> None:
+    for kernel, state in (("native", "good"), ("python", "warning")):
+        told = {"kernel": kernel, "ready": True, "troubles": []}
+        (one,) = await found(
+            checks.readiness, Told({(A, OwnRequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
+        )
+        assert one.state == state
+        assert f"served by the {kernel} kernel" in one.text
+    apache = Told({(A, OwnRequestCode.INSPECT): ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
+    (one,) = await found(checks.readiness, apache, brokers=[PLACE], reached={A: {"brokerVersionDesc": "V5_5_0"}})
+    assert "is Apache's, version V5_5_0" in one.text
+
+
+def group_answers(consumed: float, delay_ms: int, wants: tuple[str, ...]) -> dict[tuple[str, int], Any]:
+    queue = MessageQueue(broker_name="broker-a", queue_id=2, topic="orders")
+    progress = ConsumeStats(
+        consume_tps=consumed, offset_table=ByQueue({queue: OffsetWrapper(broker_offset=9, consumer_offset=4)})
+    )
+    members = [Connection(client_id=f"c{number}") for number in range(len(wants))]
+    answers: dict[tuple[str, int], Any] = {
+        (A, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG): SubscriptionGroupWrapper(
+            subscription_group_table={"billing": SubscriptionGroupConfig(group_name="billing")}
+        ),
+        (A, RequestCode.GET_CONSUMER_CONNECTION_LIST): ConsumerConnection(connection_set=members)
+        if members
+        else ResponseCode.CONSUMER_NOT_ONLINE,
+        (A, RequestCode.GET_CONSUME_STATS): progress,
+        (A, RequestCode.QUERY_CONSUME_TIME_SPAN): QueryConsumeTimeSpanBody(
+            consume_time_span_set=[QueueTimeSpan(message_queue=queue, delay_time=delay_ms)]
+        ),
+    }
+    return answers
+
+
+async def test_stuck_offsets_and_groups_that_nobody_serves() -> None:
+    hour = 3_600_000
+    for consumed, delay, members, expected in (
+        (0.0, hour, ("*",), "stuck"),
+        (0.0, hour, (), "lag"),
+        (5.0, hour, ("*",), "groups"),
+        (0.0, 1000, ("*",), "groups"),
+    ):
+        calls = Told(group_answers(consumed, delay, members))
+        inspected: dict[str, Any] = {A: {"conflicts": []}}
+        (one,) = await found(checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
+        assert one.check == expected
+        if expected == "stuck":
+            assert "pyromq group skip billing orders -b broker-a --queue 2 --messages 1" in one.cure
+
+
+async def test_members_that_want_different_things() -> None:
+    conflict = Conflict("billing", "orders", "c0", "TAG a", "c1", "TAG b")
+    calls = Told(group_answers(5.0, 0, ("a", "b")))
+    inspected = {A: {"conflicts": [str(conflict)]}}
+    (one, *_) = await found(checks.consumers, calls, brokers=[PLACE], reached={A: {}}, inspected=inspected)
+    assert (one.check, one.state) == ("subscriptions", "broken")
+
+
+async def test_members_of_apaches_broker_are_asked_what_they_want() -> None:
+    class Asked(Told):
+        async def broker(
+            self, address: str, code: int, header: Header | None = None, *rest: Any, **how: Any
+        ) -> Command:
+            if code == RequestCode.GET_CONSUMER_RUNNING_INFO and header is not None:
+                tag = {"c0": "a", "c1": "b"}[header.to_fields()["clientId"]]
+                wanted = [SubscriptionData(topic="orders", sub_string=tag)]
+                return Command(code=0, body=encode_body(ConsumerRunningInfo(subscription_set=wanted)))
+            return await super().broker(address, code, header, *rest, **how)
+
+    calls = Asked(group_answers(5.0, 0, ("a", "b")))
+    (one, *_) = await found(checks.consumers, calls, brokers=[PLACE], reached={A: {}})
+    assert (one.check, one.state) == ("subscriptions", "broken")
+    assert "c0 wants orders a; c1 wants orders b" in one.text

@@ -1,0 +1,172 @@
+"""`pyromq` cluster, broker config, kv, req, top and doctor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from pyromq.cli.checks import broker_now_ms
+from pyromq.cli.main import cli
+from pyromq.client.received import Received
+from tests.cli.standing import Standing, standing
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    with standing(tmp_path_factory.mktemp("cluster"), "broker-a", "broker-b") as stands:
+        stands.do(stands.world.create_topic("orders", 2))
+        stands.send("orders", *map(str, range(6)))
+        yield stands
+
+
+def test_clusters_and_brokers(two: Standing) -> None:
+    (row,) = two.rows("cluster", "list")
+    assert (row["cluster"], row["masters"], row["slaves"], row["away"]) == ("DefaultCluster", 2, 0, 0)
+    brokers = two.rows("cluster", "brokers", "DefaultCluster")
+    assert [(one["broker"], one["id"], one["answers"], one["version"]) for one in brokers] == [
+        ("broker-a", 0, True, "V5_5_0"),
+        ("broker-b", 0, True, "V5_5_0"),
+    ]
+    assert sum(one["messagesToday"] for one in brokers) == 6
+    assert two.shown("cluster", "brokers").split()[:3] == ["cluster", "broker", "id"]
+    assert "Closest: 'DefaultCluster'" in two.refused("cluster", "brokers", "DefaultClustr")
+
+
+def test_settings_of_brokers(two: Standing) -> None:
+    rows = two.rows("broker", "config", "get", "fileReservedTime")
+    assert [(row["broker"], row["value"]) for row in rows] == [("broker-a", "72"), ("broker-b", "72")]
+    assert "maxMessageSize" in two.shown("broker", "config", "get", "max*", "-b", "broker-a")
+    change = ["broker", "config", "set", "fileReservedTime", "48", "-b", "broker-b"]
+    assert "would set fileReservedTime to 48" in two.shown(*change, "--dry-run")
+    assert two.rows(*change, "--yes") == [{"broker": "broker-b", "key": "fileReservedTime", "was": "72", "value": "48"}]
+    assert {row["value"] for row in two.rows("broker", "config", "get", "fileReservedTime")} == {"72", "48"}
+    assert "Closest: 'maxMessageSize'" in two.refused("broker", "config", "get", "maxMesageSize")
+    assert "Closest: 'fileReservedTime'" in two.refused("broker", "config", "set", "fileReservdTime", "1", "--yes")
+    assert "brokerName" in two.refused("broker", "config", "set", "brokerName", "x", "--yes", code=78)
+
+
+def test_the_key_value_table(two: Standing) -> None:
+    assert two.rows("kv", "set", "N", "key", "value") == [{"namespace": "N", "key": "key", "value": "value"}]
+    assert two.rows("kv", "get", "N", "key")[0]["value"] == "value"
+    assert two.shown("kv", "list", "N").splitlines()[1].split() == ["key", "value"]
+    assert "nothing was changed" in two.refused("kv", "set", "N", "key", "other", text="n\n")
+    assert two.rows("kv", "set", "N", "key", "other", "--yes")[0]["value"] == "other"
+    assert "there is no key 'kye'. Closest: 'key'" in two.refused("kv", "get", "N", "kye")
+    assert "would delete key of N" in two.shown("kv", "delete", "N", "key", "--dry-run")
+    assert two.rows("kv", "delete", "N", "key", "--yes")[0]["deleted"] is True
+    assert "namespace 'N' has no keys" in two.refused("kv", "list", "N")
+
+
+def test_a_request_and_its_reply(two: Standing) -> None:
+    ready, leave = asyncio.Event(), asyncio.Event()
+
+    async def answer() -> None:
+        async with two.world.client() as client, client.producer() as producer:
+
+            async def handle(msg: Received) -> None:
+                await producer.reply(msg, b"price of " + msg.body)
+
+            async with client.push_consumer("prices", handle, group="pricing"):
+                ready.set()
+                await leave.wait()
+
+    two.do(two.world.create_topic("prices", 1))
+    serving = asyncio.run_coroutine_threadsafe(answer(), two.loop)
+    two.do(ready.wait())
+    try:
+        assert two.shown("req", "prices", "apples", "--wait", "30") == "price of apples\n"
+        (row,) = two.rows("req", "prices", "pears", "--wait", "30")
+        assert (row["topic"], row["reply"]) == ("prices", "price of pears")
+    finally:
+        two.loop.call_soon_threadsafe(leave.set)
+        serving.result(60)
+    assert "no reply from a consumer of 'prices' within 0.1 s" in two.refused(
+        "req", "prices", "x", "--wait", "0.1", code=2
+    )
+
+
+def test_one_frame_of_top(two: Standing) -> None:
+    two.shown("group", "create", "watched")
+    text = two.shown("top", "--once")
+    assert text.startswith("2 brokers, ")
+    assert [line for line in text.splitlines() if line in ("brokers", "topics", "groups")] == [
+        "brokers",
+        "topics",
+        "groups",
+    ]
+    (frame,) = two.rows("top", "--once")
+    (orders,) = [row for row in frame["topics"] if row["topic"] == "orders"]
+    assert (orders["messages"], orders["queues"]) == (6, 4)
+    assert "watched" in {row["group"] for row in frame["groups"]}
+
+
+def test_rates_are_what_came_between_two_frames() -> None:
+    from pyromq.cli.top import Frame, drawn
+
+    first = Frame(at=10.0, topics=[{"topic": "t", "perSecond": 9.0, "messages": 4}], ends={"t": 4})
+    second = Frame(at=12.0, topics=[{"topic": "t", "perSecond": 9.0, "messages": 9}], ends={"t": 9})
+    assert second.with_rates_since(first).topics[0]["perSecond"] == 2.5
+    many = Frame(at=1.0, topics=[{"topic": f"t{n}", "perSecond": float(n), "messages": n} for n in range(5)])
+    lines = list(drawn(many, most=2))
+    assert [line.split()[0] for line in lines[3:5]] == ["t4", "t3"]
+    assert lines[-1] == "  ... 3 more"
+
+
+# --- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def findings(two: Standing, *words: str) -> list[tuple[str, str, str]]:
+    done = two.run("doctor", *words, "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(row["check"], row["state"], row["text"] + " " + row["cure"]) for row in rows]
+
+
+def test_doctor_finds_a_healthy_cluster_well(two: Standing) -> None:
+    found = findings(two)
+    assert [each for each in found if each[1] == "broken"] == []
+    checks = {check for check, state, _ in found if state == "good"}
+    assert {"name server", "advertised address", "clock", "disk", "topics", "groups"} <= checks
+    told = two.shown("doctor")
+    assert told.startswith("ok    name server: ")
+    assert "0 failures" in told.splitlines()[-1]
+
+
+def test_doctor_names_what_is_wrong_and_what_to_do(two: Standing) -> None:
+    two.shown("topic", "create", "lonely", "-b", "broker-a")
+    two.shown("topic", "create", "closed", "--perm", "r")
+    two.shown("broker", "config", "set", "brokerPermission", "4", "-b", "broker-b", "--yes")
+    try:
+        told = findings(two)
+        assert ("topic", "warning") in [
+            each[:2] for each in told if "lonely is on 1 of 2 brokers (broker-a)" in each[2]
+        ]
+        assert any("pyromq topic perm closed rw -b broker-a" in text for _, _, text in told)
+        assert any(
+            state == "broken" and "pyromq broker config set brokerPermission 6 -b broker-b" in text
+            for _, state, text in told
+        )
+        assert any(check == "ready" and "broker-b is not ready" in text for check, _, text in told)
+        assert two.run("doctor").exit_code == 1
+    finally:
+        two.shown("broker", "config", "set", "brokerPermission", "6", "-b", "broker-b", "--yes")
+    (topic,) = [text for check, _, text in findings(two, "--topic", "ordres") if check == "topic"]
+    assert "Closest: 'orders'" in topic
+    (group,) = [text for check, _, text in findings(two, "-g", "nobody") if check == "group"]
+    assert "pyromq group create" in group
+
+
+def test_doctor_without_a_name_server() -> None:
+    done = CliRunner().invoke(cli, ["doctor", "-n", "127.0.0.1:1", "--timeout", "1"])
+    assert done.exit_code == 2
+    assert "FAIL  name server: 127.0.0.1:1 does not answer" in done.stdout
+    assert "Start all by: pyromq up" in done.stdout
+
+
+def test_a_brokers_clock_is_its_start_and_its_runtime() -> None:
+    told = {"bootTimestamp": "1000", "runtime": "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"}
+    assert broker_now_ms(told) == 1000 + 1000 * (4 + 60 * (3 + 60 * (2 + 24)))
+    assert broker_now_ms({}) is None

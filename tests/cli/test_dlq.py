@@ -1,0 +1,90 @@
+"""`pyromq dlq`: dead letters of a real consumer, sent again and thrown away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from pyromq.client.core.retry import Reject
+from pyromq.client.received import Received
+from pyromq.model.group import ConsumeFromWhere
+from tests.cli.standing import Standing, standing
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    with standing(tmp_path_factory.mktemp("dlq")) as stands:
+        stands.do(stands.world.create_topic("orders", 1))
+        yield stands
+
+
+async def consume(stands: Standing, group: str, wanted: int, *, rejects: bool) -> list[Received]:
+    """The group's next messages."""
+    got: list[Received] = []
+    enough = asyncio.Event()
+
+    async def handle(msg: Received) -> None:
+        got.append(msg)
+        if len(got) == wanted:
+            enough.set()
+        if rejects:
+            raise Reject("no good")
+
+    begin = ConsumeFromWhere.FIRST_OFFSET
+    async with stands.world.client() as client, client.push_consumer("orders", handle, group=group, begin=begin):
+        await enough.wait()
+    return got
+
+
+def test_dead_letters_are_listed_sent_again_once_and_purged(one: Standing) -> None:
+    assert one.shown("dlq", "list") == "no dead letters\n"
+    ids = one.send("orders", "first", "second", tag="t", keys=["k"])
+    one.do(consume(one, "billing", 2, rejects=True))
+
+    (group,) = one.rows("dlq", "list")
+    assert (group["group"], group["broker"], group["messages"]) == ("billing", "broker-a", 2)
+    assert 71 * 3600 < group["leftSeconds"] <= 72 * 3600
+    letters = one.rows("dlq", "list", "billing")
+    assert sorted(each["messageId"] for each in letters) == sorted(ids)
+    table = one.shown("dlq", "list", "billing").splitlines()
+    heading = "message id topic broker offset keys attempts died left leaves"
+    assert " ".join(table[0].split()) == heading
+    assert "71 h 59 min" in table[1] or "72 h 0 min" in table[1]
+
+    dry = one.shown("dlq", "resend", "billing", "--dry-run")
+    assert "would send 2 dead letters of billing again, to group billing alone" in dry
+    assert "nothing was changed" in one.refused("dlq", "resend", "billing", text="n\n")
+    assert one.rows("dlq", "resend", "billing", "--yes")[0]["sent"] == 2
+    again = one.do(consume(one, "billing", 2, rejects=False))
+    assert sorted(msg.id for msg in again) == sorted(ids)
+    assert {(msg.topic, msg.tag, msg.properties["REDRIVE_GROUP"]) for msg in again} == {("orders", "t", "billing")}
+    assert "all dead letters of billing were sent again before" in one.shown("dlq", "resend", "billing", "--yes")
+
+    assert one.rows("dlq", "resend", "billing", ids[0], "--to", "elsewhere", "--yes")[0]["to"] == "topic elsewhere"
+    assert [row["body"] for row in one.rows("msg", "query", "elsewhere")] == ["first"]
+    assert one.rows("dlq", "resend", "billing", "--again", "--to-topic", "--yes")[0]["sent"] == 2
+    assert len(one.rows("msg", "query", "orders")) == 4
+
+    assert "would throw away the dead letters of billing" in one.shown("dlq", "purge", "billing", "--dry-run")
+    assert one.rows("dlq", "purge", "billing", "--yes") == [
+        {"group": "billing", "broker": "broker-a", "messages": 2, "purged": True}
+    ]
+    assert one.shown("dlq", "list") == "no dead letters\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["list", "clean"], 1, "group clean has no dead letters"),
+        (["list", "clena"], 1, "there is no group 'clena'. Closest: 'clean'"),
+        (["resend", "clean", "--yes"], 1, "group clean has no dead letters"),
+        (["resend", "clean", "--to", "x", "--to-topic"], 64, "give one of them"),
+        (["purge", "clena", "--yes"], 1, "Closest: 'clean'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(one: Standing, words: list[str], code: int, said: str) -> None:
+    if "clean" not in {row["group"] for row in one.rows("group", "list")}:
+        one.shown("group", "create", "clean")
+    assert said in one.refused("dlq", *words, code=code)

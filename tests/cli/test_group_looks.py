@@ -1,0 +1,122 @@
+"""`pyromq group` list, describe, lag, clients, create, update, delete: with a real member online."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pyromq.client.received import Received
+from pyromq.model.group import ConsumeFromWhere
+from tests.cli.standing import Standing, standing
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    with standing(tmp_path_factory.mktemp("group")) as stands:
+        stands.do(stands.world.create_topic("orders", 4))
+        yield stands
+
+
+@contextmanager
+def member(stands: Standing, group: str, topic: str, wanted: int) -> Iterator[None]:
+    """Online while the block runs; it has handled `wanted` messages before the block begins."""
+    seen: list[bytes] = []
+    ready, leave = asyncio.Event(), asyncio.Event()
+
+    async def handle(msg: Received) -> None:
+        seen.append(msg.body)
+        if len(seen) == wanted:
+            ready.set()
+
+    async def consume() -> None:
+        how: dict[str, Any] = {"begin": ConsumeFromWhere.FIRST_OFFSET}
+        async with stands.world.client() as client, client.push_consumer(topic, handle, group=group, **how):
+            await leave.wait()
+
+    running = asyncio.run_coroutine_threadsafe(consume(), stands.loop)
+    stands.do(ready.wait())
+    try:
+        yield
+    finally:
+        stands.loop.call_soon_threadsafe(leave.set)
+        running.result(60)
+
+
+def test_a_group_with_a_member(one: Standing) -> None:
+    one.send("orders", *map(str, range(8)))
+    with member(one, "billing", "orders", 8):
+        (listed,) = [row for row in one.rows("group", "list") if row["group"] == "billing"]
+        assert (listed["members"], listed["mode"]) == (1, "clustering")
+        described = one.report("group", "describe", "billing")
+        (client,) = described["members"]
+        assert (client["language"], client["brokers"]) == ("PYTHON", ["broker-a"])
+        assert {"topic": "orders", "filter": "*", "kind": "TAG"} in described["subscriptions"]
+        assert [row["client"] for row in one.rows("group", "clients", "billing")] == [client["client"]]
+        assert client["client"] in one.shown("group", "clients", "billing")
+    told = one.shown("group", "describe", "billing")
+    assert "\nsettings\n" in told
+    assert {"orders"} <= {row["topic"] for row in one.report("group", "lag", "billing")["queues"]}
+    assert one.report("group", "lag", "billing", "orders")["lag"] == 0
+    assert "group billing has no member online" in one.refused("group", "clients", "billing")
+
+
+def test_lag_says_how_many_more_consumers_would_help(one: Standing) -> None:
+    one.do(one.world.create_topic("slow", 4))
+    one.send("slow", *map(str, range(4)), order_key="k")
+    one.shown("group", "create", "late")
+    assert "it has consumed nothing yet" in one.shown("group", "lag", "late")
+    one.shown("group", "reset", "late", "slow", "--time", "0", "--yes")
+    found = one.report("group", "lag", "late")
+    (summary,) = found["topics"]
+    assert (found["lag"], summary["queues"], summary["members"], summary["moreConsumers"]) == (4, 4, 0, 1)
+    assert "nobody consumes: start it; up to 4 consumers share the 4 queues" in one.shown("group", "lag", "late")
+    (row,) = [row for row in one.rows("group", "list") if row["group"] == "late"]
+    assert (row["lag"], row["topics"]) == (4, ["slow"])
+
+
+def test_create_update_and_delete(one: Standing) -> None:
+    assert one.rows("group", "create", "fresh", "--retries", "3", "--orderly", "--dry-run")[0]["retries"] == 3
+    assert "there is no group 'fresh'" in one.refused("group", "describe", "fresh")
+    (made,) = one.rows("group", "create", "fresh", "--retries", "3", "--orderly")
+    assert (made["group"], made["retries"], made["orderly"]) == ("fresh", 3, True)
+    assert "Change it: pyromq group update fresh" in one.refused("group", "create", "fresh")
+    one.shown("group", "update", "fresh", "--no-consume", "--yes")
+    (settings,) = one.report("group", "describe", "fresh")["settings"]
+    assert (settings["consumes"], settings["retries"], settings["orderly"]) == (False, 3, True)
+    one.shown("group", "reset", "fresh", "orders", "--time", "0", "--yes")
+    assert "would delete group fresh and its offsets" in one.shown("group", "delete", "fresh", "--dry-run")
+    assert "nothing was changed" in one.refused("group", "delete", "fresh", text="n\n")
+    assert one.shown("group", "delete", "fresh", "--yes") == "group fresh is deleted\n"
+    assert "fresh" not in {row["group"] for row in one.rows("group", "list")}
+
+
+def test_offsets_may_outlive_their_group(one: Standing) -> None:
+    one.do(one.world.create_topic("kept", 1))
+    one.send("kept", "a", "b")
+    for keep, expected in ((True, 2), (False, 0)):
+        one.shown("group", "create", "phoenix")
+        one.shown("group", "skip", "phoenix", "kept", "--yes")
+        one.rows("group", "delete", "phoenix", *(["--keep-offsets"] if keep else []), "--yes")
+        one.shown("group", "create", "phoenix")
+        queues = one.report("group", "lag", "phoenix")["queues"]
+        assert sum(row["committed"] for row in queues) == expected
+        one.shown("group", "delete", "phoenix", "--yes")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["lag", "nobody"], 1, "there is no group 'nobody'"),
+        (["describe", "billin"], 1, "pyromq group list shows all"),
+        (["update", "x"], 64, "say what to change"),
+        (["create", "bad group"], 64, "bad group"),
+        (["delete", "nobody", "--yes"], 1, "there is no group 'nobody'"),
+        (["skip", "late", "nowhere", "--yes"], 1, "there is no"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(one: Standing, words: list[str], code: int, said: str) -> None:
+    assert said in one.refused("group", *words, code=code)

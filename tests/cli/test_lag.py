@@ -1,0 +1,30 @@
+"""What would help a group that is behind. Pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyromq.cli.lag import Load, advise
+
+
+@pytest.mark.parametrize(
+    ("load", "more", "said"),
+    [
+        (Load(queues=8, members=2, lag=0), 0, "nothing waits"),
+        (Load(queues=8, members=0, lag=9), 1, "nobody consumes"),
+        (Load(queues=8, members=3, lag=9), 5, "up to 5 more consumers would help (3 share 8 queues)"),
+        (Load(queues=8, members=8, lag=9), 0, "More queues do: pyromq topic update --queues, or topic forward"),
+        (Load(queues=8, members=2, lag=9, is_broadcast=True), 0, "it broadcasts"),
+        (Load(queues=8, members=2, lag=9, arriving=100, consuming=50), 6, "2 more would keep up, up to 6 more"),
+        (
+            Load(queues=4, members=2, lag=9, arriving=500, consuming=50),
+            2,
+            "18 more would keep up, the 4 queues",
+        ),
+        (Load(queues=8, members=2, lag=9, arriving=10, consuming=50), 6, "up to 6 more consumers would help"),
+    ],
+)
+def test_advice(load: Load, more: int, said: str) -> None:
+    advice = advise(load)
+    assert advice.more == more
+    assert said in advice.text

@@ -1,0 +1,125 @@
+"""`pyromq msg` query, resend, export and import with two brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyromq.cli.message_rows import imported
+from pyromq.model.message import Property
+from tests.cli.standing import Standing, standing
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    with standing(tmp_path_factory.mktemp("msg"), "broker-a", "broker-b") as stands:
+        stands.do(stands.world.create_topic("orders", 2))
+        stands.send("orders", "one", tag="a", keys=["k1"], props={"region": "eu"})
+        stands.send("orders", "two", tag="b", keys=["k1", "k2"])
+        stands.send("orders", "three", tag="b", order_key="o")
+        yield stands
+
+
+def first_id(two: Standing) -> str:
+    (row,) = [row for row in two.rows("msg", "query", "orders") if row["body"] == "one"]
+    return str(row["messageId"])
+
+
+def test_query_by_key_by_tag_and_by_time(two: Standing) -> None:
+    assert [row["body"] for row in two.rows("msg", "query", "orders", "--key", "k1")] == ["one", "two"]
+    assert [row["body"] for row in two.rows("msg", "query", "orders", "--tag", "b")] == ["two", "three"]
+    everything = two.rows("msg", "query", "orders", "--from", "2020-01-01", "--most", "2")
+    assert len(everything) == 2
+    times = [row["storedMs"] for row in two.rows("msg", "query", "orders")]
+    assert times == sorted(times)
+    assert {row["body"] for row in two.rows("msg", "query", "orders", "--to", str(times[-1] + 1))} == {
+        "one",
+        "two",
+        "three",
+    }
+    table = two.shown("msg", "query", "orders", "--key", "k2").splitlines()
+    assert table[0].split()[:3] == ["message", "id", "topic"]
+    assert table[1].endswith("k1 k2  two")
+    assert "no message of orders fits" in two.refused("msg", "query", "orders", "--key", "k3")
+    assert "no message of orders fits" in two.refused("msg", "query", "orders", "--from", "2100-01-01")
+    assert "give it without --tag" in two.refused("msg", "query", "orders", "--key", "k", "--tag", "a", code=64)
+    assert "Closest: 'orders'" in two.refused("msg", "query", "order")
+
+
+def test_resend_to_a_topic_and_to_a_group(two: Standing) -> None:
+    message = first_id(two)
+    dry = two.shown("msg", "resend", "orders", message, "--to", "copies", "--dry-run")
+    assert f"would send {message} again to topic copies" in dry
+    (sent,) = two.rows("msg", "resend", "orders", message, "--to", "copies")
+    assert (sent["copyOf"], sent["to"]) == (message, "topic copies")
+    (copy,) = two.rows("msg", "query", "copies")
+    assert (copy["messageId"], copy["body"], copy["tags"], copy["keys"]) == (sent["messageId"], "one", "a", "k1")
+    assert (copy["properties"]["region"], copy["properties"]["COPY_OF"]) == ("eu", message)
+
+    two.shown("group", "create", "billing")
+    (again,) = two.rows("msg", "resend", "orders", message, "-g", "billing")
+    assert (again["messageId"], again["to"]) == (message, "group billing")
+    (retry,) = two.rows("msg", "query", "%RETRY%billing")
+    assert retry["properties"][Property.RETRY_TOPIC] == "orders"
+    assert "no message nothing of topic orders" in two.refused("msg", "resend", "orders", "nothing")
+    assert "give one of them" in two.refused("msg", "resend", "orders", message, "--to", "x", "-g", "billing", code=64)
+
+
+def test_export_and_import_give_the_same_messages(two: Standing, tmp_path: Path) -> None:
+    file = tmp_path / "orders.jsonl"
+    (told,) = two.rows("msg", "export", "orders", str(file))
+    assert told == {"topic": "orders", "file": str(file), "messages": 3}
+    dry = two.shown("msg", "import", str(file), "--to", "again", "--dry-run")
+    assert "would send 3 messages" in dry
+    assert two.rows("msg", "import", str(file), "--to", "again") == [{"topic": "again", "messages": 3}]
+    kept = ("body", "tags", "keys", "orderKey", "properties")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    back = two.rows("msg", "export", "again")
+    assert sorted(str([one[name] for name in kept]) for one in lines) == sorted(
+        str([one[name] for name in kept]) for one in back
+    )
+    piped = two.shown("msg", "export", "orders", "--tag", "b", "--most", "1")
+    assert two.shown("msg", "import", "-", "--to", "piped", text=piped).split() == ["topic", "messages", "piped", "1"]
+
+
+def test_bodies_that_are_no_text_survive(two: Standing, tmp_path: Path) -> None:
+    body = bytes(range(256))
+    (tmp_path / "raw").write_bytes(body)
+    two.shown("pub", "raw", f"@{tmp_path / 'raw'}")
+    (line,) = two.rows("msg", "export", "raw")
+    assert "body" not in line
+    two.shown("msg", "import", "-", "--to", "raw2", text=json.dumps(line))
+    (copy,) = two.rows("msg", "export", "raw2")
+    assert imported(json.dumps(copy), None).body == body
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[]", "it is no JSON object"),
+        ("{", "line 1 of -"),
+        ('{"body": "x"}', "it names no topic: give --to"),
+        ('{"topic": "t"}', "it has neither body nor bodyBase64"),
+        ('{"topic": "t", "bodyBase64": "?"}', "bodyBase64"),
+        ('{"topic": "t", "body": "x", "keys": 7}', "keys a list"),
+    ],
+)
+def test_a_bad_line_is_named(two: Standing, line: str, said: str) -> None:
+    assert said in two.refused("msg", "import", "-", text=line)
+
+
+def test_what_was_sent_before_a_bad_line_is_told(two: Standing) -> None:
+    good = '{"topic": "partly", "body": "x"}'
+    assert "line 2 of -: it is no JSON object. 1 messages before it were sent." in two.refused(
+        "msg", "import", "-", text=f"{good}\n7\n"
+    )
+
+
+def test_get_and_trace_by_way_of_the_name_server(two: Standing) -> None:
+    message = first_id(two)
+    assert {one["id"] for one in two.rows("msg", "get", "orders", message)} == {message}
+    assert "no message nothing of topic orders is known here" in two.refused("msg", "get", "orders", "nothing")
+    assert "no trace of nothing in RMQ_SYS_TRACE_TOPIC" in two.refused("msg", "trace", "nothing")

@@ -1,0 +1,55 @@
+"""Rows for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyromq.cli import tables
+
+
+def test_columns_are_in_line_and_numbers_stand_to_the_right() -> None:
+    rows = [{"topic": "orders", "lag": 7, "isOpen": True}, {"topic": "o", "lag": 1234, "isOpen": False}]
+    assert list(tables.lines(rows)) == [
+        "topic    lag  is open",
+        "orders     7  yes",
+        "o       1234  no",
+    ]
+    assert list(tables.lines([])) == []
+
+
+def test_chinese_letters_take_two_columns() -> None:
+    assert list(tables.lines([{"body": "订单", "n": "a"}, {"body": "abcd", "n": "b"}])) == [
+        "body  n",
+        "订单  a",
+        "abcd  b",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "heading", "text"),
+    [
+        ("storedMs", 0, "stored", "-"),
+        ("diskBytes", 3 << 20, "disk", "3.0 MiB"),
+        ("diskBytes", 12, "disk", "12 B"),
+        ("leftSeconds", 3 * 3600 + 120, "left", "3 h 2 min"),
+        ("leftSeconds", 75, "left", "1 min 15 s"),
+        ("leftSeconds", 1.25, "left", "1.2 s"),
+        ("perSecond", 1.26, "per second", "1.3"),
+        ("tags", "", "tags", "-"),
+        ("tags", None, "tags", "-"),
+        ("brokers", ["a", "b"], "brokers", "a, b"),
+        ("settings", {"a": 1}, "settings", "a=1"),
+        ("body", "two\nlines", "body", "two\\nlines"),
+    ],
+)
+def test_a_name_says_how_people_read_its_value(name: str, value: object, heading: str, text: str) -> None:
+    assert tables.heading(name) == heading
+    assert tables.shown(name, value) == text
+
+
+def test_a_time_is_local() -> None:
+    assert tables.shown("storedMs", 1_794_800_000_123).endswith(".123")
+
+
+def test_facts() -> None:
+    assert list(tables.facts({"topic": "orders", "lag": 3})) == ["topic  orders", "lag    3"]

@@ -1,0 +1,131 @@
+"""`pyromq topic` with two brokers: tables, JSON, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.standing import Standing, standing
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    with standing(tmp_path_factory.mktemp("topic"), "broker-a", "broker-b") as stands:
+        stands.do(stands.world.create_topic("orders", 2))
+        yield stands
+
+
+def test_list_hides_what_is_the_systems_own(two: Standing) -> None:
+    (row,) = two.rows("topic", "list", "orders")
+    assert row == {
+        "topic": "orders",
+        "type": "UNSPECIFIED",
+        "writeQueues": 4,
+        "readQueues": 4,
+        "permission": "rw",
+        "order": False,
+        "brokers": ["broker-a", "broker-b"],
+    }
+    table = two.shown("topic", "list").splitlines()
+    assert table[0].split() == ["topic", "type", "write", "queues", "read", "queues", "permission", "order", "brokers"]
+    assert not any(line.startswith(("SELF_TEST_TOPIC", "DefaultCluster", "broker-a")) for line in table)
+    everything = {row["topic"] for row in two.rows("topic", "list", "--all")}
+    assert {"SELF_TEST_TOPIC", "DefaultCluster", "broker-a", "orders"} <= everything
+    assert two.shown("topic", "list", "nothing*") == "no topic fits 'nothing*'\n"
+
+
+def test_describe_tells_brokers_queues_and_groups(two: Standing) -> None:
+    two.do(two.world.create_topic("described", 1))
+    two.send("described", "one", "two", "three", order_key="k")
+    found = two.report("topic", "describe", "described")
+    assert (found["topic"], found["messages"]) == ("described", 3)
+    assert [one["broker"] for one in found["brokers"]] == ["broker-a", "broker-b"]
+    assert sorted(one["messages"] for one in found["queues"]) == [0, 3]
+    told = two.shown("topic", "describe", "described")
+    assert "messages    3" in told
+    assert "\nqueues\n" in told
+    assert "there is no topic 'describe'. Closest: 'described'" in two.refused("topic", "describe", "describe")
+
+
+def test_create_update_perm_and_delete(two: Standing) -> None:
+    made = two.rows("topic", "create", "made", "--queues", "3", "--type", "fifo", "-b", "broker-a")
+    assert made == [
+        {"topic": "made", "broker": "broker-a", "writeQueues": 3, "readQueues": 3, "permission": "rw", "order": False}
+        | {"attributes": "+message.type=FIFO"}
+    ]
+    assert "is on broker-a already. Change it: pyromq topic update made" in two.refused("topic", "create", "made")
+    (listed,) = two.rows("topic", "list", "made")
+    assert (listed["type"], listed["writeQueues"], listed["brokers"]) == ("FIFO", 3, ["broker-a"])
+
+    dry = two.shown("topic", "update", "made", "--queues", "5", "--dry-run")
+    assert "would change topic made on 1 broker" in dry
+    assert "nothing was changed" in dry
+    assert two.rows("topic", "list", "made")[0]["writeQueues"] == 3
+    assert two.rows("topic", "update", "made", "--queues", "5", "--read-queues", "6", "--yes")[0]["readQueues"] == 6
+    assert two.rows("topic", "perm", "made", "r", "-y")[0]["permission"] == "r"
+    (listed,) = two.rows("topic", "list", "made")
+    assert (listed["writeQueues"], listed["readQueues"], listed["permission"]) == (5, 6, "r")
+
+    assert "nothing was changed" in two.refused("topic", "delete", "made", text="n\n")
+    assert "Give --yes" in two.refused("topic", "delete", "made", text="")
+    assert "give --yes" in two.refused("topic", "delete", "made", "--json", code=64)
+    assert two.rows("topic", "list", "made")
+    assert "topic made is deleted" in two.shown("topic", "delete", "made", text="y\n")
+    assert two.rows("topic", "list", "made") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["delete", "ordres", "--yes"], 1, "there is no topic 'ordres'. Closest: 'orders'"),
+        (["update", "orders"], 64, "say what to change"),
+        (["create", "bad name"], 64, "bad name"),
+        (["create", "x", "--attr", "k=v"], 64, "write +KEY=VALUE"),
+        (["create", "x", "-c", "DefaultClustr"], 1, "Closest: 'DefaultCluster'"),
+        (["create", "x", "-b", "broker-c"], 1, "there is no broker 'broker-c'"),
+        (["perm", "orders", "rwx"], 64, "rwx"),
+        (["forward", "orders", "orders"], 64, "the same topic"),
+        (["forward", "orders", "new"], 64, "--queues says how many"),
+        (["forward", "ordres", "new", "--queues", "4"], 1, "Closest: 'orders'"),
+        (["lst"], 64, "Closest: 'list'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(two: Standing, words: list[str], code: int, said: str) -> None:
+    assert said in two.refused("topic", *words, code=code)
+
+
+def test_forward_copies_a_backlog_once_and_goes_on_where_it_was(two: Standing, tmp_path: Path) -> None:
+    two.do(two.world.create_topic("narrow", 1))
+    for key in ("x", "y"):
+        two.send("narrow", *(f"{key}{number}" for number in range(40)), order_key=key, tag="t")
+    dry = two.shown("topic", "forward", "narrow", "wide", "--queues", "4", "--dry-run")
+    assert "would copy 80 messages of narrow into wide, made with 4 queues on each broker" in dry
+    assert two.rows("topic", "list", "wide") == []
+    (done,) = two.rows("topic", "forward", "narrow", "wide", "--queues", "4", "--yes")
+    assert done == {"source": "narrow", "target": "wide", "copied": 80, "goneOn": False}
+    two.send("narrow", "x40", order_key="x")
+    (again,) = two.rows("topic", "forward", "narrow", "wide", "--yes")
+    assert again == {"source": "narrow", "target": "wide", "copied": 1, "goneOn": True}
+
+    lines = two.rows("msg", "export", "wide")
+    by_key: dict[str, list[str]] = {"x": [], "y": []}
+    for line in lines:
+        by_key[line["orderKey"]].append(line["body"])
+        assert (line["tags"], "COPY_OF" in line["properties"]) == ("t" if line["body"] != "x40" else "", True)
+    assert by_key == {"x": [f"x{n}" for n in range(41)], "y": [f"y{n}" for n in range(40)]}
+    assert two.rows("topic", "list", "wide")[0]["writeQueues"] == 8
+
+
+def test_forward_begins_where_a_group_is(two: Standing) -> None:
+    two.do(two.world.create_topic("half", 1))
+    two.send("half", *map(str, range(6)), order_key="k")
+    two.shown("group", "create", "halfway")
+    (place,) = [one for one in two.report("topic", "describe", "half")["queues"] if one["messages"]]
+    where = ["-b", place["broker"], "--queue", "0"]
+    two.shown("group", "reset", "halfway", "half", *where, "--offset", "4", "--yes")
+    told = two.shown("topic", "forward", "half", "rest", "--queues", "2", "--group", "halfway", "--yes")
+    assert "Let it skip them there: pyromq group skip halfway half" in told
+    assert sorted(line["body"] for line in two.rows("msg", "export", "rest")) == ["4", "5"]
+    assert "Closest: 'halfway'" in two.refused("topic", "forward", "half", "rest", "--group", "halfwa", "--yes")
