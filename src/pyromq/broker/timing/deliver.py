@@ -124,7 +124,7 @@ class Delivery:
             if selection is None:
                 level.due_ms = None
                 return LOOK_S
-            times = await self._times(level, selection.ranges)
+            times = await self._times(level, selection.ranges, now)
             due, level.due_ms = _split(selection.ranges, times, now)
             if due and not await self._deliver(level, replace(selection, ranges=due), times, now):
                 level.due_ms = None
@@ -150,9 +150,18 @@ class Delivery:
                 )
             self._move(level, selection.next_offset, 0)
 
-    async def _times(self, level: _Level, ranges: Sequence[Range]) -> list[int]:
-        """When each is due, as its queue entry says."""
-        return await self._store.ask(lambda: [self._due(level, one) for one in ranges])
+    async def _times(self, level: _Level, ranges: Sequence[Range], now_ms: int | None) -> list[int]:
+        """When each is due, as its queue entry says; up to the first that is not due at `now_ms`, if that is given."""
+
+        def times() -> list[int]:
+            found: list[int] = []
+            for one in ranges:
+                found.append(self._due(level, one))
+                if now_ms is not None and found[-1] > now_ms:
+                    break
+            return found
+
+        return await self._store.ask(times)
 
     def _due(self, level: _Level, one: Range) -> int:
         entry = level.queue.entry_at(one.queue_offset)
@@ -262,7 +271,7 @@ class Delivery:
             going = [one for one in selection.ranges if one.position < end]
             if not going:
                 break
-            times = await self._times(level, going)
+            times = await self._times(level, going, None)
             if not await self._deliver(level, replace(selection, ranges=going), times, self._clock.now_ms()):
                 raise RequestRefused(f"messages of delay level {level.number} could not be carried forward")
             carried += len(going)
