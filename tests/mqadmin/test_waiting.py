@@ -88,7 +88,7 @@ def test_timers_in_rocksdb_are_refused_by_the_broker(recorded: Stage) -> None:
     assert "CODE: 29" in shown.err
 
 
-def test_static_topics_of_apache_are_not_touched() -> None:
+def test_queues_of_a_static_topic_are_not_moved() -> None:
     """Nothing is asked of anybody."""
-    shown = call("updateStaticTopic", "-n", NOWHERE, "-t", "T", "-qn", "4", "-b", "broker-a")
+    shown = call("remappingStaticTopic", "-n", NOWHERE, "-t", "T", "-b", "broker-a")
     assert (shown.code, shown.out) == (1, "")

@@ -11,10 +11,11 @@ from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from ..protocol.bodies.heartbeat import SetMessageRequestModeRequestBody
 from .command import Failed, Run, command
+from .files import read_file
 from .options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
 from .parsing import UsageError
 from .printing import java, java_list, java_map, truth
-from .topics import attribute_map, read_file
+from .topics import attribute_map
 
 
 @command(

@@ -42,7 +42,7 @@ def main() -> None:
 
 def run(words: Sequence[str], out: Print, err: Print) -> int:
     """One command line; the exit code."""
-    if not words:
+    if not words or list(words) == ["help"]:
         out(command_list((each, catalogue.find(each).text) for each in catalogue.COMMANDS) + "\n")
         return DONE
     wants_help = words[0] == "help" and len(words) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from ..model.java_hash import unsigned_hash
 from ..model.message import Property, StoredMessage, SysFlag
 from ..protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerConnection
 from .command import Run
+from .files import write_aside
 from .printing import java_map, when
 from .progress import members_of
 
@@ -100,12 +100,10 @@ async def show(
 
 
 def _body_file(message: StoredMessage, number: int) -> str:
-    """Where the body is put for other programs. A link in our way is not followed."""
-    folder = Path(tempfile.gettempdir()) / "rocketmq" / "msgbodys"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (f"{message.message_id}_{number}" if number else message.message_id)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-        file.write(message.body)
+    """Where the body is put for other programs."""
+    name = f"{message.message_id}_{number}" if number else message.message_id
+    path = Path(tempfile.gettempdir()) / "rocketmq" / "msgbodys" / name
+    write_aside(path, message.body)
     return str(path)
 
 

@@ -84,33 +84,3 @@ async def rocksdb_config_to_json(run: Run) -> None:
     for address in addresses:
         await upkeep.export_rocksdb(run.calls, address, "".join(f"{each};" for each in kinds))
     run.say("broker export done.")
-
-
-STATIC = "static topics: logical queues that stay while brokers come and go"
-
-
-@command(
-    "updateStaticTopic",
-    "Create a static topic, or give it more queues",
-    (may("b", "brokers", "brokers that take its queues, with commas"), may("c", "clusters", "clusters, with commas")),
-    may("fr", "forceReplace", "true: replace the mapping that there is"),
-    may("mf", "mapFile", "file with the mapping"),
-    need("qn", "totalQueueNum", "how many queues"),
-    need("t", "topic", "the topic"),
-    waits_for=STATIC,
-)
-async def update_static_topic(run: Run) -> None:
-    raise NotServed(f"updateStaticTopic waits for {STATIC}; mqadmin updateTopic creates topics of the usual kind")
-
-
-@command(
-    "remappingStaticTopic",
-    "Move the queues of a static topic to other brokers",
-    (may("b", "brokers", "brokers that take its queues, with commas"), may("c", "clusters", "clusters, with commas")),
-    may("fr", "forceReplace", "true: replace the mapping that there is"),
-    may("mf", "mapFile", "file with the mapping"),
-    need("t", "topic", "the topic"),
-    waits_for=STATIC,
-)
-async def remapping_static_topic(run: Run) -> None:
-    raise NotServed(f"remappingStaticTopic waits for {STATIC}")

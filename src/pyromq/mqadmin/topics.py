@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..admin import cluster, settings, topics
 from ..model.topic import Perm, TopicFlag
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.topics import TopicConfig
 from . import places
 from .command import Failed, Run, command
+from .files import read_file
 from .options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, may, need
 from .parsing import UsageError
 from .printing import java_map, truth
@@ -111,13 +110,6 @@ async def update_topic_list(run: Run) -> None:
     for address in await run.masters():
         await topics.put_many(run.calls, address, configs)
         run.say(f"submit batch of topic config to {address} success, please check the result later.")
-
-
-def read_file(name: str) -> bytes:
-    path = Path(name)
-    if not path.is_file():
-        raise Failed(f"the file path {name} does not exists")
-    return path.read_bytes()
 
 
 @command("deleteTopic", "Delete a topic on brokers and name servers", need("c", "clusterName", "its cluster"), TOPIC)
