@@ -223,3 +223,12 @@ async def test_random_revocations_among_random_pieces(tmp_path: Path, seed: int)
         assert all(queue == sorted(queue) for queue in stored)
         assert 0 < one.by_kernel < len(acked)
         assert set(one.codes.values()) == {0, ResponseCode.NO_PERMISSION}
+
+
+async def test_reading_stops_until_python_has_put_what_it_has(tmp_path: Path) -> None:
+    async with native_life(tmp_path) as one:
+        one.peer.write(numbered(1, properties=ODD) + b"".join(numbered(number) for number in range(2, 600)))
+        one.peer.write(b"".join(numbered(number) for number in range(600, 900)))
+        await one.life.clock.settle()
+        assert one.by_kernel > 600  # what came while Python had sends waited, and was the kernel's then
+        assert [int(body) for body in one.bodies()] == list(range(1, 900))

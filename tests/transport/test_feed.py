@@ -34,7 +34,7 @@ class SmallKernel:
 
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed:
         self.calls.append(bytes(received))
-        if connection.unfinished == 0:
+        if connection.unfinished_sends == 0:
             connection.notes = set()
         used, ready, waiting, left = 0, b"", [], []
         while len(received) - used >= 8:

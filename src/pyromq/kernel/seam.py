@@ -11,9 +11,11 @@ The composition root chooses the feed (`feed_nothing`, or one bound to a store).
   so a feed may stop anywhere, and handling nothing costs nothing. A frame whose length words look wrong is not the
   feed's to judge: it stops in front of it, and transport refuses the connection.
 - *Order.* Frames for Python are served in the order in which they came within a class of requests; a feed acts on
-  its own frames at once. So it must leave to Python each frame for a queue for which an earlier frame of that
-  connection went to Python and may not be finished. `connection.unfinished` tells: at 0 all earlier frames are done
-  and the notes on such queues (`connection.notes`, the feed's own slot) can be cleared.
+  its own frames at once. So it must leave to Python each send to a queue for which an earlier send of that
+  connection went to Python and may not be finished. `connection.unfinished_sends` tells: at 0 all earlier ones are
+  done and the notes on such queues (`connection.notes`, the feed's own slot) can be cleared. A feed that left frames
+  for that reason alone says `drain`: transport then reads on once all are finished. Else a peer that always has more in
+  flight would be served by Python for good.
 - *Replies.* `ready` leaves at once. Each `Waiting` leaves when the `readable` position of the log has reached its own;
   positions of successive calls never go down, over all connections (one log, one writer), and each reply leaves
   after those that were handed in before it. Replies of frames served by Python may overtake (responses go by opaque).
@@ -45,8 +47,8 @@ class FeedConnection(Protocol):
         ...
 
     @property
-    def unfinished(self) -> int:
-        """Requests that went to Python and are not finished."""
+    def unfinished_sends(self) -> int:
+        """Sends that went to Python and are not finished."""
         ...
 
 
@@ -64,9 +66,11 @@ class Fed(NamedTuple):
     ready: bytes = b""
     waiting: Sequence[Waiting] = ()
     frames: Sequence[bytes | memoryview] = ()  # whole frames within the used bytes that are for Python, in order
+    drain: bool = False  # read on when the sends that Python has are finished
 
 
 NOTHING = Fed()
+DRAIN = Fed(drain=True)
 
 Feed = Callable[[FeedConnection, memoryview], Fed]
 

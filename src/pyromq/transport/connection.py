@@ -23,6 +23,7 @@ from .calls import PendingCalls
 from .inbox import Inbox
 from .limits import Limits
 from .outbox import FLUSH_BYTES, Outbox
+from .request_class import RequestClass, class_of
 from .tls import Opening, TlsSession
 from .watchdog import Watchdog
 
@@ -73,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self.language: Language | None = None
         self.version = 0
         self.unfinished = 0
+        self.unfinished_sends = 0
         self.notes: Any = None
         self.is_open = False
         self.has_spoken = False  # a whole frame has come
@@ -85,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         self._calls = PendingCalls()
         self._unfinished_bytes = 0
         self._is_overfull = False  # the peer has asked for enough, we do not read on
+        self._is_draining = False  # a kernel goes on once Python has finished the sends that it has
         self._is_blocked = False  # the peer does not read from us, we neither read on nor serve it
         self._lets_others_read = False  # until the next pass of the loop
         self._blocked_bytes = 0
@@ -262,6 +265,9 @@ class Connection(asyncio.BufferedProtocol):
             self._resolve(commands)
         if requests:
             self._submit(requests)
+        if fed.drain and self.unfinished_sends:
+            self._is_draining = True
+            self._read_or_pause()
 
     def _resolve(self, commands: Sequence[Command]) -> None:
         for command in commands:
@@ -272,6 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         last, limits, size = requests[-1], self._owner.limits, sum(len(request.body) for request in requests)
         self.language, self.version = last.language, last.version
         self.unfinished += len(requests)
+        self.unfinished_sends += sum(class_of(request.code) is RequestClass.SEND for request in requests)
         self._unfinished_bytes += size
         if self.unfinished >= limits.unfinished_requests or self._unfinished_bytes >= limits.unfinished_bytes:
             self._is_overfull = True
@@ -282,6 +289,11 @@ class Connection(asyncio.BufferedProtocol):
     def finished(self, request: Command) -> None:
         """The owner is done with a request: answered, handed over to be answered later, or dropped."""
         self.unfinished -= 1
+        if class_of(request.code) is RequestClass.SEND:
+            self.unfinished_sends -= 1
+        if self._is_draining and not self.unfinished_sends:
+            self._is_draining = False
+            self._read_or_pause()
         size = len(request.body)
         if size:
             self._unfinished_bytes -= size
@@ -349,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
             self._write(frames, b"")
 
     def _send_now(self, frames: bytes) -> None:
-        """Without waiting for the end of the turn: all that a received buffer is answered with, in one piece already."""
+        """Without waiting for the end of the turn: it is all that a received buffer is answered with."""
         if self._stream is None or self._outbox.tls is not None or not self._outbox.is_empty:
             self.send_frames(frames)
             return
@@ -440,6 +452,7 @@ class Connection(asyncio.BufferedProtocol):
         may_read = not (
             self._is_blocked
             or self._is_overfull
+            or self._is_draining
             or self._lets_others_read
             or self._parked_bytes > self._owner.limits.write_high_bytes
         )

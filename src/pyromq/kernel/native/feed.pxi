@@ -94,6 +94,7 @@ cdef class SendFeed:
     cdef uint64_t turn
     cdef int64_t start, room, store_time
     cdef bint is_open, is_refused
+    cdef bint drain                       # sends were left for no reason but that others before them were
     cdef Grant last_grant
     cdef Lane last_lane
     cdef Notes notes
@@ -171,30 +172,30 @@ cdef class SendFeed:
                 done += 1
             at = end
         if not done:
-            return NOTHING
+            return DRAIN if self.drain else NOTHING
         if not self.commit():
             self.notes.all_left = True
-            return NOTHING
+            return DRAIN if self.drain else NOTHING
         return self.outcome(at, received, left)
 
     cdef outcome(self, Py_ssize_t used, received, list left):
         cdef bytes answers = PyBytes_FromStringAndSize(<char *>self.answers.at, <Py_ssize_t>self.answers.used)
         frames = [received[first:end] for first, end in left] if left else ()
         if self.waits and answers:
-            return Fed(used, b"", (Waiting(self.start + <int64_t>self.log.used, answers),), frames)
-        return Fed(used, answers, (), frames)
+            return Fed(used, b"", (Waiting(self.start + <int64_t>self.log.used, answers),), frames, self.drain)
+        return Fed(used, answers, (), frames, self.drain)
 
     cdef int begin(self, connection) except -1:
         cdef Notes notes
         if type(connection.notes) is not Notes:
             connection.notes = Notes(self.host.born_host(connection.address))
         notes = connection.notes
-        if (notes.all_left or notes.left) and not connection.unfinished:
+        if (notes.all_left or notes.left) and not connection.unfinished_sends:
             notes.all_left = False
             notes.left.clear()
         self.notes = notes
         self.turn += 1
-        self.is_open = self.is_refused = False
+        self.is_open = self.is_refused = self.drain = False
         self.last_grant = None
         self.last_lane = None
         self.lanes.clear()
@@ -214,6 +215,7 @@ cdef class SendFeed:
             self.notes.all_left = True
             return LEFT
         if self.notes.all_left or h.seen & REQUIRED != REQUIRED:
+            self.drain |= self.notes.all_left
             return self.leave(&h)
         if h.flag & ~2 or not flag_field(&h, BATCH, &is_batch) or not flag_field(&h, UNIT, &unit):
             return self.leave(&h)
@@ -254,6 +256,7 @@ cdef class SendFeed:
         cdef Lane lane = self.last_lane
         cdef Text name
         if self.notes.left and bytes_of(topic) in self.notes.left:
+            self.drain = True
             return None
         if grant is not None:
             name = text_of(grant.name)

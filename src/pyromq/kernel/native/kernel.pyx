@@ -18,7 +18,7 @@ from array import array
 from pyromq.kernel.appends import Burst
 from pyromq.kernel.pulls import Question
 from pyromq.kernel.python.pull import Picked, Range
-from pyromq.kernel.seam import NOTHING, Fed, Waiting
+from pyromq.kernel.seam import DRAIN, NOTHING, Fed, Waiting
 
 cdef extern from *:
     """

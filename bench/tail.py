@@ -1,0 +1,111 @@
+"""The tail of sends at half of what the broker takes, and what each outlier was: `python bench/tail.py [--minutes 5]`.
+
+Open loop, so that a stall counts for all that were due meanwhile. Files are small: they roll every few seconds, the
+oldest expire, queues, index and tables are flushed as ever, and a backup is taken half-way. The broker runs with a
+witness (`watched.py`) that notes what its event loop did whenever it stood still, and how long it had no CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from bench.servers import Case, Server, built, measure, started  # noqa: E402
+
+MOST = Case("most", "send -t Tail -c 4 -w 64 -s 128 -q 4")
+SMALL_FILES = ("--commit-log-file-bytes", str(64 << 20), "--queue-file-bytes", str(20 * 100_000))
+RETENTION = {"PYROMQ_BROKER_MAX_LOG_BYTES": str(1 << 30), "PYROMQ_BROKER_FIRST_ROUND_MS": "1000"}
+LOAD_WINDOW = 512  # in flight on each connection at most: what a stall holds back has room
+NEAR_MS = 30  # an answer that late may come so long after the loop goes on
+
+
+def watched_broker(folder: Path, stalls: Path, stack: ExitStack) -> Server:
+    command = [sys.executable, "bench/watched.py", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"]
+    command += ["--store-path-root-dir", str(folder), "--log-level", "error", *SMALL_FILES]
+    os.environ.update(RETENTION | {"BENCH_STALLS": str(stalls)})
+    return stack.enter_context(started("watched", command))
+
+
+def explain(outliers: list[tuple[int, int]], stalls: list[dict[str, Any]]) -> Counter[str]:
+    """How many late answers each cause explains. An outlier belongs to the stall that ended just before it."""
+    causes: Counter[str] = Counter()
+    stalls = sorted(stalls, key=lambda one: int(one["ms"]))
+    ends = [int(one["ms"]) for one in stalls]
+    for at_ms, us in outliers:
+        first, behind = bisect_left(ends, at_ms - us / 1000 - NEAR_MS), bisect_right(ends, at_ms + NEAR_MS)
+        near = stalls[first:behind]
+        longest = max(near, key=lambda one: float(one["stall_ms"]), default=None)
+        causes["no stall of the broker's loop" if longest is None else _cause(longest)] += 1
+    return causes
+
+
+def _cause(stall: dict[str, Any]) -> str:
+    if stall["no_cpu_ms"] > stall["stall_ms"] / 2:
+        return "the loop's thread waited for a CPU"
+    return "in " + " < ".join(reversed(stall["stack"][-3:]))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--minutes", type=float, default=5)
+    options.add_argument("--rate", type=int, default=0, help="sends a second; 0 measures the most and takes half")
+    options.add_argument("--late-ms", type=float, default=5, help="an answer is an outlier from here on")
+    options.add_argument("--folder", help="where the store goes")
+    chosen = options.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
+        load, stalls = built(folder, "mqload"), folder / "stalls"
+        server = watched_broker(folder / "store", stalls, stack)
+        rate = chosen.rate or round(_most(load, server) / 2)
+        stalls.write_text("")
+        late_us, seconds = round(chosen.late_ms * 1000), chosen.minutes * 60
+        case = Case("tail", f"send -t Tail -c 4 -w {LOAD_WINDOW} -s 128 -q 4 -r {rate} -o {late_us}")
+        backup = _backup_later(folder, seconds / 2, stack)
+        found = measure(load, case, server, seconds)
+        backup.wait()
+        report(found, [json.loads(line) for line in stalls.read_text().splitlines()], rate, chosen, backup.returncode)
+
+
+def _most(load: Path, server: Server) -> float:
+    measure(load, MOST, server, 3)
+    return float(measure(load, MOST, server, 4)["rate"])
+
+
+def _backup_later(folder: Path, seconds: float, stack: ExitStack) -> subprocess.Popen[bytes]:
+    command = f'sleep {seconds:.0f}; exec "$0" -m pyromq store backup "$1" "$2" >/dev/null'
+    return stack.enter_context(
+        subprocess.Popen(["sh", "-c", command, sys.executable, str(folder / "store"), str(folder / "backup")], cwd=ROOT)
+    )
+
+
+def report(found: dict[str, Any], stalls: list[dict[str, Any]], rate: int, chosen: Any, backup: int) -> None:
+    outliers = [(int(at), int(us)) for at, us in found.get("outliers", [])]
+    print(
+        f"{time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}: {chosen.minutes:g} min at {rate}/s, "
+        f"{found['messages']} acked, {found['errors']} refused, backup exit code {backup}\n"
+        f"p50 {found['p50_us']} us, p99 {found['p99_us']} us, p99.9 {found['p999_us']} us, max {found['max_us']} us; "
+        f"CPU {found['cpu_us']:.1f} us a message; {len(outliers)} answers of {chosen.late_ms:g} ms or more\n"
+    )
+    print("| late answers | what it was |\n|---|---|")
+    for cause, count in explain(outliers, stalls).most_common(20):
+        print(f"| {count} | {cause} |")
+    own = [one for one in stalls if one["no_cpu_ms"] <= one["stall_ms"] / 2]
+    print(f"\n{len(stalls)} stalls of 4 ms or more, {len(own)} of them not for want of a CPU; the longest of those:\n")
+    for one in sorted(own, key=lambda one: -float(one["stall_ms"]))[:15]:
+        print(f"- {one['stall_ms']} ms ({one['no_cpu_ms']} without CPU): {' < '.join(reversed(one['stack'][-4:]))}")
+
+
+if __name__ == "__main__":
+    main()
