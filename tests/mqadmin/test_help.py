@@ -53,6 +53,7 @@ def test_the_list_of_commands() -> None:
     assert lines[0] == recorded[0]
     assert lines[-1] == recorded[-1]
     assert [line[:38] for line in lines] == [line[:38] for line in recorded]
+    assert shown("help") == shown()
 
 
 def test_an_unknown_command_names_the_nearest() -> None:

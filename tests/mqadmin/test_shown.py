@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.client import Client
+from pyromq.ambient import SystemClock, system_random
 from pyromq.client.config import ClientConfig
+from pyromq.client.session import Session
 from pyromq.mqadmin import catalogue, statistics
 from pyromq.mqadmin.command import Run
 from pyromq.mqadmin.parsing import Chosen, parse
@@ -111,9 +112,11 @@ def on(stage: Stage, name: str, words: list[str], work: Callable[[Run], Any]) ->
     out: list[str] = []
 
     async def run() -> None:
-        async with Client(ClientConfig(name_servers=(stage.servers,))) as client:
-            chosen: Chosen = parse(catalogue.find(name).options, words)
-            await work(Run(chosen, client, client.session.clock, out.append, out.append))
+        clock = SystemClock()
+        session = Session(ClientConfig(name_servers=(stage.servers,)), clock=clock, rng=system_random())
+        chosen: Chosen = parse(catalogue.find(name).options, words)
+        await work(Run(chosen, session, clock, out.append, out.append))
+        await session.stop()
 
     asyncio.run(run())
     return "".join(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..admin import cluster
 from ..client.errors import Error
 from .command import Failed, Run, command
+from .message_send import producer_of
 from .options import INTERVAL, flag, may
 from .printing import truth, when_s
 
@@ -131,7 +132,7 @@ async def cluster_rt(run: Run) -> None:
 async def _round_trips(run: Run, broker: str, body: bytes, amount: int) -> tuple[int, float]:
     """How many were stored, and the mean of all but the first in ms. Each broker has a topic of its own name."""
     good, elapsed = 0, 0.0
-    async with run.client.producer("mqadmin") as producer:
+    async with producer_of(run) as producer:
         for number in range(amount):
             began = run.clock.monotonic()
             try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ..admin import cluster
 from ..admin.calls import Calls
 from ..ambient import Clock
-from ..client.client import Client
+from ..client.session import Session
 from .options import Declared, Option, table
 from .parsing import Chosen, UsageError
 
@@ -39,14 +39,14 @@ class Run:
     """One invocation: what was chosen, whom to ask, where to print."""
 
     chosen: Chosen
-    client: Client
+    session: Session
     clock: Clock
     print: Callable[[str], object]
     warn_line: Callable[[str], object]
 
     @property
     def calls(self) -> Calls:
-        return Calls(self.client.session)
+        return Calls(self.session)
 
     def say(self, line: object = "") -> None:
         self.print(f"{line}\n")
@@ -79,7 +79,7 @@ class Run:
 
     @property
     def name_servers(self) -> Sequence[str]:
-        return self.client.session.config.name_servers
+        return self.session.config.name_servers
 
     async def masters(self, *, broker: str = "b", clusters: str = "c") -> list[str]:
         """The broker of `-b`, or the masters of the cluster of `-c`."""

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
-from ..client.client import Client
+from ..ambient import SystemClock, system_random
 from ..client.config import ClientConfig, name_servers
 from ..client.errors import NoNameServer, Refused
+from ..client.session import Session
 from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
 from . import catalogue
@@ -93,8 +94,12 @@ async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -
         secret_key=keys.secret_key,
         security_token=keys.security_token,
     )
-    async with Client(config) as client:
-        await command.run(Run(chosen, client, client.session.clock, out, err))
+    clock = SystemClock()
+    session = Session(config, clock=clock, rng=system_random())  # not started: it asks, and is no member of anything
+    try:
+        await command.run(Run(chosen, session, clock, out, err))
+    finally:
+        await session.stop()
 
 
 def words_of(fault: Exception, command: Subcommand) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from ..client.client import Client
 from ..client.errors import Error
-from ..client.producer import Producer
-from ..client.sending import QueueChoice, SendResult
 from ..model.message import Property, StoredMessage
 from ..protocol.bodies.keyed import MessageQueue
 from .command import Failed, Run, command
 from .options import TOPIC, may, need
 from .printing import queue_text
+
+if TYPE_CHECKING:
+    from ..client.producer import Producer
+    from ..client.sending import QueueChoice, SendResult
 
 SENT = "{:<32}  {:<4}  {:<20}    {}"
 GROUP = "mqadmin"
@@ -24,7 +26,9 @@ _OWN = {value for name, value in vars(Property).items() if name.isupper()}
 @asynccontextmanager
 async def producer_of(run: Run, *, unit: str = "", trace: bool = False) -> AsyncIterator[Producer]:
     """With a client of its own, as unit and traces are settings of a client."""
-    config = run.client.session.config
+    from ..client.client import Client  # not at the top: most commands send nothing, and it takes a while to import
+
+    config = run.session.config
     instance = f"{config.instance}-sender" + (f"@{unit}" if unit else "")
     async with (
         Client(replace(config, instance=instance, trace=trace)) as client,
@@ -115,7 +119,7 @@ async def check_msg_send_rt(run: Run) -> None:
     run.say(SENT.format("#Broker Name", "#QID", "#Send Result", "#RT"))
     elapsed = 0.0
     async with producer_of(run) as producer:
-        queues = (await run.client.session.route_to_write(topic)).writable
+        queues = (await run.session.route_to_write(topic)).writable
         for number in range(amount):
             queue = queues[number % len(queues)]
             began, good = run.clock.monotonic(), True
