@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.manifest import manifests
 from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.replay import replay
+from pyromq.pipelines.watching import Watch
 from tests.pipelines.faults import Killed, after, instead
 from tests.spark.servers import Servers
-from tests.spark.test_batch_read import numbers, read
+from tests.spark.reading import numbers
+from tests.spark.test_batch_read import read
 
 
 def source(servers: Servers, topic: str, most: int = 60) -> dict[str, str]:
@@ -29,8 +32,16 @@ def test_an_archive_holds_every_message_once_and_is_replayed(
     servers.send(topic, 100, tag="t")
     folder, target = str(tmp_path / "archive"), {"nameServer": servers.namesrv, "topic": f"{topic}-again"}
     assert archive(spark, source(servers, topic), folder, dry_run=True).facts["messages"] == 100
-    done = archive(spark, source(servers, topic), folder)
+    lines: list[str] = []
+    with Watch(spark, "archive", lines.append) as watch:
+        done = archive(spark, source(servers, topic), folder)
     assert (done.facts["messages"], done.facts["gaps"], done.metrics.rows) == (100, 0, 100)
+    told = watch.metrics(done)
+    assert (told["rows"], told["batches"], told["lag"]) == (100, 2, 0)
+    assert [re.sub(r"[\d,]+ rows/s", "", line) for line in lines if "batch" in line] == [
+        "archive: batch 0, 60 rows, , lag 40\n",
+        "archive: batch 1, 40 rows, , lag 0\n",
+    ]
     assert sum(row["safe to delete up to"] for row in done.tables[0].rows) == 100
     servers.send(topic, 20, first=100)
     assert archive(spark, source(servers, topic), folder, dry_run=True).facts["messages"] == 20

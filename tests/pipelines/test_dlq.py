@@ -20,7 +20,8 @@ from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.faults import Killed, after
 from tests.spark.servers import Servers
-from tests.spark.test_batch_read import numbers, read
+from tests.spark.reading import numbers
+from tests.spark.test_batch_read import read
 
 
 def reject_all(servers: Servers, topic: str, group: str, count: int) -> None:

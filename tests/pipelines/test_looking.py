@@ -59,17 +59,26 @@ def test_search_by_key_property_and_body_in_a_topic_and_a_store(
         property_pairs(["shop"])
 
 
+def damage_at(store: Path, body: bytes) -> int:
+    """Spoils this body in the log; its position."""
+    for log in (store / "commitlog").iterdir():
+        raw = bytearray(log.read_bytes())
+        at = raw.find(body)
+        if at >= 0:
+            raw[at : at + 3] = b"???"
+            log.write_bytes(raw)
+            return int(log.name) + at
+    raise AssertionError(f"{body!r} is not in {store}")
+
+
 def test_forensics_of_a_damaged_store(spark: SparkSession, servers: Servers, topic: str, tmp_path: Path) -> None:
-    servers.send(topic, 40, size=100)
+    with pyromq.sync.connect(servers.namesrv) as client, client.producer() as producer:
+        producer.send_many(topic, [f"{topic}:{number:02}.".ljust(100).encode() for number in range(40)])
     store = tmp_path / "copy"
     shutil.copytree(servers.store(), store)
     whole = forensics(spark, [str(store)], topic=topic)
     assert (whole.facts["readable"], whole.facts["damaged ranges"]) == (40, 0)
-    [log] = (store / "commitlog").iterdir()
-    raw = bytearray(log.read_bytes())
-    at = raw.index(b"m17.")
-    raw[at : at + 3] = b"???"
-    log.write_bytes(raw)
+    at = damage_at(store, f"{topic}:17.".encode())
     told = forensics(spark, [str(store)], topic=topic)
     by_topic, _, damage = told.tables
     assert (told.facts["readable"], told.facts["damaged ranges"], told.facts["missing offsets"]) == (39, 1, 1)

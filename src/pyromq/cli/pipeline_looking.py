@@ -26,6 +26,7 @@ from .pipeline_run import (
     source_of,
     time_of,
 )
+from .tree import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,12 @@ if TYPE_CHECKING:
     from ..pipelines.summary import Summary
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pyromq pipeline backlog --topic orders,payments --group billing --report backlog.html",
+        "pyromq pipeline backlog --store /data/store",
+    )
+)
 @reading
 @click.option("--group", "groups", multiple=True, help="Also show this group's lag; may be given again.")
 @options(EVERY, DRY_RUN)
@@ -51,7 +57,12 @@ def backlog(job: Job, source: dict[str, str], groups: tuple[str, ...], every: st
         job.run("backlog", lambda spark: run(spark, source, groups), every=every)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pyromq pipeline trace --since '1h ago' --report latency.html",
+        "pyromq pipeline trace --topic orders --slowest 50",
+    )
+)
 @name_server
 @click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where clients write their traces.")
 @click.option("--topic", default="", help="Read these topics too: the time of the store is then measured.")
@@ -85,7 +96,12 @@ def trace(
         )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pyromq pipeline reconcile --topic orders --with-archive /data/archive --until '1h ago'",
+        "pyromq pipeline reconcile --topic orders --with-topic orders --with-namesrv dr:9876",
+    )
+)
 @reading
 @click.option("--with-topic", default="", help="The other side: topics, with commas between them.")
 @click.option("--with-archive", default="", help="The other side: folder of an archive.")
@@ -118,7 +134,7 @@ def reconcile(
     if not (with_topic or with_archive or with_store):
         raise click.UsageError("--with-topic, --with-archive or --with-store says what to compare with; give one")
     topics = with_topic or ("" if not (with_archive or with_store) else source.get("topic", ""))
-    other = source_of(with_namesrv or source.get("nameServer", ""), topics, "", with_archive, with_store, ())
+    other = source_of(with_namesrv or context.params["namesrv"], topics, "", with_archive, with_store, ())
     if dry_run:
         job.run("reconcile", lambda spark: _both(plan_of(spark, source, "left"), plan_of(spark, other, "right")))
         return
@@ -146,7 +162,12 @@ def _both(left: Summary, right: Summary) -> Summary:
     return replace(left, pipeline="reconcile (dry run)", facts=facts, tables=tables)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pyromq pipeline search --archive /data/archive --key order-4711",
+        "pyromq pipeline search --store /data/store --property shop=7 --body-pattern 'total.*0'",
+    )
+)
 @reading
 @click.option("--key", default="", help="One of the message's keys.")
 @click.option("--id", "message_id", default="", help="Its unique id.")
@@ -198,7 +219,7 @@ def search(
     )
 
 
-@click.command()
+@click.command(epilog=examples("pyromq pipeline forensics /data/store --report damage.html"))
 @click.argument("stores", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--topic", default="", help="Count the messages of these topics alone.")
 @click.option("--tasks", default=0, help="Cut the logs into at least so many tasks.")
@@ -216,7 +237,12 @@ def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int, dry_ru
         job.run("forensics", lambda spark: run(spark, folders, topic=topic, tasks=tasks))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pyromq pipeline analytics --topic orders --window 5m --since today --report orders.html",
+        "pyromq pipeline analytics --topic orders --checkpoint /data/windows --every 10s",
+    )
+)
 @reading
 @click.option("--window", default="1m", show_default=True, help="Length of a window.")
 @click.option("--late", default="10m", show_default=True, help="How late a message may be that counts (a stream).")

@@ -23,11 +23,17 @@ from .pipeline_run import (
     target_of,
     time_of,
 )
+from .tree import examples
 
 MOST = click.option("--most", default=500_000, show_default=True, help="Messages of one micro-batch.")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pyromq pipeline archive --topic orders,payments s3a://bucket/archive",
+        "pyromq pipeline archive --expiring 12h --dead-letters /data/archive",
+    )
+)
 @click.argument("folder")
 @name_server
 @click.option("--topic", default="", help="Topics, with commas between them.")
@@ -93,7 +99,12 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
     return names(found)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pyromq pipeline replay --topic orders --since 'yesterday 00:00' --to orders-again --checkpoint /data/run7",
+        "pyromq pipeline replay --topic orders --backlog-of billing --to orders-wide --queues 32",
+    )
+)
 @reading
 @click.option("--to", "target", required=True, help="Topic to write to.")
 @click.option("--to-namesrv", default="", help="Name servers of the cluster to write to.  [default: the same]")
@@ -154,7 +165,12 @@ def replay(
     )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pyromq pipeline dlq --group billing",
+        "pyromq pipeline dlq --group billing --where \"tags = 'paid'\" --redrive --checkpoint /data/redrive",
+    )
+)
 @name_server
 @click.option("--group", required=True, help="Consumer group whose dead letters are meant.")
 @click.option("--where", default="", help="Spark SQL on the columns of a read and `origin`, the topic that failed.")
@@ -188,7 +204,7 @@ def dlq(
     job.run("dlq", lambda spark: redrive(spark, source, goal, group, folder, where, every=every, dry_run=dry_run))
 
 
-@click.command()
+@click.command(epilog=examples("pyromq pipeline dedup --topic orders --by keys --within 1h /data/orders-once"))
 @click.argument("folder")
 @reading
 @click.option("--by", default="msgId", show_default=True, help="What makes two messages the same, in Spark SQL.")

@@ -49,7 +49,7 @@ def analytics_stream(
     every: str = "",
 ) -> Summary:
     """What is there now, or with `every` for ever; a message later than `late` after its window does not count."""
-    told = {"source": dict(source), "window": window, "late": late, "where": where}
+    told = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
     checkpoint.begin(spark, folder, told, {})
     frame = chosen(stream(spark, source, _read(where)), where).withWatermark("storeTimestamp", interval("late", late))
 

@@ -31,6 +31,12 @@ def begin(spark: SparkSession, folder: str, told: Mapping[str, Any], fixed: Mapp
     return {**fixed, "run": run}
 
 
+def which(source: Mapping[str, str]) -> dict[str, str]:
+    """Of a source, what says which messages: addresses and limits may be others after a restart."""
+    names = ("topic", "topicPattern", "assign", "archive", "tags", "sql")
+    return {name: source[name] for name in names if source.get(name)}
+
+
 def told(spark: SparkSession, folder: str) -> dict[str, Any]:
     """What the run of a folder was told; nothing where none began."""
     kept = _kept(spark, folder)

@@ -45,7 +45,8 @@ def dedup(
     `properties['ORDER']`, a part of the body. Rows without it (null) are all kept."""
     from pyspark.sql import functions
 
-    told = {"source": dict(source), "target": dict(target or {}), "by": by, "within": within, "where": where}
+    told = {"source": checkpoint.which(source), "to": (target or {}).get("topic", ""), "by": by, "within": within}
+    told["where"] = where
     run = checkpoint.begin(spark, folder, told, {})["run"]
     rows = Lake(spark, folder, run=run)
     before = {int(each["batch"]) for each in manifests(spark, folder)}

@@ -83,7 +83,7 @@ def redrive(
     if dry_run:
         told = report(spark, source, group, where)
         return Summary("dlq redrive (dry run)", told.facts, told.tables)
-    wanted = {"source": dict(source), "target": dict(target), "group": group, "where": where}
+    wanted = {"to": target.get("topic", ""), "group": group, "where": where}
     run = checkpoint.begin(spark, folder, wanted, {})["run"]
     frame = stream(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}, _COLUMNS)
     steps = Steps(spark, folder, target, run)

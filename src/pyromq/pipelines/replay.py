@@ -62,7 +62,7 @@ def replay(
         return _counted(spark, source, target, since_ms, until_ms, where)
     start = source.get("startingOffsets")
     rest = {name: value for name, value in source.items() if name != "startingOffsets"}
-    told = {"source": rest, "group": backlog_of, "target": dict(target), "where": where, "tasks": tasks, "rate": rate}
+    told = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
     fixed = checkpoint.begin(spark, folder, told, {"since": since_ms, "until": until_ms, "start": start})
     steps = Steps(spark, folder, _limited(target, rate), fixed["run"])
     choice = _Choice(where, fixed["since"], fixed["until"], 1 if rate else tasks)  # the rate is that of a task

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .times import interval
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -11,4 +13,6 @@ if TYPE_CHECKING:
 def run_stream(sink: DataStreamWriter, folder: str, every: str) -> None:
     """What is there now, or with `every` for ever; the checkpoint is below `folder`."""
     sink = sink.option("checkpointLocation", f"{folder}/checkpoint")
-    (sink.trigger(processingTime=every) if every else sink.trigger(availableNow=True)).start().awaitTermination()
+    (
+        sink.trigger(processingTime=interval("every", every)) if every else sink.trigger(availableNow=True)
+    ).start().awaitTermination()

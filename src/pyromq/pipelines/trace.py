@@ -18,7 +18,7 @@ from .summary import Metrics, Plot, Summary, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 EVENTS = (
     "what string, id string, request string, timeMs bigint, topic string, group string, costMs bigint, "
@@ -47,9 +47,12 @@ def events(bodies: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
                     yield *row, one.success, 0
 
 
-def traced(spark: SparkSession, source: Mapping[str, str], since_ms: int | None = None) -> DataFrame:
-    """The events of the trace topic as rows."""
+def traced(
+    spark: SparkSession, source: Mapping[str, str], since_ms: int | None = None, seen: Observation | None = None
+) -> DataFrame:
+    """The events of the trace topic as rows; `seen` gets the bytes of the bodies."""
     import pyarrow as pa
+    from pyspark.sql import functions
 
     types = [
         pa.string(),
@@ -71,7 +74,10 @@ def traced(spark: SparkSession, source: Mapping[str, str], since_ms: int | None 
             yield pa.RecordBatch.from_arrays(arrays, _NAMES)
 
     options = {"topic": TRACE_TOPIC, **source}
-    return messages(spark, options, ("body",), since_ms=since_ms).mapInArrow(decode, EVENTS)
+    frame = messages(spark, options, ("body",), since_ms=since_ms)
+    if seen is not None:
+        frame = frame.observe(seen, functions.sum(functions.length("body")).alias("bytes"))
+    return frame.mapInArrow(decode, EVENTS)
 
 
 def trace(
@@ -83,7 +89,10 @@ def trace(
     slowest: int = 20,
 ) -> Summary:
     """`source` has the trace topic (RocketMQ's own unless named); `topics` are read too, for the time of the store."""
-    found = traced(spark, source, since_ms).persist()  # read once, used for each kind of event
+    from pyspark.sql import Observation
+
+    seen = Observation("traces")
+    found = traced(spark, source, since_ms, seen).persist()  # read once, used for each kind of event
     try:
         told = _stages(found, _stored(spark, source, topics, since_ms)).persist()
         by_topic = [
@@ -99,7 +108,7 @@ def trace(
     sent = sum(row["messages"] for row in by_topic)
     facts = {"messages": sent, "events": count, "store": "measured" if topics else "half of send"}
     tables = [Table("by topic", by_topic), Table("by group", by_group), Table("slowest", worst)]
-    return Summary("trace", facts, tables, _plots(by_topic, by_group), Metrics(count, 0))
+    return Summary("trace", facts, tables, _plots(by_topic, by_group), Metrics(count, seen.get["bytes"] or 0))
 
 
 def _stored(

@@ -1,14 +1,13 @@
 """Progress and metrics of whatever Spark runs meanwhile: a bar on a terminal, lines elsewhere. Jobs know nothing of it.
 
-Streams tell rows, rate and lag after each micro-batch; other work is told by tasks. Spark's events come a little late,
-so `metrics` has the rows of the summary, not what was heard.
+Streams tell rows, rate and lag after each micro-batch; other work is told by tasks.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Tell = Callable[[str], None]
-_LINE_S, _BAR_S, _BAR_WIDTH = 5.0, 0.5, 30
+_LINE_S, _BAR_S, _EVENTS_S, _BAR_WIDTH = 5.0, 0.5, 10.0, 30
 
 
 def lag(end: str | None, latest: str | None) -> int | None:
@@ -66,6 +65,8 @@ class Watch(StreamingQueryListener):
         self._thread = Thread(target=self._poll, daemon=True)
         self._begun = self._clock.monotonic()
         self._shown = ""
+        self._open: set[str] = set()
+        self._heard = Condition()
         self.batches = 0
         self.lag: int | None = None
         self.seconds = 0.0
@@ -80,6 +81,8 @@ class Watch(StreamingQueryListener):
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.seconds = self._clock.monotonic() - self._begun
+        with self._heard:  # events come a little after a query's end
+            self._heard.wait_for(lambda: not self._open, _EVENTS_S)
         self._over.set()
         self._thread.join()
         self._spark.streams.removeListener(self)
@@ -112,13 +115,15 @@ class Watch(StreamingQueryListener):
         )
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        pass
+        self._open.add(str(event.runId))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        pass
+        with self._heard:
+            self._open.discard(str(event.runId))
+            self._heard.notify_all()
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
