@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from ..model import names
@@ -16,7 +17,7 @@ from ..model.message import KEY_SEPARATOR, Property
 from ..protocol.batch import BatchEntry, encode_batch
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.compression import DEFAULT_LEVEL, Compression, compress, compressed_flag
-from ..protocol.headers.send import SendMessageV2
+from ..protocol.headers.send import LONG_NAMES, SendMessageV2
 from ..protocol.properties import encode_properties
 from .errors import BadMessage
 from .session import AUTO_CREATED_QUEUES
@@ -27,6 +28,10 @@ COMPRESS_OVER_BYTES = 4096
 _OWN_PROPERTIES = frozenset(
     value for name, value in vars(Property).items() if not name.startswith("_") and isinstance(value, str)
 )
+
+_QUEUE_ID, _BROKER, _BORN = LONG_NAMES["queueId"], LONG_NAMES["bname"], LONG_NAMES["bornTimestamp"]
+_PROPERTIES, _SYS_FLAG = LONG_NAMES["properties"], LONG_NAMES["sysFlag"]
+_RECONSUME_TIMES, _MAX_RECONSUME_TIMES = LONG_NAMES["reconsumeTimes"], LONG_NAMES["maxReconsumeTimes"]
 
 Seconds = float | timedelta
 
@@ -62,23 +67,46 @@ class Outgoing:
         """For the brokers' duplicate window: the same for every attempt."""
         self.properties += encode_properties({Property.SEND_ID: identity}).decode()
 
-    def header(self, producer_group: str, queue: MessageQueue, now_ms: int) -> SendMessageV2:
+
+class SendHeaders:
+    """Header fields of a producer's sends. Most are the same for all messages of a topic, and are encoded once."""
+
+    def __init__(self, producer_group: str) -> None:
+        self._group = producer_group
+        self._common: dict[tuple[str, bool], dict[str, str]] = {}
+
+    def fields(self, message: Outgoing, queue: MessageQueue, now_ms: int) -> dict[str, str]:
+        kind = (message.topic, message.code == RequestCode.SEND_BATCH_MESSAGE)
+        common = self._common.get(kind)
+        if common is None:
+            common = self._common[kind] = self._encoded(*kind)
+        found = common.copy()
+        found[_QUEUE_ID] = str(queue.queue_id)
+        found[_BROKER] = queue.broker_name
+        found[_BORN] = str(now_ms)
+        found[_PROPERTIES] = message.properties
+        if message.sys_flag:
+            found[_SYS_FLAG] = str(message.sys_flag)
+        if message.reconsume_times:
+            found[_RECONSUME_TIMES] = str(message.reconsume_times)
+        if message.max_reconsume_times is not None:
+            found[_MAX_RECONSUME_TIMES] = str(message.max_reconsume_times)
+        return found
+
+    def _encoded(self, topic: str, is_batch: bool) -> dict[str, str]:
         return SendMessageV2(
-            producer_group=producer_group,
-            topic=self.topic,
+            producer_group=self._group,
+            topic=topic,
             default_topic=names.AUTO_CREATE_TOPIC,
             default_topic_queue_nums=AUTO_CREATED_QUEUES,
-            queue_id=queue.queue_id,
-            sys_flag=self.sys_flag,
-            born_timestamp=now_ms,
+            queue_id=0,
+            sys_flag=0,
+            born_timestamp=0,
             flag=0,
-            properties=self.properties,
-            reconsume_times=self.reconsume_times,
+            reconsume_times=0,
             unit_mode=False,
-            batch=self.code == RequestCode.SEND_BATCH_MESSAGE,
-            max_reconsume_times=self.max_reconsume_times,
-            bname=queue.broker_name,
-        )
+            batch=is_batch,
+        ).to_fields()
 
 
 def message_properties(
@@ -92,25 +120,38 @@ def message_properties(
     deliver_at_ms: int | None = None,
 ) -> dict[str, str]:
     """BadMessage for what brokers would misread."""
-    found = {str(name): str(value) for name, value in (props or {}).items()}
+    found: dict[str, str] = {} if props is None else _own_words(props)
+    if delay is not None and deliver_at_ms is not None:
+        raise BadMessage("delay and deliver_at_ms are two ways to say when", hint="Give one of them")
+    found[Property.UNIQ_KEY] = unique_id
+    found[Property.WAIT] = "true"
+    if tag:
+        found[Property.TAGS] = tag
+    if keys:
+        found[Property.KEYS] = _joined(keys)
+    if order_key:
+        found[Property.SHARDING_KEY] = order_key
+    if delay is not None:
+        found[Property.TIMER_DELAY_MS] = str(round(seconds(delay) * 1000))
+    if deliver_at_ms is not None:
+        found[Property.TIMER_DELIVER_MS] = str(deliver_at_ms)
+    return found
+
+
+def _own_words(props: Mapping[str, str]) -> dict[str, str]:
+    found = {str(name): str(value) for name, value in props.items()}
     for name in found:
         if name in _OWN_PROPERTIES:
             raise BadMessage(f"property {name!r} is RocketMQ's own", hint="Choose another name, or the argument for it")
+    return found
+
+
+def _joined(keys: Iterable[str]) -> str:
     words = [keys] if isinstance(keys, str) else list(keys)
     for word in words:
         if not word or KEY_SEPARATOR in word:
             raise BadMessage(f"key {word!r} is empty or has a blank in it, which separates keys")
-    if delay is not None and deliver_at_ms is not None:
-        raise BadMessage("delay and deliver_at_ms are two ways to say when", hint="Give one of them")
-    found |= {Property.UNIQ_KEY: unique_id, Property.WAIT: "true"}
-    own = {
-        Property.TAGS: tag,
-        Property.KEYS: KEY_SEPARATOR.join(words),
-        Property.SHARDING_KEY: order_key,
-        Property.TIMER_DELAY_MS: None if delay is None else str(round(seconds(delay) * 1000)),
-        Property.TIMER_DELIVER_MS: None if deliver_at_ms is None else str(deliver_at_ms),
-    }
-    return found | {name: value for name, value in own.items() if value}
+    return KEY_SEPARATOR.join(words)
 
 
 def pack(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> Outgoing:
@@ -162,6 +203,7 @@ def pack_batch(topic: str, items: list[BatchItem]) -> Outgoing:
     )
 
 
+@lru_cache(1024)
 def _check_topic(topic: str) -> None:
     if (fault := names.topic_fault(topic)) is not None:
         raise BadMessage(fault, hint="Choose another name")

@@ -70,6 +70,7 @@ class Producer:
         self._lanes = Lanes()
         self._batches = BatchSends(self._sender)
         self._gathering = None if batching is None else self._gather_by(batching)
+        self._is_plain = not self._middleware and self._gathering is None
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -141,6 +142,8 @@ class Producer:
         )
         choose = _choice(order_key, queue)
         limit_s = None if timeout is None else seconds(timeout)
+        if self._is_plain and order_key is None:
+            return await self._send_plainly(topic, value, properties, choose, limit_s)
         gathers = self._gathering is not None and all(each is None for each in (queue, timeout, delay, deliver_at_ms))
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
@@ -151,6 +154,17 @@ class Producer:
             return await self._in_turn(message.topic, order_key, self._sender.send(message, choose, limit_s))
 
         return (await self._post([Draft(topic, value, properties)], deliver))[0]
+
+    async def _send_plainly(
+        self, topic: str, value: Any, properties: dict[str, str], choose: QueueChoice | None, limit_s: float | None
+    ) -> SendResult:
+        """The way of nearly every send, with nothing in between: it is what a program does most."""
+        message = pack(self._session.on_wire(topic), value, properties, self._packing)
+        self._enter()
+        try:
+            return (await self._sender.send(message, choose, limit_s))[0]
+        finally:
+            self._leave()
 
     def _gathered(self, draft: Draft, order_key: str | None) -> asyncio.Future[SendResult] | None:
         """None: it is better sent alone, since it is compressed. With an order key all go the same way, in order."""
@@ -243,16 +257,23 @@ class Producer:
 
     @contextmanager
     def _flying(self) -> Iterator[None]:
-        if not self._is_open:
-            raise Closed("this producer is not started, or stopped", hint="Use it inside its `async with` block")
-        self._in_flight += 1
-        self._idle.clear()
+        self._enter()
         try:
             yield
         finally:
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
+            self._leave()
+
+    def _enter(self) -> None:
+        if not self._is_open:
+            raise Closed("this producer is not started, or stopped", hint="Use it inside its `async with` block")
+        self._in_flight += 1
+        if self._in_flight == 1:
+            self._idle.clear()
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._idle.set()
 
     # --- transactions ---------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from .core.latency import Latencies
 from .core.retry import RETRIED_CODES, busy_pause_s
 from .core.routing import Rotation, Route, queue_for_key
 from .errors import Error, NoBroker, Refused, TimedOut, Unreachable, refused
-from .outgoing import Outgoing
+from .outgoing import Outgoing, SendHeaders
 from .session import Session, master_of
 
 DEFAULT_REGION = "DefaultRegion"  # Java's, of brokers that do not name theirs
@@ -68,7 +68,7 @@ class Sender:
 
     def __init__(self, session: Session, group: str, policy: SendPolicy) -> None:
         self._session = session
-        self._group = group
+        self._headers = SendHeaders(group)
         self._policy = policy
         self._rotation = Rotation(session.rng)
         self._latencies = Latencies()
@@ -88,7 +88,9 @@ class Sender:
         while not faults or (self._attempts_left(faults) > 0 and clock.monotonic() < deadline):
             queue: MessageQueue | None = None
             try:
-                route = await self._route(message.topic, deadline - clock.monotonic())
+                route = self._session.known_route(message.topic)
+                if route is None or not route.writable:
+                    route = await self._route(message.topic, deadline - clock.monotonic())
                 queue = choose(route.writable) if choose else self._next_queue(route, last_broker)
                 left_s = deadline - clock.monotonic()
                 share_s = self._share_s(route, choose, left_s, self._attempts_left(faults))
@@ -117,17 +119,13 @@ class Sender:
     async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
         route = await self._session.route_to_write(message.topic)
         queue = choose(route.writable) if choose else self._next_queue(route, "")
-        header = message.header(self._group, queue, self._session.clock.now_ms())
-        await self._session.send_oneway(
-            self._session.sends_to(master_of(route, queue)), message.code, header, message.body
-        )
+        fields = self._headers.fields(message, queue, self._session.clock.now_ms())
+        address = self._session.sends_to(master_of(route, queue))
+        await self._session.send_oneway(address, message.code, fields, message.body)
 
     # --- one attempt ----------------------------------------------------------------------------------------------
 
     async def _route(self, topic: str, left_s: float) -> Route:
-        known = self._session.known_route(topic)
-        if known is not None and known.writable:
-            return known  # nearly always: no timer for it
         try:
             async with self._session.clock.timeout(left_s):
                 return await self._session.route_to_write(topic)
@@ -135,26 +133,31 @@ class Sender:
             raise TimedOut(f"no route of {topic!r} within {left_s:g} s", hint="Are the name servers well?") from None
 
     def _next_queue(self, route: Route, last_broker: str) -> MessageQueue:
-        queues, now = route.writable, self._session.clock.monotonic()
-        others = {queue.broker_name for queue in queues} - {last_broker} or {last_broker}
+        queues = route.writable
+        if len(route.writers) == 1:
+            return self._rotation.next(queues)
+        now = self._session.clock.monotonic()
+        others = route.writers - {last_broker} or {last_broker}
         if self._policy.avoid_slow_brokers:
             well = {name for name in others if self._latencies.is_available(name, now)}
             others = well or {self._latencies.least_bad(others, now)}
+            if len(others) == len(route.writers):
+                return self._rotation.next(queues)
         return self._rotation.pick(queues, lambda queue: queue.broker_name in others) or queues[0]
 
     def _share_s(self, route: Route, choose: QueueChoice | None, left_s: float, attempts_left: int) -> float:
         """A hung broker must leave time for another one; where there is none, it gets all there is."""
-        has_others = choose is None and len({queue.broker_name for queue in route.writable}) > 1
+        has_others = choose is None and len(route.writers) > 1
         return max(left_s / attempts_left if has_others else left_s, 0.001)
 
     async def _attempt(
         self, message: Outgoing, route: Route, queue: MessageQueue, timeout_s: float
     ) -> list[SendResult]:
         clock, address = self._session.clock, self._session.sends_to(master_of(route, queue))
-        header = message.header(self._group, queue, clock.now_ms())
+        fields = self._headers.fields(message, queue, clock.now_ms())
         began = clock.monotonic()
         answer = await self._session.call(
-            address, message.code, header, message.body, timeout_s=timeout_s, expected=_STORED
+            address, message.code, fields, message.body, timeout_s=timeout_s, expected=_STORED
         )
         now = clock.monotonic()
         self._latencies.sent(queue.broker_name, (now - began) * 1000, now)
@@ -196,10 +199,12 @@ def by_key(key: str) -> QueueChoice:
 
 def _results(message: Outgoing, queue: MessageQueue, answer: Command) -> list[SendResult]:
     header = SendMessageAnswer.from_fields(answer.fields)
-    if header.queue_id is not None:
+    if header.queue_id is not None and header.queue_id != queue.queue_id:
         queue = MessageQueue(broker_name=queue.broker_name, queue_id=header.queue_id, topic=queue.topic)
-    places = (header.msg_id or "").split(",")
-    places += [""] * (len(message.ids) - len(places))
+    places = [header.msg_id or ""]
+    if len(message.ids) > 1:
+        places = places[0].split(",")
+        places += [""] * (len(message.ids) - len(places))
     return [
         SendResult(
             message_id=unique_id,

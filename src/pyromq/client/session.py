@@ -119,7 +119,7 @@ class Session:
         self,
         address: str,
         code: int,
-        header: Header | None = None,
+        header: Header | dict[str, str] | None = None,
         body: bytes = b"",
         *,
         timeout_s: float | None = None,
@@ -127,7 +127,8 @@ class Session:
     ) -> Command:
         """The answer, if its code is one of those expected. Unreachable, TimedOut or Refused."""
         self.check_open()
-        request = Command(code=code, fields=header.to_fields() if header else {}, body=body)
+        fields = {} if header is None else header if isinstance(header, dict) else header.to_fields()
+        request = Command(code=code, fields=fields, body=body)
         timeout_s = self.config.call_timeout_s if timeout_s is None else timeout_s
         try:
             answer = await self.transport.call(address, request, timeout_s)
@@ -142,10 +143,10 @@ class Session:
             raise refused(answer.code, answer.remark, address)
         return answer
 
-    async def send_oneway(self, address: str, code: RequestCode, header: Header, body: bytes = b"") -> None:
+    async def send_oneway(self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b"") -> None:
         self.check_open()
         try:
-            await self.transport.send(address, Command(code=code, fields=header.to_fields(), body=body))
+            await self.transport.send(address, Command(code=code, fields=fields, body=body))
         except ConnectionLost as fault:
             self.look_again()
             raise Unreachable(str(fault), hint="Is the broker running?", address=address) from None
@@ -158,7 +159,7 @@ class Session:
 
     def on_wire(self, name: str) -> str:
         """A topic's or group's name with the client's namespace, as brokers know it."""
-        return with_namespace(self.config.namespace, name)
+        return with_namespace(self.config.namespace, name) if self.config.namespace else name
 
     def sends_to(self, address: str) -> str:
         """Where messages for the broker with this address go: by the VIP channel, if the client uses it."""

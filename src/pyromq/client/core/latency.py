@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 # A send that took so many ms or more makes the broker unavailable for so many ms.
 _PENALTIES_MS = ((15_000, 30_000), (5_000, 10_000), (3_000, 6_000), (1_800, 5_000), (550, 2_000), (0, 0))
+_UNPUNISHED_MS = _PENALTIES_MS[-2][0]  # nearly every send
 FAILED_MS = 10_000  # a failed send counts as one that took this long
 
 
@@ -28,7 +29,12 @@ class Latencies:
         self._turn = 0
 
     def sent(self, broker_name: str, latency_ms: float, now: float) -> None:
-        self._brokers[broker_name] = _Broker(latency_ms, now + penalty_ms(latency_ms) / 1000)
+        penalty_s = 0.0 if latency_ms < _UNPUNISHED_MS else penalty_ms(latency_ms) / 1000
+        known = self._brokers.get(broker_name)
+        if known is None:
+            self._brokers[broker_name] = _Broker(latency_ms, now + penalty_s)
+        else:
+            known.latency_ms, known.available_at = latency_ms, now + penalty_s
 
     def failed(self, broker_name: str, now: float) -> None:
         self.sent(broker_name, FAILED_MS, now)

@@ -26,9 +26,14 @@ class Route:
     readable: tuple[MessageQueue, ...] = ()
     is_ordered: bool = False  # the number of queues stays fixed while brokers come and go
     is_static: bool = False  # queues of its own kind, which this client does not know
+    writers: frozenset[str] = field(init=False, compare=False)  # names of the brokers of `writable`
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "writers", frozenset(queue.broker_name for queue in self.writable))
 
     def master(self, broker_name: str) -> str | None:
-        return self.addresses.get(broker_name, {}).get(MASTER_ID)
+        replicas = self.addresses.get(broker_name)
+        return None if replicas is None else replicas.get(MASTER_ID)
 
     def reader(self, broker_name: str, wanted_id: int = MASTER_ID) -> str | None:
         """Where to read: the suggested replica, else the master, else any slave (the master may be away)."""
@@ -86,6 +91,15 @@ class Rotation:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._next: dict[str, int] = {}
+
+    def next(self, queues: Sequence[MessageQueue]) -> MessageQueue:
+        """Whichever comes next."""
+        topic = queues[0].topic
+        place = self._next.get(topic)
+        if place is None:
+            place = self._rng.randrange(len(queues))
+        self._next[topic] = place + 1
+        return queues[place % len(queues)]
 
     def pick(self, queues: Sequence[MessageQueue], fits: Callable[[MessageQueue], bool]) -> MessageQueue | None:
         """The next queue that fits; None if none does."""
