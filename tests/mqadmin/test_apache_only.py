@@ -163,6 +163,15 @@ def test_containers() -> None:
     assert "clusterName:brokerName:brokerId is needed" in wrong.out
 
 
+@pytest.mark.parametrize("block", chosen("addBroker removeBroker", {}), ids=lambda block: block.short)
+def test_a_broker_that_is_no_container_refuses(block: Block) -> None:
+    with standing_in(StandIn()) as apache:
+        shown = Stage(apache.address, apache.address).repeat(block)
+    refusal, waiting = shown.err.removeprefix(f"mqadmin: {block.words[0]} failed\n").splitlines()
+    assert masked(refusal, ONE_ADDRESS) == masked(block.printed)
+    assert "waits for broker containers" in waiting
+
+
 SIMPLE = chosen(
     "setConsumeMode switchTimerEngine resetMasterFlushOffset rocksDBConfigToJson checkRocksdbCqWriteProgress",
     {"-e R": "refused: test_waiting.py"},

@@ -101,6 +101,20 @@ def shape(value: Any) -> Any:
     return type(value).__name__
 
 
+@pytest.mark.parametrize(
+    ("command", "listed"),
+    [("updateTopicList", [{"topicName": "GoldenList1"}]), ("updateSubGroupList", [{"groupName": "GID_list1"}])],
+)
+def test_lists_of_topics_and_groups(
+    recorded: Stage, tmp_path: Path, command: str, listed: list[dict[str, str]]
+) -> None:
+    """Java prints its help behind the line, as if something were wrong."""
+    (block,) = blocks(command)
+    (tmp_path / "list.json").write_text(json.dumps(listed))
+    words = block.command.replace(block.words[-1], str(tmp_path / "list.json"))
+    assert recorded.repeat(block._replace(command=words)).out == block.printed.splitlines(keepends=True)[0]
+
+
 def test_sending_to_each_queue_in_turn(recorded: Stage) -> None:
     (block,) = blocks("checkMsgSendRT")
     mask = {r"(true|false) +\d+$": "RESULT", r"Avg RT: .*": "MEAN"}
