@@ -76,6 +76,8 @@ def test_an_unknown_cluster_is_told_beside_the_known_ones(recorded: Stage) -> No
         ("dumpCompactionLog", "miss dump log file name"),
         ("cleanBrokerMetadata -a x:1 -bn b -b one", "ids are numbers"),
         ("exportMetadata", "say which"),
+        ("printMsg -t T -c nonsense", "-c nonsense: no such charset"),
+        ("queryMsgById -t T -i I -f nonsense", "-f nonsense: no such charset"),
     ],
 )
 def test_wrong_values_are_named_with_the_help(line: str, text: str) -> None:

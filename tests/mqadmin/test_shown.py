@@ -183,6 +183,16 @@ def test_a_compaction_log_is_a_file_of_messages(tmp_path: Path) -> None:
     assert "ends at byte 0" in call("dumpCompactionLog", "-f", str(tmp_path / "torn")).err
 
 
+def test_messages_of_a_stretch_of_time(recorded: Stage) -> None:
+    """GoldenRoll's were stored within seconds: the end cuts inside of a page."""
+    all_of_it = recorded.call("printMsg", "-t", "GoldenRoll", "-d", "false").out
+    stored = [int(ms) for ms in re.findall(r"storeTimestamp=(\d+)", all_of_it)]
+    begin, end = stored[100], stored[1010]
+    part = recorded.call("printMsg", "-t", "GoldenRoll", "-d", "false", "-b", str(begin), "-e", str(end)).out
+    times = [int(ms) for ms in re.findall(r"storeTimestamp=(\d+)", part)]
+    assert times == [ms for ms in stored if begin <= ms < end]
+
+
 def test_a_message_is_handed_to_a_member(recorded: Stage) -> None:
     missing = recorded.call("queryMsgById", "-t", "GoldenRoll", "-i", "0" * 32, "-g", "GID_live", "-d", "nobody")
     assert (missing.code, "CODE: 208" in missing.err) == (1, True)

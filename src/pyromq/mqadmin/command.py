@@ -10,6 +10,7 @@ Commands raise `Failed`, `UsageError`, or what `pyromq.admin` raises; `main.py` 
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -76,6 +77,13 @@ class Run:
     def truth(self, name: str, default: bool = False) -> bool:
         """As Java reads it: everything but `true` is false."""
         return self.chosen[name].lower() == "true" if name in self.chosen else default
+
+    def charset(self, name: str, default: str = "") -> str:
+        text = self.chosen.get(name, default)
+        try:
+            return codecs.lookup(text).name if text else ""
+        except LookupError:
+            raise UsageError(f"-{name} {text}: no such charset; UTF-8 and GBK are some") from None
 
     @property
     def name_servers(self) -> Sequence[str]:

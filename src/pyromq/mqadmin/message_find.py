@@ -79,6 +79,7 @@ async def _by_unique_id(
     may("u", "unitName", "unit of the producer, with -s"),
 )
 async def query_msg_by_id(run: Run) -> None:
+    charset = run.charset("f")
     for message_id in filter(None, (each.strip() for each in run["i"].split(","))):
         address, message = await _by_id(run, run["t"], message_id)
         if "g" in run and "d" in run:
@@ -87,7 +88,7 @@ async def query_msg_by_id(run: Run) -> None:
             run.print(f"prepare resend msg. originalMsgId={message_id}")
             run.say(result_text(await resend(run, message, run.get("u"))))
         elif "s" not in run:
-            await show(run, address, message, charset=run.get("f"))
+            await show(run, address, message, charset=charset)
 
 
 async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
@@ -180,6 +181,7 @@ def _index_key(message: StoredMessage, kind: str, key: str) -> str:
     TOPIC,
 )
 async def query_msg_by_offset(run: Run) -> None:
+    charset = run.charset("f")
     address = dict(await places.brokers_of(run, run.get("r") or run["t"])).get(run["b"])
     if address is None:
         raise Failed(f"the broker name {run['b']} has nothing of topic {run.get('r') or run['t']}")
@@ -189,7 +191,7 @@ async def query_msg_by_offset(run: Run) -> None:
     if not found:
         run.warn(f"no message at {wanted}: the queue has {page.first} to {page.end - 1}")
         return
-    await show(run, address, with_limits(found[0], page), charset=run.get("f"))
+    await show(run, address, with_limits(found[0], page), charset=charset)
 
 
 def with_limits(message: StoredMessage, page: messages.Page) -> StoredMessage:

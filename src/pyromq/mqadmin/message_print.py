@@ -51,11 +51,12 @@ async def _limits(run: Run, place: Place, begin: str = "b", end: str = "e") -> t
 
 
 async def _page(
-    run: Run, place: Place, offset: int, *, most: int = PAGE, tags: str = "*", group: str = messages.TOOLS_GROUP
+    run: Run, place: Place, offset: int, end: int, *, most: int = PAGE, tags: str = "*", group: str = ""
 ) -> messages.Page:
+    """What comes from the offset on, but nothing from the end on."""
     of = (place.address, place.queue.topic, place.queue.queue_id, offset)
-    page = await messages.read_queue(run.calls, *of, most=most, tags=tags, group=group)
-    fitting = [each for each in page.messages if _fits(each, tags)]
+    page = await messages.read_queue(run.calls, *of, most=most, tags=tags, group=group or messages.TOOLS_GROUP)
+    fitting = [each for each in page.messages if each.queue_offset < end and _fits(each, tags)]
     for message in fitting:
         with_limits(message, page)
     return messages.Page(fitting, page.next_offset, page.first, page.end)
@@ -78,26 +79,21 @@ def _fits(message: StoredMessage, tags: str) -> bool:
     TOPIC,
 )
 async def print_msg(run: Run) -> None:
-    tags = run.get("s", "*")
+    tags, charset = run.get("s", "*"), run.charset("c", "UTF-8")
     for place in await _queues(run, run["t"], run.get("l") or run["t"]):
         offset, end = await _limits(run, place)
         name = queue_text(place.queue)
         run.say(f"minOffset={offset}, maxOffset={end}, {name}")
         while offset < end:
-            page = await _page(run, place, offset, tags=tags)
+            page = await _page(run, place, offset, end, tags=tags)
             if page.next_offset <= offset:
                 run.say(f"{name} print msg finished. status=OFFSET_ILLEGAL, offset={offset}")
                 break
             offset = page.next_offset
             if not page.messages:
                 run.say(f"{name} no matched msg. status=NO_MATCHED_MSG, offset={offset}")
-            print_messages(
-                run,
-                page.messages,
-                place.queue.broker_name,
-                charset=run.get("c", "UTF-8"),
-                with_body=run.truth("d", True),
-            )
+            name_of = place.queue.broker_name
+            print_messages(run, page.messages, name_of, charset=charset, with_body=run.truth("d", True))
         run.say("-" * 56)
 
 
@@ -116,17 +112,18 @@ async def print_msg(run: Run) -> None:
     TOPIC,
 )
 async def print_msg_by_queue(run: Run) -> None:
+    charset = run.charset("c", "UTF-8")
     place = await _one_queue(run, run["t"], run["a"], run.number("i"))
     offset, end = await _limits(run, place)
     counts: Counter[str] = Counter()
     while offset < end:
-        page = await _page(run, place, offset, tags=run.get("s", "*"))
+        page = await _page(run, place, offset, end, tags=run.get("s", "*"))
         if page.next_offset <= offset:
             break
         offset = page.next_offset
         counts.update(each.tags for each in page.messages if each.tags)
         if run.truth("p"):
-            print_messages(run, page.messages, run["a"], charset=run.get("c", "UTF-8"), with_body=run.truth("d"))
+            print_messages(run, page.messages, run["a"], charset=charset, with_body=run.truth("d"))
     if run.truth("f"):
         for tag, count in counts.most_common():
             run.say(f"Tag: {tag:<30} Count: {count}")
@@ -202,11 +199,10 @@ async def _consume_from(run: Run, place: Place, first: int, end: int, most: int)
 
 async def _consume(run: Run, place: Place, offset: int, end: int) -> None:
     while offset < end:
-        page = await _page(run, place, offset, most=end - offset, group=run.get("g") or messages.TOOLS_GROUP)
-        found = [each for each in page.messages if each.queue_offset < end]
-        if not found or page.next_offset <= offset:
+        page = await _page(run, place, offset, end, most=end - offset, group=run.get("g"))
+        if not page.messages or page.next_offset <= offset:
             run.say(f"{queue_text(place.queue)} print msg finished. status=NO_NEW_MSG, offset={page.next_offset}")
             return
         offset = page.next_offset
         run.say("Consume ok")
-        print_messages(run, found, place.queue.broker_name)
+        print_messages(run, page.messages, place.queue.broker_name)
