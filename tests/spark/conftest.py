@@ -16,11 +16,20 @@ from tests.support import require
 
 _numbers = itertools.count(1)
 
+# Every query here is small and new: compiling it, in Spark or in the JVM, takes longer than running it.
+QUICK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     require(shutil.which("java") is not None, "Spark needs Java: apt-get install openjdk-17-jre-headless")
-    session = new_session("tests", master="local[2]", memory="1g")
+    session = new_session("tests", master="local[2]", memory="1g", settings=QUICK)
     yield session
     session.stop()
 

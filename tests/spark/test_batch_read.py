@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyromq.client.errors import TopicNotFound
+from pyromq.errors import ConfigError
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.offsets import Queue
 from pyromq.spark.options import Use, read_options
+from tests.spark.reading import numbers, rows, tasks
 from tests.spark.servers import Servers
 
 
@@ -26,18 +28,14 @@ def read(spark: SparkSession, servers: Servers, topic: str = "", schema: str = "
     return reader.options(**options).load()
 
 
-def numbers(rows: Sequence[Any]) -> list[int]:
-    return sorted(int(bytes(row.body).rstrip(b".")[1:]) for row in rows)
-
-
 def test_every_message_comes_once_with_all_columns(spark: SparkSession, servers: Servers, topic: str) -> None:
     servers.send(topic, 1000, tag="even")
-    rows = read(spark, servers, topic).collect()
-    assert numbers(rows) == list(range(1000))
-    assert len({(row.brokerName, row.queueId, row.queueOffset) for row in rows}) == 1000
-    assert {(row.topic, row.tags, row.brokerName) for row in rows} == {(topic, "even", "broker-a")}
-    assert all(row.properties["UNIQ_KEY"] == row.msgId for row in rows)
-    assert all(row.storeTimestamp >= row.bornTimestamp for row in rows)
+    found = read(spark, servers, topic).collect()
+    assert numbers(found) == list(range(1000))
+    assert len({(row.brokerName, row.queueId, row.queueOffset) for row in found}) == 1000
+    assert {(row.topic, row.tags, row.brokerName) for row in found} == {(topic, "even", "broker-a")}
+    assert all(row.properties["UNIQ_KEY"] == row.msgId for row in found)
+    assert all(row.storeTimestamp >= row.bornTimestamp for row in found)
 
 
 def test_a_schema_prunes_columns_and_changes_types(spark: SparkSession, servers: Servers, topic: str) -> None:
@@ -55,74 +53,81 @@ def test_a_wrong_schema_is_told(spark: SparkSession, servers: Servers, topic: st
         read(spark, servers, topic, "properties int").collect()
 
 
-def test_offsets_by_json_time_and_group(spark: SparkSession, servers: Servers, topic: str) -> None:
+def test_offsets_by_json_time_and_group(servers: Servers, topic: str) -> None:
     servers.send(topic, 100)
+    everything = rows(servers, topic)
     places = {topic: {"broker-a": {"0": 0, "1": -1, "2": -1, "3": -1}}}
-    rows = read(spark, servers, topic, startingOffsets=json.dumps(places)).collect()
-    assert {row.queueId for row in rows} <= {0}
+    first = rows(servers, topic, startingOffsets=json.dumps(places))
+    assert numbers(first) == numbers([row for row in everything if row.queueId == 0])
     ends = {topic: {"broker-a": {str(queue): 2 if queue == 0 else 0 for queue in range(4)}}}
-    rows = read(spark, servers, topic, startingOffsets="earliest", endingOffsets=json.dumps(ends)).collect()
-    assert sorted((row.queueId, row.queueOffset) for row in rows) in ([], [(0, 0), (0, 1)])
-    everything = read(spark, servers, topic).collect()
-    middle = sorted(row.storeTimestamp for row in everything)[50]
-    since = str(int(middle.timestamp() * 1000))
-    later = read(spark, servers, topic, startingTimestamp=since, startingOffsetsByTimestampStrategy="latest").collect()
-    assert numbers(later) == numbers([row for row in everything if row.storeTimestamp >= middle])
-    sooner = read(spark, servers, topic, endingTimestamp=since).collect()
-    assert numbers(sooner) == numbers([row for row in everything if row.storeTimestamp < middle])
+    some = rows(servers, topic, startingOffsets="earliest", endingOffsets=json.dumps(ends))
+    assert sorted((row.queueId, row.queueOffset) for row in some) in ([], [(0, 0), (0, 1)])
     with Cluster(read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH)) as cluster:
         high = cluster.bounds(cluster.queues([topic]))
         cluster.commit(f"group-{topic}", {queue: bounds.high for queue, bounds in high.items()})
-    group = {"consumerGroup": f"group-{topic}", "startingOffsets": "group"}
-    assert read(spark, servers, topic, **group).collect() == []
+    group: dict[str, Any] = {"consumerGroup": f"group-{topic}", "startingOffsets": "group"}
+    assert rows(servers, topic, **group) == []
     servers.send(topic, 5, first=100)
-    assert numbers(read(spark, servers, topic, **group).collect()) == list(range(100, 105))
+    assert numbers(rows(servers, topic, **group)) == list(range(100, 105))
 
 
-def test_a_time_with_nothing_since_is_an_error_unless_told(spark: SparkSession, servers: Servers, topic: str) -> None:
+def test_starts_and_ends_by_time_for_all_and_by_topic_or_queue(servers: Servers, topic: str) -> None:
+    servers.send(topic, 100)
+    everything = rows(servers, topic)
+    middle = sorted(row.storeTimestamp for row in everything)[50]
+    since = int(middle.timestamp() * 1000)
+    later = numbers([row for row in everything if row.storeTimestamp >= middle])
+    sooner = numbers([row for row in everything if row.storeTimestamp < middle])
+    start: dict[str, Any] = {"startingOffsetsByTimestampStrategy": "latest"}
+    assert numbers(rows(servers, topic, startingTimestamp=since, **start)) == later
+    assert numbers(rows(servers, topic, endingTimestamp=since)) == sooner
+    by_topic = json.dumps({topic: since})
+    by_queue = json.dumps({topic: {"broker-a": {str(queue): since for queue in range(4)}}})
+    for times in (by_topic, by_queue):
+        assert numbers(rows(servers, topic, startingOffsetsByTimestamp=times, **start)) == later
+        assert numbers(rows(servers, topic, endingOffsetsByTimestamp=times)) == sooner
+
+
+def test_a_time_with_nothing_since_is_an_error_unless_told(servers: Servers, topic: str) -> None:
     servers.send(topic, 4)
-    future = {"startingTimestamp": "2100-01-01T00:00:00Z"}
-    with pytest.raises(PySparkException, match="startingOffsetsByTimestampStrategy=latest"):
-        read(spark, servers, topic, **future).collect()
-    assert read(spark, servers, topic, **future, startingOffsetsByTimestampStrategy="latest").collect() == []
+    future: dict[str, Any] = {"startingTimestamp": "2100-01-01T00:00:00Z"}
+    with pytest.raises(ConfigError, match="startingOffsetsByTimestampStrategy=latest"):
+        rows(servers, topic, **future)
+    assert rows(servers, topic, **future, startingOffsetsByTimestampStrategy="latest") == []
 
 
-def test_topics_by_list_pattern_and_assign(spark: SparkSession, servers: Servers, topic: str) -> None:
+def test_topics_by_list_pattern_and_assign(servers: Servers, topic: str) -> None:
     for number in range(3):
         servers.send(f"{topic}-x{number}", 8)
-    schema = "topic string, queueId int"
-    both = read(spark, servers, f"{topic}-x0,{topic}-x1", schema).collect()
+    names = ["topic", "queueId"]
+    both = rows(servers, f"{topic}-x0,{topic}-x1", names)
     assert (len(both), {row.topic for row in both}) == (16, {f"{topic}-x0", f"{topic}-x1"})
-    fitting = read(spark, servers, schema=schema, topicPattern=f"{topic}-x[12]").collect()
+    fitting = rows(servers, names=names, topicPattern=f"{topic}-x[12]")
     assert {row.topic for row in fitting} == {f"{topic}-x1", f"{topic}-x2"}
     assign = json.dumps({f"{topic}-x0": {"broker-a": [1, 3]}})
-    assert {row.queueId for row in read(spark, servers, schema=schema, assign=assign).collect()} <= {1, 3}
-    with pytest.raises(PySparkException, match=f"there is no queue {topic}-x0/broker-a/9; there are"):
-        read(spark, servers, schema=schema, assign=json.dumps({f"{topic}-x0": {"broker-a": [9]}})).collect()
+    assert {row.queueId for row in rows(servers, names=names, assign=assign)} <= {1, 3}
+    with pytest.raises(ConfigError, match=f"there is no queue {topic}-x0/broker-a/9; there are"):
+        rows(servers, assign=json.dumps({f"{topic}-x0": {"broker-a": [9]}}))
 
 
-def test_tasks_are_cut_by_number_and_by_size(spark: SparkSession, servers: Servers, topic: str) -> None:
+def test_tasks_are_cut_by_number_and_by_size(servers: Servers, topic: str) -> None:
     servers.send(topic, 400)
-    assert read(spark, servers, topic, "queueId int", minPartitions=16).rdd.getNumPartitions() >= 16
-    cut = read(spark, servers, topic, "body binary", maxRecordsPerPartition=30)
-    assert cut.rdd.getNumPartitions() >= 14
-    assert numbers(cut.collect()) == list(range(400))
+    assert len(tasks(servers, topic, minPartitions=16)) >= 16
+    assert len(tasks(servers, topic, maxRecordsPerPartition=30)) >= 14
+    assert numbers(rows(servers, topic, maxRecordsPerPartition=30)) == list(range(400))
 
 
-def test_tags_are_chosen_by_the_broker_and_told_apart_by_text(
-    spark: SparkSession, servers: Servers, topic: str
-) -> None:
+def test_tags_are_chosen_by_the_broker_and_told_apart_by_text(servers: Servers, topic: str) -> None:
     servers.send(topic, 50, tag="Aa")  # Java's hashes of Aa and BB are equal
     servers.send(topic, 50, first=50, tag="BB")
     servers.send(topic, 50, first=100, tag="other")
-    found = read(spark, servers, topic, "body binary", tags="Aa || nothing").collect()
-    assert numbers(found) == list(range(50))
+    assert numbers(rows(servers, topic, ["body"], tags="Aa || nothing")) == list(range(50))
 
 
-def test_small_pulls_give_the_same(spark: SparkSession, servers: Servers, topic: str) -> None:
+def test_small_pulls_give_the_same(servers: Servers, topic: str) -> None:
     servers.send(topic, 300)
-    found = read(spark, servers, topic, "body binary", pullGroup="ordinary", pullBatchSize=7, arrowBatchRows=20)
-    assert numbers(found.collect()) == list(range(300))
+    found = rows(servers, topic, ["body"], pullGroup="ordinary", pullBatchSize=7, arrowBatchRows=20)
+    assert numbers(found) == list(range(300))
 
 
 def test_a_limit_leaves_the_connection_in_order(spark: SparkSession, servers: Servers, topic: str) -> None:
@@ -132,10 +137,10 @@ def test_a_limit_leaves_the_connection_in_order(spark: SparkSession, servers: Se
     assert frame.count() == 2000
 
 
-def test_a_missing_topic_is_told_with_the_closest(spark: SparkSession, servers: Servers, topic: str) -> None:
+def test_a_missing_topic_is_told_with_the_closest(servers: Servers, topic: str) -> None:
     servers.send(topic, 1)
-    with pytest.raises(PySparkException, match=f"topic '{topic}s' does not exist.*Closest: '{topic}'"):
-        read(spark, servers, f"{topic}s").collect()
+    with pytest.raises(TopicNotFound, match=f"topic '{topic}s' does not exist.*Closest: '{topic}'"):
+        rows(servers, f"{topic}s")
 
 
 def test_a_wrong_address_fails_in_seconds(spark: SparkSession) -> None:
@@ -146,14 +151,14 @@ def test_a_wrong_address_fails_in_seconds(spark: SparkSession) -> None:
     assert time.monotonic() - began < 60  # minutes would be a fault; a loaded machine is not
 
 
-def test_messages_that_retention_took_are_a_failure_or_left_out(
+def test_an_end_behind_the_last_message_is_a_failure_or_left_out(
     spark: SparkSession, servers: Servers, topic: str
 ) -> None:
     servers.send(topic, 40)
     beyond = json.dumps({topic: {"broker-a": {str(queue): 1000 for queue in range(4)}}})
     with pytest.raises(PySparkException, match=r"are not there: the queue ends at .*Set failOnDataLoss=false"):
         read(spark, servers, topic, endingOffsets=beyond).collect()
-    assert numbers(read(spark, servers, topic, endingOffsets=beyond, failOnDataLoss=False).collect()) == list(range(40))
+    assert numbers(rows(servers, topic, endingOffsets=beyond, failOnDataLoss=False)) == list(range(40))
 
 
 def test_filters_go_to_the_plan_where_that_is_asked_for(spark: SparkSession, servers: Servers, topic: str) -> None:
@@ -186,5 +191,4 @@ def test_sql_is_applied_by_the_broker(spark: SparkSession, own: Servers, topic: 
     own.start(enablePropertyFilter="true")
     frame = spark.range(60).selectExpr("concat('m', id) AS body", "map('n', string(id)) AS properties")
     frame.write.format("rocketmq").mode("append").options(nameServer=own.namesrv, topic=topic).save()
-    found = read(spark, own, topic, "body binary", sql="n >= 40").collect()
-    assert numbers(found) == list(range(40, 60))
+    assert numbers(rows(own, topic, ["body"], sql="n >= 40")) == list(range(40, 60))

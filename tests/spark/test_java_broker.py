@@ -13,8 +13,8 @@ from pyromq.spark.options import Use, read_options, write_options
 from pyromq.spark.sending import BatchSender
 from pyromq.spark.writing import RowWriter
 from tests.interop.peers import cache, java
+from tests.spark.reading import numbers
 from tests.spark.servers import until_registered
-from tests.spark.test_batch_read import numbers
 from tests.spark.test_write import chunks
 from tests.support import require
 

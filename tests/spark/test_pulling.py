@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from pyspark.sql.types import StructType
 
 from pyromq.ambient import SystemClock, pause
 from pyromq.errors import ConnectionLost, ProtocolError, PyroError
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, encode_record
-from pyromq.spark.batch_read import BatchReader, QueuePart
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.connection import Connection
 from pyromq.spark.offsets import Queue
-from pyromq.spark.options import ReadOptions, Use, connection_options, read_options
+from pyromq.spark.options import Use, connection_options, read_options
 from pyromq.spark.planner import Range
 from pyromq.spark.pulling import DataLoss, QueuePull, read_range
 from pyromq.spark.schema import arrow_schema
-from pyromq.spark.spark_schema import arrow_of
 from pyromq.spark.stream_read import StreamReader
+from tests.spark.reading import BODY, numbers, rows, tasks
 from tests.spark.servers import Servers
 
 QUEUE = Queue("orders", "broker-a", 0)
-BODY = StructType().add("body", "binary")
 Reply = Command | Exception
 
 
@@ -166,26 +162,6 @@ def test_a_body_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 # --- with a cluster of its own -----------------------------------------------------------------------------------
 
 
-def options_of(servers: Servers, topic: str, **more: str) -> ReadOptions:
-    return read_options({"nameServer": servers.namesrv, "topic": topic} | more, Use.BATCH)
-
-
-def parts(servers: Servers, topic: str, **more: str) -> list[QueuePart]:
-    return BatchReader(options_of(servers, topic, **more), BODY).partitions()
-
-
-def bodies(servers: Servers, topic: str, between: Callable[[], None] = lambda: None, **more: str) -> list[int]:
-    """All rows, with something that happens after the first of them."""
-    seen: list[int] = []
-    options = options_of(servers, topic, **more)
-    for part in parts(servers, topic, **more):
-        for batch in read_range(part.part, part.address, options, arrow_of(BODY)):
-            if not seen:
-                between()
-            seen += [int(row["body"].rstrip(b".")[1:]) for row in batch.to_pylist()]
-    return sorted(seen)
-
-
 def test_a_broker_is_killed_and_restarted_in_the_middle_of_a_batch(own: Servers, topic: str) -> None:
     own.start()
     own.send(topic, 300)
@@ -194,7 +170,7 @@ def test_a_broker_is_killed_and_restarted_in_the_middle_of_a_batch(own: Servers,
         own.kill()
         own.start()
 
-    assert bodies(own, topic, crash, pullBatchSize="5", arrowBatchRows="5") == list(range(300))
+    assert numbers(rows(own, topic, ["body"], between=crash, pullBatchSize=5, arrowBatchRows=5)) == list(range(300))
 
 
 def make_topic(servers: Servers, broker: str, topic: str, queues: int = 2) -> None:
@@ -218,7 +194,7 @@ def test_a_new_broker_joins_a_stream(own: Servers, topic: str) -> None:
         assert set(first[topic]) == {"broker-a"}
         own.start("broker-b")
         make_topic(own, "broker-b", topic)
-        with Cluster(options_of(own, topic)) as cluster:
+        with Cluster(read_options(given, Use.STREAM)) as cluster:
             while "broker-b" not in cluster.route(topic).addresses:
                 pause(0.05)
         own.send(topic, 200, first=40)
@@ -226,11 +202,11 @@ def test_a_new_broker_joins_a_stream(own: Servers, topic: str) -> None:
         while "broker-b" not in second[topic]:
             pause(0.2)
             second = reader.latestOffset(first, ReadAllAvailable())
-        rows: list[Any] = []
+        seen: list[Any] = []
         for part in reader.partitions(first, second):
-            rows += [(row["body"], part.part.queue.broker) for b in reader.read(part) for row in b.to_pylist()]
-        assert sorted(int(body[1:]) for body, _ in rows) == list(range(40, 240))
-        assert {broker for _, broker in rows} == {"broker-a", "broker-b"}
+            seen += [(row["body"], part.part.queue.broker) for b in reader.read(part) for row in b.to_pylist()]
+        assert sorted(int(body[1:]) for body, _ in seen) == list(range(40, 240))
+        assert {broker for _, broker in seen} == {"broker-a", "broker-b"}
     finally:
         reader.stop()
 
@@ -245,18 +221,17 @@ def test_retention_passes_the_start(own: Servers, topic: str) -> None:
     own.start()
     everything = json.dumps({topic: {"broker-a": {str(queue): 0 for queue in range(4)}}})
     with pytest.raises(DataLoss, match=r"were removed \(retention\) before they were read.*failOnDataLoss=false"):
-        parts(own, topic, startingOffsets=everything)
-    rest = bodies(own, topic, startingOffsets=everything, failOnDataLoss="false")
-    assert rest == bodies(own, topic)
+        tasks(own, topic, startingOffsets=everything)
+    rest = numbers(rows(own, topic, ["body"], startingOffsets=everything, failOnDataLoss=False))
+    assert rest == numbers(rows(own, topic, ["body"]))
     assert 0 < len(rest) < 300
     assert rest == list(range(300 - len(rest), 300))
 
 
 def test_an_empty_topic_has_no_tasks_and_a_skewed_one_is_split(servers: Servers, topic: str) -> None:
     make_topic(servers, "broker-a", topic, queues=4)
-    assert parts(servers, topic) == []
+    assert tasks(servers, topic) == []
     servers.send(topic, 10)  # one request: all of them in one queue
-    assert [part.part.size for part in parts(servers, topic)] == [10]
-    cut = parts(servers, topic, minPartitions="4")
-    assert (len(cut), sum(part.part.size for part in cut)) == (4, 10)
-    assert bodies(servers, topic, minPartitions="4") == list(range(10))
+    assert [task.part.size for task in tasks(servers, topic)] == [10]
+    assert [task.part.size for task in tasks(servers, topic, minPartitions=4)] == [2, 3, 2, 3]
+    assert numbers(rows(servers, topic, ["body"], minPartitions=4)) == list(range(10))

@@ -8,8 +8,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tests.spark.reading import numbers
 from tests.spark.servers import Servers
-from tests.spark.test_batch_read import numbers
 from tests.store.golden_store import apply_variant, manifest, unpack
 
 

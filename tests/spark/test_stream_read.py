@@ -20,8 +20,8 @@ from pyromq.spark.options import Use, read_options
 from pyromq.spark.pulling import DataLoss
 from pyromq.spark.stream_read import StreamReader
 from pyromq.testing.clock import ManualClock
+from tests.spark.reading import numbers
 from tests.spark.servers import Servers
-from tests.spark.test_batch_read import numbers
 
 BODY = StructType().add("body", "binary")
 

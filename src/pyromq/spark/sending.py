@@ -14,12 +14,13 @@ from .. import logs
 from ..ambient import Clock, SystemClock, pause
 from ..client.core.routing import Route
 from ..client.errors import Error, refused
-from ..client.outgoing import Outgoing
+from ..client.outgoing import Outgoing, SendHeaders
 from ..errors import CallFailed, PyroError
 from ..model.codes import RequestCode, ResponseCode
 from ..model.message import Property
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.command import Command
+from ..protocol.headers.send import LONG_NAMES
 from .cluster import Cluster
 from .connection import Connection
 from .options import WriteOptions
@@ -35,6 +36,7 @@ _STORED = (
     ResponseCode.SLAVE_NOT_AVAILABLE,
     ResponseCode.FLUSH_SLAVE_TIMEOUT,
 )
+_FLAG, _PROPERTIES = LONG_NAMES["flag"], LONG_NAMES["properties"]
 _WINDOW = b"duplicateWindowEnable=true"
 
 
@@ -87,6 +89,7 @@ class BatchSender:
         self._pause = pause
         self._connect = connect
         self._cluster = Cluster(options)
+        self._headers = SendHeaders(options.producer_group)
         self._routes: dict[str, Route] = {}  # as first seen: rows keep the queue that was chosen for them
         self._masters: dict[str, str] = {}  # where brokers are by now
         self._lines: dict[str, _Line] = {}
@@ -145,12 +148,11 @@ class BatchSender:
                 requests = self._broken(name, fault) + requests
 
     def _sent_on(self, line: _Line, request: Request) -> int:
-        outgoing = request.outgoing
-        header = outgoing.header(self._options.producer_group, request.queue, self._clock.now_ms())
-        header.flag = request.flag
+        fields = self._headers.fields(request.outgoing, request.queue, self._clock.now_ms())
+        fields[_FLAG] = str(request.flag)
         if line.has_window:
-            header.properties = f"{outgoing.properties}{Property.SEND_ID}\x01{identity_of(request)}/0/0\x02"
-        command = Command(code=outgoing.code, fields=header.to_fields())
+            fields[_PROPERTIES] += f"{Property.SEND_ID}\x01{identity_of(request)}/0/0\x02"
+        command = Command(code=request.outgoing.code, fields=fields)
         return line.connection.send(command, request.body)
 
     def _receive(self, name: str) -> None:
