@@ -36,6 +36,9 @@ class Cluster:
         config = ClientConfig(
             name_servers=options.name_server,
             tls=tls_settings(options),
+            access_key=options.access_key,
+            secret_key=options.secret_key,
+            security_token=options.security_token,
             call_timeout_s=options.call_timeout_ms / 1000,
             name_server_timeout_s=options.connect_timeout_ms / 1000,
         )

@@ -12,6 +12,7 @@ import struct
 from itertools import count
 from pathlib import Path
 
+from ..client.signing import Signer
 from ..errors import CallTimedOut, ConnectionLost, ProtocolError
 from ..protocol.command import Command, decode_header
 from ..protocol.frame import DEFAULT_LIMITS, FrameLimits, encode_frame_head
@@ -47,6 +48,9 @@ class Connection:
         self._limits = limits
         self._opaque = count(1)
         self._timeout_s = options.call_timeout_ms / 1000
+        self._signer = None
+        if options.access_key:
+            self._signer = Signer(options.access_key, options.secret_key, options.security_token)
         self.outstanding = 0
         try:
             self._socket = _connect(address, options)
@@ -58,6 +62,9 @@ class Connection:
     def send(self, command: Command, body: bytes | memoryview = b"") -> int:
         """The number by which its answer is known."""
         command.opaque = next(self._opaque)
+        if self._signer is not None:
+            command.body = body  # signed with the fields
+            self._signer.sign(command)
         try:
             self._socket.sendall(encode_frame_head(command, len(body)))
             if body:

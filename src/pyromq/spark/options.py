@@ -62,6 +62,9 @@ class NetOptions:
     name_server: tuple[str, ...] = option("nameServer", kinds.addresses, (), Use.NET, "host:port of the name servers")
     connect_timeout_ms: int = option("connectTimeoutMs", kinds.whole(1), 3_000, Use.NET, "for a connection")
     call_timeout_ms: int = option("callTimeoutMs", kinds.whole(1), 15_000, Use.NET, "for one answer")
+    access_key: str = option("accessKey", kinds.text, "", Use.NET, "requests are signed with it (ACL)")
+    secret_key: str = option("secretKey", kinds.text, "", Use.NET, "its secret, which is not sent")
+    security_token: str = option("securityToken", kinds.text, "", Use.NET, "of a temporary access key")
     tls: bool = option("tls", kinds.yes_or_no, False, Use.NET, "connect by TLS")
     tls_verify: str = option(
         "tls.verify", kinds.one_of("full", "ca", "none"), "full", Use.NET, "what to check of the certificate"
@@ -209,13 +212,13 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
 def connection_options(given: Mapping[str, str], use: Use) -> NetOptions:
     """How to reach a cluster, and nothing else."""
     options = _read(NetOptions, given, use)
-    _need_name_server(options)
+    _check_net(options)
     return options
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     options = _read(WriteOptions, given, Use.WRITE)
-    _need_name_server(options)
+    _check_net(options)
     return options
 
 
@@ -260,14 +263,16 @@ def _unknown(key: str, value: str, known: Mapping[str, tuple[str, Declared]], us
     return ConfigError(f"{key} = {value!r}: there is no such option; {hint}")
 
 
-def _need_name_server(options: NetOptions) -> None:
+def _check_net(options: NetOptions) -> None:
+    if bool(options.access_key) != bool(options.secret_key) or (options.security_token and not options.access_key):
+        raise ConfigError("accessKey, secretKey: they belong together; give both (and securityToken, if any) or none")
     if not options.name_server:
         raise ConfigError("nameServer: it is needed; give host:port, such as 127.0.0.1:9876")
 
 
 def _check_read(options: ReadOptions, use: Use) -> None:
     if use is not Use.OFFLINE:
-        _need_name_server(options)
+        _check_net(options)
         _check_one(
             "which messages",
             {"topic": options.topic, "topicPattern": options.topic_pattern, "assign": options.assign},

@@ -78,7 +78,7 @@ class QueuePull:
                 if body is not None:
                     yield body, offset
             if connection is not None:
-                _spare.setdefault((self.address, self.options.tls), connection)
+                _spare.setdefault(self._line(), connection)
                 connection = None
         finally:
             _close(connection)  # an error, or nobody wants the rest: an answer may still be on its way
@@ -87,11 +87,15 @@ class QueuePull:
 
     def _connection(self) -> Connection:
         """Workers are used again for task after task, and so are their connections."""
-        spare = _spare.pop((self.address, self.options.tls), None)
+        spare = _spare.pop(self._line(), None)
         if spare is not None and not spare.outstanding and spare.is_fresh():
             return spare
         _close(spare)
         return self.connect(self.address, self.options)
+
+    def _line(self) -> tuple[str, bool, str]:
+        """What a connection that is used again must have in common."""
+        return self.address, self.options.tls, self.options.access_key
 
     def _request(self, offset: int) -> Command:
         options, queue = self.options, self.part.queue
@@ -166,7 +170,7 @@ class QueuePull:
             log.debug("no route for now", topic=self.part.queue.topic, fault=str(fault))
 
 
-_spare: dict[tuple[str, bool], Connection] = {}  # one per broker and process
+_spare: dict[tuple[str, bool, str], Connection] = {}  # one per broker and process
 
 
 def _close(connection: Connection | None) -> None:
