@@ -38,6 +38,7 @@ SHORT = struct.Struct(">H")
 BLANK = struct.Struct(">II")
 
 FIXED_BYTES = 91  # IPv4 hosts, V1: all but body, topic and properties
+_PAIR_ENDS = (b"", b"\x02")
 CRC_NAME = Property.CRC32.encode()
 CRC_PROPERTY_BYTES = len(CRC_NAME) + 1 + 10 + 1
 
@@ -261,6 +262,10 @@ def check_crc(view: memoryview, at: int, found: Layout) -> None:
 
 def with_room_for_crc(properties: bytes) -> bytes:
     """Properties without an older CRC (a record that is put again) and with an end mark, ready for the new one."""
+    tail = len(properties) - CRC_PROPERTY_BYTES
+    is_last = tail >= 0 and properties.find(CRC_NAME) == tail and properties[tail - 1 : tail] in _PAIR_ENDS
+    if is_last and whole_record_crc(properties) is not None:
+        return properties[:tail]  # where a writer puts it, and nowhere else
     if CRC_NAME in properties and find_property(properties, CRC_NAME) is not None:
         pairs = (pair for pair in properties.split(b"\x02") if pair and not pair.startswith(CRC_NAME + b"\x01"))
         return b"".join(pair + b"\x02" for pair in pairs)

@@ -29,6 +29,7 @@ from .progress import DelayProgress
 log = logs.get("pyromq.broker")
 
 AT_ONCE = 1_000  # messages of one level between two looks at the other levels
+FEW = 64  # looked at first: mostly a level has a few that are due, and many that are not
 BYTES_AT_ONCE = 4 << 20
 LOOK_S = 10.0  # the wall clock may be set while we sleep
 AGAIN_S = 1.0  # after a put that was refused
@@ -44,6 +45,7 @@ class _Level:
     next: int
     due_ms: int | None = None  # of the first that waits, None: not looked at yet, or none waits
     ahead: set[int] = field(default_factory=set)
+    look: int = FEW  # entries at the next look
 
     @property
     def number(self) -> int:
@@ -120,12 +122,13 @@ class Delivery:
             now = self._clock.now_ms()
             if level.due_ms is not None and level.due_ms > now:
                 return (level.due_ms - now) / 1000
-            selection = await self._next(level, AT_ONCE)
+            selection = await self._next(level, level.look)
             if selection is None:
                 level.due_ms = None
                 return LOOK_S
             times = await self._times(level, selection.ranges, now)
             due, level.due_ms = _split(selection.ranges, times, now)
+            level.look = AT_ONCE if level.due_ms is None else FEW
             if due and not await self._deliver(level, replace(selection, ranges=due), times, now):
                 level.due_ms = None
                 return AGAIN_S
