@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pyromq.mqadmin.main import FAILED, NO_ANSWER, USAGE
+from pyromq.transport.dispatch import Reply
 
 from .conftest import Stage, call
 from .stand_in import StandIn, standing_in
@@ -118,8 +119,6 @@ def test_a_refusal_shows_code_remark_and_broker(recorded: Stage) -> None:
 
 def test_an_answer_that_cannot_be_read() -> None:
     """A peer that is no RocketMQ broker."""
-    from pyromq.transport.dispatch import Reply
-
     with standing_in(StandIn({206: Reply(body=b"<html>")})) as odd:
         shown = call("topicList", "-n", odd.address)
     assert shown.code == FAILED

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from pyromq.model.codes import RequestCode
 from pyromq.mqadmin import message_text, printing
 from pyromq.mqadmin.topics import attribute_map, topic_text
+from pyromq.protocol.bodies.body import encode_body
+from pyromq.protocol.bodies.replication import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
 from pyromq.protocol.bodies.route import BrokerData, TopicRouteData
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.transport.dispatch import Reply
 
-from .conftest import Shown
+from .conftest import Shown, call
 from .stand_in import StandIn, standing_in
 
 
@@ -42,20 +46,8 @@ def test_json_with_tabs_and_bare_numbers_as_keys() -> None:
 
 
 def test_properties_in_the_order_of_java_s_map() -> None:
-    names = [
-        "UNIQ_KEY",
-        "MIN_OFFSET",
-        "TAGS",
-        "KEYS",
-        "WAIT",
-        "a",
-        "b",
-        "TRACE_ON",
-        "MAX_OFFSET",
-        "CLUSTER",
-        "MSG_REGION",
-    ]
-    assert message_text.property_text(dict.fromkeys(names, "")) == (
+    names = ["UNIQ_KEY", "MIN_OFFSET", "TAGS", "KEYS", "WAIT", "a", "b", "TRACE_ON", "MAX_OFFSET", "CLUSTER"]
+    assert message_text.property_text(dict.fromkeys([*names, "MSG_REGION"], "")) == (
         "{MSG_REGION=, UNIQ_KEY=, CLUSTER=, MIN_OFFSET=, TAGS=, KEYS=, WAIT=, a=, b=, TRACE_ON=, MAX_OFFSET=}"
     )
 
@@ -70,13 +62,6 @@ def test_attributes_keep_their_signs() -> None:
 
 
 def test_a_slave_tells_of_its_master() -> None:
-    from pyromq.model.codes import RequestCode
-    from pyromq.protocol.bodies.body import encode_body
-    from pyromq.protocol.bodies.replication import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
-    from pyromq.transport.dispatch import Reply
-
-    from .conftest import call
-
     def status(info: HARuntimeInfo) -> Shown:
         with standing_in(StandIn({RequestCode.GET_BROKER_HA_STATUS: Reply(body=encode_body(info))})) as server:
             return call("haStatus", "-n", server.address, "-b", server.address)
