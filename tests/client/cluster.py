@@ -154,6 +154,7 @@ class Cluster:
         self.brokers: dict[str, FakeBroker] = {}
         self.topics: dict[str, dict[str, int]] = {}  # topic to broker to queues
         self.order_topics: dict[str, str] = {}
+        self.slaves: dict[str, FakeBroker] = {}  # by the broker's name
         self.asked: list[Command] = []  # of the name server
         self.names = Server(self._serve_names, clock=self.clock)
         self.network.listen(NAMES, self.names.attach)
@@ -186,6 +187,10 @@ class Cluster:
             await broker.server.stop(0)
         await self.names.stop(0)
 
+    def _replicas(self, name: str) -> dict[int, str]:
+        found = {0: self.brokers[name].address}
+        return found | {1: self.slaves[name].address} if name in self.slaves else found
+
     def _serve_names(self, request: Request) -> Reply:
         self.asked.append(request.command)
         if request.command.code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
@@ -195,7 +200,7 @@ class Cluster:
         if parts is None:
             return Reply(ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}")
         route = TopicRouteData(
-            broker_datas=[BrokerData(broker_name=name, broker_addrs={0: self.brokers[name].address}) for name in parts],
+            broker_datas=[BrokerData(broker_name=name, broker_addrs=self._replicas(name)) for name in parts],
             queue_datas=[
                 QueueData(broker_name=name, perm=6, read_queue_nums=queues, write_queue_nums=queues)
                 for name, queues in parts.items()

@@ -24,6 +24,7 @@ from ..protocol.messages import decode_messages
 from ..transport.dispatch import Handler, Reply, Request
 from .assigned import Assigned
 from .producer import Producer
+from .pull_consumer import PullConsumer
 from .push_consumer import PushConsumer
 from .requests import Replies
 
@@ -33,6 +34,7 @@ class BrokerRequests:
 
     def __init__(self) -> None:
         self._consumers: dict[str, PushConsumer] = {}
+        self._pull_consumers: dict[str, PullConsumer] = {}
         self._producers: dict[str, Producer] = {}
         self.replies = Replies()
 
@@ -50,6 +52,9 @@ class BrokerRequests:
     def add(self, consumer: PushConsumer) -> None:
         self._consumers[consumer.group] = consumer
 
+    def add_pull(self, consumer: PullConsumer) -> None:
+        self._pull_consumers[consumer.group] = consumer
+
     def add_producer(self, producer: Producer) -> None:
         self._producers[producer.group] = producer
 
@@ -60,7 +65,8 @@ class BrokerRequests:
         return consumer
 
     def members_changed(self, request: Request) -> Reply:
-        consumer = self._consumers.get(request.header(NotifyConsumerIdsChanged).consumer_group)
+        group = request.header(NotifyConsumerIdsChanged).consumer_group
+        consumer = self._consumers.get(group) or self._pull_consumers.get(group)
         if consumer is not None:  # it may have stopped a moment ago
             consumer.members_changed()
         return Reply()

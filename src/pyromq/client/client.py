@@ -189,9 +189,10 @@ class Client:
                 each.cancel()
 
     def pull_consumer(self, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
-        """You say which queues, from where, and when. Further options are those of `PullOptions`."""
+        """You say when, and which queues, or `subscribe` to a share. Further options are those of `PullOptions`."""
         consumer = PullConsumer(self.session, group, filter or Filter(), PullOptions(**options))
         self._consumers.append(consumer)
+        self._requests.add_pull(consumer)
         return consumer
 
     async def traces(self, word: str, *, trace_topic: str | None = None) -> list[MessageTrace]:

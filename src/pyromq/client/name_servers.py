@@ -66,7 +66,7 @@ class NameServers:
         nearest = f"Closest: {', '.join(map(repr, close))}. " if close else ""
         return TopicNotFound(
             f"topic {topic!r} does not exist on {address}",
-            hint=f"{nearest}Create it: mqadmin updateTopic -n {address} -c DefaultCluster -t {topic}",
+            hint=f"{nearest}Create it: pyromq topic create {topic} -n {address}",
             address=address,
             code=ResponseCode.TOPIC_NOT_EXIST,
         )

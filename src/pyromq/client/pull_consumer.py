@@ -11,8 +11,8 @@ Calling `poll` again says that what it returned before is done: that is what get
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -22,11 +22,13 @@ from ..model import names
 from ..model.group import ConsumeFromWhere, ConsumeType
 from ..protocol.bodies.heartbeat import ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
-from .background import Tasks
+from .background import Bell, Tasks
+from .core.allocation import Average, Strategy
 from .errors import Closed, Error
 from .offsets import BrokerOffsets, at_time, first_offset, highest, lowest
 from .outgoing import Seconds, seconds
 from .reading import Pulled, Puller, PullResult
+from .rebalance import share_of
 from .received import Received
 from .session import Session
 from .subscription import Filter
@@ -44,6 +46,8 @@ class PullOptions:
     begin_ms: int = 0
     pull_messages: int = 32
     hold_s: float = 20.0
+    strategy: Strategy = field(default_factory=Average)  # of `subscribe`
+    rebalance_s: float = 20.0
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +79,10 @@ class PullConsumer:
         self._version = session.clock.now_ms()
         self._next_commit = 0.0
         self._paused: set[MessageQueue] = set()
+        self._unread: list[Received] = []  # of a batch, all of one queue
+        self._topics: list[str] = []  # whose queues are shared with the group's other members
+        self._changed = Bell(session.clock)
+        self._moved = asyncio.Event()  # queues came or went: whoever polls looks again
         self._is_open = False
 
     async def start(self) -> None:
@@ -106,7 +114,7 @@ class PullConsumer:
         await self.stop()
 
     def describe(self) -> ConsumerData:
-        topics = sorted({queue.topic for queue in self._places})
+        topics = sorted({queue.topic for queue in self._places} | set(self._topics))
         return ConsumerData(
             group_name=self.group,
             consume_type=ConsumeType.ACTIVELY,
@@ -122,15 +130,58 @@ class PullConsumer:
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """These and no others. New ones begin at the group's offset, or where the options say."""
         self._check_open()
-        wanted = set(queues)
+        if self._topics:
+            raise Error("this consumer has subscribed: its queues are shared out", hint="Do one or the other")
+        await self._move_to(set(queues))
+        await self._session.heartbeat()
+
+    async def subscribe(self, *topics: str) -> None:
+        """A share of the topics' queues, the others going to the group's other members; now, and when they change.
+
+        Members that push and members that pull may be in one group.
+        """
+        self._check_open()
+        if self._topics or self._places or not topics:
+            raise Error("subscribe() takes topics, once, and not after assign()")
+        self._topics = [self._session.on_wire(topic) for topic in topics]
+        for topic in self._topics:
+            await self._session.route(topic)
+        await self._session.heartbeat()
+        await self.rebalance()
+        self._tasks.start(self._rebalance_loop())
+
+    def members_changed(self) -> None:
+        self._changed.ring()
+
+    async def _rebalance_loop(self) -> None:
+        while True:
+            await self._changed.wait(self._options.rebalance_s)
+            await self.rebalance()
+
+    async def rebalance(self) -> None:
+        wanted: set[MessageQueue] = set()
+        for topic in self._topics:
+            share = await share_of(self._session, self.group, topic, self._options.strategy, False)
+            wanted |= {queue for queue in self._places if queue.topic == topic} if share is None else share
+        try:
+            await self._move_to(wanted)
+        except Error as fault:  # a broker is away: what is here stays, the rest comes with the next turn
+            log.warning("queues not taken", group=self.group, fault=str(fault))
+
+    async def _move_to(self, wanted: set[MessageQueue]) -> None:
+        """Where a queue goes, what the caller is through with is committed; a batch in its hands comes again there."""
         for queue in self._places.keys() - wanted:
-            self._drop_pull(self._places.pop(queue))
+            place = self._places.pop(queue)
+            self._drop_pull(place)
+            self._moved.set()
+            if self._topics and self._options.auto_commit and place.done != place.committed:
+                await self._offsets.save({queue: place.done})
         for queue in sorted(wanted - self._places.keys()):
             position = await self._offsets.read(queue)
             if position is None:
                 position = await first_offset(self._session, queue, self._options.begin, self._options.begin_ms)
             self._places[queue] = _Place(queue, position, position, position)
-        await self._session.heartbeat()
+            self._moved.set()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """The next `poll` begins there."""
@@ -181,6 +232,10 @@ class PullConsumer:
         """The next messages of one queue; an empty list if none came in time."""
         self._check_open()
         self._all_done()
+        if self._unread:  # a loop over this consumer ended in the middle of a batch
+            rest, self._unread = self._unread, []
+            self._places[rest[0].queue].returned = rest[-1].offset + 1
+            return rest
         clock = self._session.clock
         if self._options.auto_commit and clock.monotonic() >= self._next_commit:
             self._next_commit = clock.monotonic() + self._options.commit_s
@@ -193,18 +248,37 @@ class PullConsumer:
         except TimeoutError:
             return []
 
+    async def __aiter__(self) -> AsyncIterator[Received]:
+        """One message after another, without end. Asking for the next one says that this one is dealt with."""
+        while True:
+            self._unread = await self.poll()
+            ends = {msg.queue: self._places[msg.queue].returned for msg in self._unread}
+            while self._unread:
+                msg = self._unread.pop(0)
+                place = self._places.get(msg.queue)
+                if place is not None:  # what is not read yet was not returned yet
+                    place.returned = msg.offset + 1 if self._unread else ends[msg.queue]
+                yield msg
+                if place is not None:
+                    place.done = place.returned
+
     async def _next(self) -> list[Received]:
         """One pull per queue is under way; the first that ends is taken, its queue goes to the end of the row."""
         active = [place for place in self._places.values() if place.queue not in self._paused]
-        if not active:
+        if not active and not self._topics:
             raise Error("no queue is assigned, or all are paused", hint="Call assign(...) or resume(...) first")
+        self._moved.clear()
         for place in active:
             if place.pull is None:
                 place.pull = self._tasks.start(self._pull(place))
         pulls = {place.pull: place for place in active if place.pull is not None}
-        await asyncio.wait(pulls, return_when=asyncio.FIRST_COMPLETED)
+        moved = asyncio.ensure_future(self._moved.wait())
+        try:
+            await asyncio.wait((moved, *pulls), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            moved.cancel()
         for pull, place in pulls.items():
-            if pull.done():
+            if pull.done() and self._places.get(place.queue) is place and place.pull is pull:
                 place.pull = None
                 self._places[place.queue] = self._places.pop(place.queue)
                 return self._take(place, pull.result())
@@ -249,6 +323,7 @@ class PullConsumer:
             raise Error(f"{queue} is not assigned", hint="Call assign(...) with it first") from None
 
     def _drop_pull(self, place: _Place) -> None:
+        self._unread = [msg for msg in self._unread if msg.queue != place.queue]
         if place.pull is not None:
             place.pull.cancel()
             place.pull = None

@@ -12,13 +12,15 @@ from ..model.route import MASTER_ID
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
 from ..protocol.messages import decode_messages
-from .errors import NoBroker
+from .core.routing import Route
+from .errors import NoBroker, TimedOut, Unreachable
 from .session import Session
 from .subscription import Filter
 
 _COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 _ANSWER_S = 15.0  # on top of the time that the broker may hold a pull
 PULL_BYTES = 256 << 10
+AWAY_S = 5.0
 
 
 class Pulled(Enum):
@@ -42,6 +44,16 @@ class PullResult:
     max_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    queue: MessageQueue
+    offset: int
+    wanted: Filter
+    most: int
+    hold_s: float
+    commit: int | None
+
+
 class Puller:
     """Event loop only. One per consumer."""
 
@@ -49,6 +61,7 @@ class Puller:
         self._session = session
         self._group = group
         self._suggested: dict[MessageQueue, int] = {}
+        self._away_until: dict[str, float] = {}  # by address: replicas that did not answer
 
     async def pull(
         self,
@@ -60,20 +73,58 @@ class Puller:
         hold_s: float = 15.0,
         commit: int | None = None,
     ) -> PullResult:
-        """Waits up to `hold_s` for something to come. `commit` goes along where the master is asked."""
+        """Waits up to `hold_s` for something to come. `commit` goes along where the master is asked.
+
+        A replica that does not answer is stood in for by another one at once, and left alone for a while.
+        """
         route = await self._session.route(queue.topic)
-        broker_id = self._suggested.get(queue, MASTER_ID)
-        address = route.reader(queue.broker_name, broker_id)
+        asked = _Question(queue, offset, wanted, most, hold_s, commit)
+        wished = self._wished(route, queue)
+        address = self._standing_in(route, queue, wished)
+        try:
+            result = await self._ask(route, address, asked)
+        except (Unreachable, TimedOut):
+            self._away_until[address] = self._session.clock.monotonic() + AWAY_S
+            other = self._standing_in(route, queue, wished)
+            if other == address:
+                raise
+            address, result = other, await self._ask(route, other, asked)
+        if address != wished and result.status is Pulled.NO_MATCH and result.next_offset == offset:
+            raise NoBroker(
+                f"{wished} is away, and {address}, which could stand in, may not be read",
+                hint="Set slaveReadEnable=true on the slave to read from it meanwhile",
+                address=address,
+            )
+        return result
+
+    def _wished(self, route: Route, queue: MessageQueue) -> str:
+        """The suggested replica."""
+        address = route.reader(queue.broker_name, self._suggested.get(queue, MASTER_ID))
         if address is None:
             self._session.look_again()
             raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
+        return address
+
+    def _standing_in(self, route: Route, queue: MessageQueue, wished: str) -> str:
+        """Another one, while that is away and one is there."""
+        if not self._is_away(wished):
+            return wished
+        replicas = route.addresses[queue.broker_name]
+        return next((replicas[each] for each in sorted(replicas) if not self._is_away(replicas[each])), wished)
+
+    def _is_away(self, address: str) -> bool:
+        until = self._away_until.get(address)
+        return until is not None and self._session.clock.monotonic() < until
+
+    async def _ask(self, route: Route, address: str, asked: _Question) -> PullResult:
+        queue, offset, wanted, hold_s, commit = asked.queue, asked.offset, asked.wanted, asked.hold_s, asked.commit
         commits = commit is not None and commit >= 0 and address == route.master(queue.broker_name)
         header = PullMessage(
             consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,
-            max_msg_nums=most,
+            max_msg_nums=asked.most,
             sys_flag=(_SUSPEND if hold_s > 0 else 0) | _SUBSCRIPTION | (_COMMIT if commits else 0),
             commit_offset=commit if commits and commit is not None else 0,
             suspend_timeout_millis=round(hold_s * 1000),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -284,6 +284,15 @@ class PullConsumer(_Started):
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         self._portal.call(self._made.assign(queues))
 
+    def subscribe(self, *topics: str) -> None:
+        self._portal.call(self._made.subscribe(*topics))
+
+    def __iter__(self) -> Iterator[Received]:
+        """One message after another, without end."""
+        messages = self._made.__aiter__()
+        while True:
+            yield self._portal.call(_next_of(messages))
+
     def seek(self, queue: MessageQueue, offset: int) -> None:
         self._portal.call(self._made.seek(queue, offset))
 
@@ -307,3 +316,7 @@ class PullConsumer(_Started):
 
     def commit(self) -> None:
         self._portal.call(self._made.commit())
+
+
+async def _next_of(messages: AsyncIterator[Received]) -> Received:
+    return await anext(messages)
