@@ -13,6 +13,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.spark.dying_writer import ROWS
+from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
 
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -32,8 +34,9 @@ def start(folder: Path, *arguments: str, until: str) -> tuple[subprocess.Popen[s
     raise AssertionError(f"{arguments[0]} did not come up")
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    tmp_path = tmp_path_factory.mktemp("cluster")
     running = []
     try:
         process, address = start(
@@ -74,3 +77,14 @@ def test_a_pipeline_runs_on_two_workers(master: str, servers: Servers, topic: st
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout)["messages"] == 200
+
+
+@pytest.mark.slow  # executors are lost and replaced: half a minute
+def test_a_task_that_dies_between_send_and_commit_is_stored_once(
+    master: str, servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "tests.spark.dying_writer", master, servers.namesrv, topic, str(tmp_path)]
+    done = subprocess.run(command, env=_ALONE, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["died-0", "died-1"]
+    assert numbers(rows(servers, topic, ["body"])) == list(range(ROWS))
