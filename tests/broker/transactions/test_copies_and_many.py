@@ -147,6 +147,31 @@ async def test_the_listing_goes_on_where_it_ended(tmp_path: Path) -> None:
         assert (await life.call(HALF_MESSAGES, from_="x")).code == ResponseCode.SYSTEM_ERROR
 
 
+async def fullest_half(life: Virtual) -> int:
+    """Sends half messages with more and more properties; how long the longest is that is taken."""
+    low, high = 0, 1 << 15
+    while high - low > 1:
+        middle = (low + high) // 2
+        pairs = {"TRAN_MSG": "true", "PGROUP": "P", "UNIQ_KEY": "id", "pad": "x" * middle}
+        born = life.clock.now_ms()
+        answer = await life.send(body=b"k", properties=pairs, sysFlag=4, bornTimestamp=born)
+        low, high = (middle, high) if answer.code == 0 else (low, middle)
+    return low
+
+
+async def test_one_that_has_no_room_for_a_count_is_asked_about_and_given_up(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, transaction_check_max=2) as life:
+        length = await fullest_half(life)
+        assert length > 32_000
+        producer = register(life)
+        await life.advance(31)
+        assert producer.sent, "it is asked about"
+        await life.advance(90)
+        assert max(len(record.properties) for record in life.stored(GONE)) > length
+        assert life.broker.half_messages is not None
+        assert life.broker.half_messages.undecided(99) == []
+
+
 # --- a forced deletion ----------------------------------------------------------------------------------------------
 
 
