@@ -8,6 +8,7 @@ import pytest
 
 from pyromq.model.codes import RequestCode as Code
 from pyromq.protocol.bodies.body import encode_body
+from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.lite import (
     GetBrokerLiteInfoResponseBody,
     GetLiteClientInfoResponseBody,
@@ -16,7 +17,7 @@ from pyromq.protocol.bodies.lite import (
     GetParentTopicInfoResponseBody,
     LiteLagInfo,
 )
-from pyromq.protocol.bodies.offsets import TopicOffset
+from pyromq.protocol.bodies.offsets import ConsumeStats, OffsetWrapper, TopicOffset
 from pyromq.protocol.bodies.replication import (
     BrokerReplicasInfo,
     ElectMasterResponseBody,
@@ -26,6 +27,7 @@ from pyromq.protocol.bodies.replication import (
     ReplicasInfo,
 )
 from pyromq.protocol.bodies.route import BrokerMemberGroup
+from pyromq.protocol.headers.offsets import OffsetAnswer
 from pyromq.protocol.headers.replication import ElectMasterAnswer, GetMetadataInfoAnswer
 from pyromq.transport.dispatch import Reply
 
@@ -161,6 +163,29 @@ def test_containers() -> None:
     assert apache.asked[0][1] == {"brokerClusterName": "C", "brokerName": "broker-a", "brokerId": "1"}
     wrong, _ = with_answers({}, "removeBroker", "-c", "@", "-b", "broker-a")
     assert "clusterName:brokerName:brokerId is needed" in wrong.out
+
+
+@pytest.mark.parametrize(("command", "found"), [("resetOffsetByTime", 3), ("skipAccumulatedMessage", 9)])
+def test_an_older_broker_resets_only_groups_that_are_online(command: str, found: int) -> None:
+    """206: then the offsets are looked up and committed one by one."""
+    queue = MessageQueue(topic="T", broker_name="broker-a", queue_id=2)
+    known = ConsumeStats(offset_table=ByQueue({queue: OffsetWrapper(broker_offset=9, consumer_offset=7)}))
+    answers = {
+        Code.INVOKE_BROKER_TO_RESET_OFFSET: Reply(206, remark="the consumer group not online"),
+        Code.GET_CONSUME_STATS: Reply(body=encode_body(known)),
+        Code.SEARCH_OFFSET_BY_TIMESTAMP: Reply(header=OffsetAnswer(offset=3)),
+        Code.GET_MAX_OFFSET: Reply(header=OffsetAnswer(offset=9)),
+        Code.UPDATE_CONSUMER_OFFSET: Reply(),
+    }
+    time = ["-s", "1000"] if command == "resetOffsetByTime" else []
+    shown, apache = with_answers(answers, command, "-g", "G", "-t", "T", *time)
+    assert shown.out.splitlines()[-1].split() == ["broker-a", "2", "9", "7", str(found), str(found)]
+    committed = {"consumerGroup": "G", "topic": "T", "queueId": "2", "commitOffset": str(found)}
+    assert apache.asked[-1][:2] == (Code.UPDATE_CONSUMER_OFFSET, committed)
+    forward, apache = with_answers(answers, command, "-g", "G", "-t", "T", *time, "-f", "false")
+    moved = [code for code, *_ in apache.asked].count(Code.UPDATE_CONSUMER_OFFSET)
+    assert moved == (found <= 7)
+    assert forward.out.splitlines()[-1].split()[-1] == str(min(found, 7))
 
 
 @pytest.mark.parametrize("block", chosen("addBroker removeBroker", {}), ids=lambda block: block.short)

@@ -11,6 +11,7 @@ import pytest
 
 from pyromq import sync
 from pyromq.client.received import Received
+from pyromq.client.subscription import Filter
 from pyromq.model.group import ConsumeFromWhere
 from tests.interop.waiting import eventually
 
@@ -47,6 +48,41 @@ def test_fifo_topic_and_group(up: Stage) -> None:
     assert "consumeMessageOrderly                   =  true\n" in run(
         up, "mqadmin getConsumerConfig -n NS -g FIFOGroup"
     )
+
+
+def test_one_broker_s_part_of_an_order_and_of_a_permission(up: Stage) -> None:
+    run(up, "mqadmin updateOrderConf -n NS -t PartTopic -m put -v broker-b:3")
+    out = run(up, "mqadmin updateTopic -n NS -b BROKER -t PartTopic -o true -r 2 -w 2")
+    assert out.startswith("set broker orderConf. isOrder=true, orderConf=[broker-a:2]\n")
+    assert "orderConf=[broker-b:3;broker-a:2]" in run(up, "mqadmin updateOrderConf -n NS -t PartTopic -m get")
+    same = "mqadmin updateTopicPerm -n NS -b BROKER -t PartTopic -p 6"
+    eventually(lambda: up.call("topicRoute", "-t", "PartTopic").code == 0, "the name server knows it")
+    assert run(up, same) == "new perm equals to the old one!\n"
+    changed = run(up, "mqadmin updateTopicPerm -n NS -b BROKER -t PartTopic -p 4").splitlines()
+    assert changed[0] == f"update topic perm from 6 to 4 in {up.broker} success."
+    assert changed[1].startswith("TopicConfig [topicName=PartTopic, readQueueNums=2, writeQueueNums=2, perm=R--,")
+    wrong = up.call("updateTopicPerm", "-b", "127.0.0.1:1", "-t", "PartTopic", "-p", "6")
+    assert (wrong.code, "broker is not master" in wrong.err) == (1, True)
+
+
+def test_who_has_consumed_a_message(up: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run(up, "mqadmin updateTopic -n NS -c DefaultCluster -t TrackTopic -r 1 -w 1")
+    for tag in ("TagA", "TagB"):
+        run(up, f"mqadmin sendMessage -n NS -t TrackTopic -p x -c {tag}")
+
+    def tracks() -> list[str]:
+        query = "mqadmin queryMsgByOffset -n NS -t TrackTopic -b broker-a -i 0 -o"
+        shown = "".join(run(up, f"{query} {offset}") for offset in (0, 1))
+        return re.findall(r"consumerGroup=TrackGroup, trackType=(\w+), exceptionDesc=null", shown)
+
+    options: dict[str, Any] = {"commit_s": 0.1, "begin": ConsumeFromWhere.FIRST_OFFSET, "group": "TrackGroup"}
+    wanted = Filter(tags=frozenset(("TagA",)))
+    with (
+        sync.connect(up.servers) as client,
+        client.push_consumer("TrackTopic", _handle, filter=wanted, **options),
+    ):
+        eventually(lambda: tracks() == ["CONSUMED", "CONSUMED_BUT_FILTERED"], "the group has passed both")
 
 
 def test_a_message_from_its_sending_to_its_topic_s_end(
