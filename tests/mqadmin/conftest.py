@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -130,7 +131,8 @@ def recorded(servers: str, home: Callable[[str], Path]) -> Iterator[Stage]:
         client = stack.enter_context(sync.connect(servers, instance="PID_live"))
         stack.enter_context(client.producer("PID_live")).send("GoldenRoll", b"here I am")
         progress = ("consumerProgress", "-n", servers, "-g", "GID_live", "-t", "GoldenRoll")
-        eventually(lambda: "Diff Total: 0\n" in call(*progress).out, "the consumer is at the end of GoldenRoll")
+        at_the_end = re.compile(r"GoldenRoll .*\n\nConsume TPS: .*\nConsume Diff Total: 0\n")
+        eventually(lambda: at_the_end.search(call(*progress).out), "the consumer is at the end of GoldenRoll")
         yield Stage(servers, broker.address, {LIVE_CONSUMER: consumer.client_id, LIVE_PRODUCER: client.client_id})
 
 
