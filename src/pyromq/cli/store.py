@@ -84,7 +84,7 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
         _print_info(found)
 
 
-@store.command(epilog=examples("pyromq store dump PATH --limit 10", "pyromq store dump PATH --json"))
+@store.command(epilog=examples("pyromq store dump PATH --limit 10", "pyromq store dump PATH --to all.parquet"))
 @_arguments
 @click.option("--topic", help="Only records of this topic.")
 @click.option("--queue", "queue_id", type=int, help="Only records of this queue.")
@@ -92,14 +92,38 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
 @click.option("--since", "since_ms", type=int, help="Stored at or after this time (ms since 1970).")
 @click.option("--until", "until_ms", type=int, help="Stored before this time (ms since 1970).")
 @click.option("--limit", type=click.IntRange(min=0), help="At most so many.")
-def dump(path: Path, config_file: Path | None, as_json: bool, limit: int | None, **wanted: Any) -> None:
-    """Print the records of PATH, one a line. Without --json the most telling fields only."""
+@click.option("--to", "target", type=click.Path(path_type=Path), help="Into this file, .parquet or .arrow, as columns.")
+def dump(
+    path: Path, config_file: Path | None, as_json: bool, limit: int | None, target: Path | None, **wanted: Any
+) -> None:
+    """Print the records of PATH, one a line. Without --json the most telling fields only.
+
+    With --to messages go into a file instead, with the columns of the Spark source: bodies unpacked, batches as their
+    messages. It takes --topic, --since and --until, and needs pyromq[spark].
+    """
+    if target is not None:
+        _dump_to(path, target, as_json, {**wanted, "limit": limit, "config": config_file})
+        return
     from ..store.dump import DumpFilter, dump_records
 
     for number, record in enumerate(dump_records(*_open(path, config_file), DumpFilter(**wanted))):
         if limit is not None and number >= limit:
             return
         click.echo(json.dumps(record, ensure_ascii=False) if as_json else _record_line(record))
+
+
+def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) -> None:
+    names = {"topic": "topic", "since_ms": "startingTimestamp", "until_ms": "endingTimestamp"}
+    for name, value in wanted.items():
+        if value is not None and name not in names:
+            raise click.UsageError(f"--to takes --topic, --since and --until, not --{name.removesuffix('_id')}")
+    try:
+        from ..spark.files import store_to_file
+    except ImportError as missing:
+        raise ConfigError(f"--to needs {missing.name}: pip install 'pyromq[spark]'") from None
+    given = {names[name]: str(value) for name, value in wanted.items() if value is not None}
+    count = store_to_file(path, target, **given)
+    click.echo(json.dumps({"file": str(target), "messages": count}) if as_json else f"{count} messages in {target}")
 
 
 @store.command(epilog=examples("pyromq store backup pyromq-data/store /backup/today"))

@@ -1,0 +1,67 @@
+"""Messages into one Parquet or Arrow file, by the columns of the data source and without Spark: `store dump --to`.
+
+The same plans and tasks as a batch read, one after the other. The file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import ConfigError
+from .options import ReadOptions, Use, read_options
+from .schema import arrow_schema
+from .store_rows import messages_of
+from .store_scan import RangeScan, plan
+
+ENDINGS = (".parquet", ".arrow")
+
+
+def check_target(target: Path) -> None:
+    """ConfigError before anything is read."""
+    if target.suffix not in ENDINGS:
+        raise ConfigError(f"{target}: the file's ending says its format; give {' or '.join(ENDINGS)}")
+    if target.exists():
+        raise ConfigError(f"{target} exists already; remove it, or name another file")
+
+
+def store_to_file(store: Path, target: Path, **options: str) -> int:
+    """The messages of a store. How many. ConfigError; DataLoss for damage unless failOnDataLoss=false."""
+    check_target(target)
+    asked = replace(read_options({"store": "-", **options}, Use.BATCH), store=(str(store),))  # a path may hold commas
+    return write_file(target, _scanned(asked))
+
+
+def _scanned(options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    for store in options.store:
+        for part in plan(store, 1):
+            yield from messages_of(RangeScan(part, verify=options.verify_crc), options, arrow_schema(), store)
+
+
+def write_file(target: Path, batches: Iterator[pa.RecordBatch]) -> int:
+    aside = target.with_name(f".{target.name}.unfinished")
+    count = 0
+    try:
+        with _writer(target.suffix, aside) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                count += batch.num_rows
+        os.replace(aside, target)
+    finally:
+        aside.unlink(missing_ok=True)
+    return count
+
+
+def _writer(ending: str, path: Path) -> Any:
+    if ending == ".arrow":
+        return pa.ipc.new_file(str(path), arrow_schema())
+    from pyarrow import parquet
+
+    # Bodies are of all kinds: a dictionary of them would be as large as they are.
+    plain = [name for name in arrow_schema().names if name not in ("body", "msgId")]
+    return parquet.ParquetWriter(str(path), arrow_schema(), compression="zstd", use_dictionary=plain)

@@ -1,0 +1,58 @@
+"""`store dump --to`: the same columns as the source, in one file, without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
+
+from pyromq.cli.main import cli
+from pyromq.errors import ConfigError
+from pyromq.spark.files import store_to_file
+from pyromq.spark.pulling import DataLoss
+from pyromq.spark.schema import arrow_schema
+from tests.store.golden_store import apply_variant, unpack
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_store_of_javas_becomes_one_file(tmp_path: Path, ending: str) -> None:
+    store, target = unpack("clean", tmp_path), tmp_path / f"all.{ending}"
+    count = store_to_file(store, target)
+    table = parquet.read_table(target) if ending == "parquet" else pa.ipc.open_file(str(target)).read_all()
+    assert (table.num_rows, table.schema.equals(arrow_schema())) == (count, True)
+    assert count > 100
+    topic = table.column("topic")[0].as_py()
+    some = store_to_file(store, tmp_path / f"some.{ending}", topic=topic)
+    assert some == sum(each == topic for each in table.column("topic").to_pylist())
+
+
+def test_the_command_and_what_it_refuses(tmp_path: Path) -> None:
+    store, target = unpack("clean", tmp_path), tmp_path / "all.parquet"
+    done = CliRunner().invoke(cli, ["store", "dump", str(store), "--to", str(target)])
+    assert (done.exit_code, done.output) == (0, f"{parquet.read_table(target).num_rows} messages in {target}\n")
+    with pytest.raises(ConfigError, match="exists already"):
+        store_to_file(store, target)
+    with pytest.raises(ConfigError, match=r"give \.parquet or \.arrow"):
+        store_to_file(store, tmp_path / "all.csv")
+    refused = CliRunner().invoke(cli, ["store", "dump", str(store), "--to", "x.parquet", "--limit", "3"])
+    assert "--to takes --topic, --since and --until, not --limit" in refused.output
+
+
+def test_damage_leaves_no_file(tmp_path: Path) -> None:
+    store = unpack("crashed", tmp_path)
+    apply_variant(store, "torn40")
+    target = tmp_path / "all.parquet"
+    with pytest.raises(DataLoss, match="are no record"):
+        store_to_file(store, target)
+    assert not list(tmp_path.glob("*.parquet*"))
+    assert store_to_file(store, target, failOnDataLoss="false") > 0
+
+
+def test_it_needs_no_spark() -> None:
+    code = "import sys, pyromq.spark.files; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
