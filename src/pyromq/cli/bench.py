@@ -20,7 +20,6 @@ from .tree import Tree, examples
 
 if TYPE_CHECKING:
     from ..ambient import Clock
-    from ..client.client import Client
     from ..client.producer import Producer
 
 TOPIC = "BenchmarkTest"
@@ -80,7 +79,7 @@ async def producer(shell: Shell, topic: str, quantity: int, report_interval: int
     from ..client.outgoing import Packing
 
     packing = Packing(compress_over_bytes=how["over"]) if how["compress"] else Packing(compression=None)
-    clock = shell.client.session.clock
+    clock = shell.session.clock
     counts, left = Sent(clock.monotonic()), [quantity]
     senders = ASYNC_IN_FLIGHT if how["is_async"] else how["threads"]
     shell.say(
@@ -91,7 +90,7 @@ async def producer(shell: Shell, topic: str, quantity: int, report_interval: int
         f"reportInterval: {report_interval}"
     )
     message = Message(how)
-    async with _client(shell, trace) as client, client.producer("benchmark_producer", packing=packing) as sender:
+    async with shell.client(trace=trace) as client, client.producer("benchmark_producer", packing=packing) as sender:
         work = asyncio.gather(
             *(_send(sender, topic, message, counts, left, bool(quantity), clock) for _ in range(senders))
         )
@@ -208,7 +207,7 @@ async def consumer(
     """
     from ..model.group import ConsumeFromWhere
 
-    session = shell.client.session
+    session = shell.session
     clock, rng = session.clock, session.rng
     name = f"{group}_{clock.now_ms() % 100}" if suffix else group
     wanted = _filter(filter_type, expression)
@@ -229,7 +228,7 @@ async def consumer(
 
     options: dict[str, Any] = {"concurrency": threads, "begin": ConsumeFromWhere.FIRST_OFFSET, "grace_s": 1.0}
     async with (
-        _client(shell, trace) as client,
+        shell.client(trace=trace) as client,
         client.push_consumer(topic, handle, group=name, filter=wanted, **options),
     ):
         shell.say("Consumer Started.")
@@ -264,7 +263,7 @@ async def _until_stopped(shell: Shell, work: asyncio.Future[Any], interval_ms: i
     """A line each interval until the work is done or Ctrl-C."""
     from .stopping import stop_on_signals
 
-    clock, stop = shell.client.session.clock, asyncio.ensure_future(stop_on_signals().wait())
+    clock, stop = shell.session.clock, asyncio.ensure_future(stop_on_signals().wait())
     try:
         while not work.done() and not stop.done():
             try:
@@ -278,13 +277,6 @@ async def _until_stopped(shell: Shell, work: asyncio.Future[Any], interval_ms: i
         for one in (work, stop):
             one.cancel()
         await asyncio.gather(work, stop, return_exceptions=True)
-
-
-def _client(shell: Shell, trace: bool) -> Client:
-    """One of its own, since whether it traces is a setting of the whole client."""
-    from ..client.client import connect
-
-    return connect(shell.client.session.config.name_servers, trace=trace)
 
 
 def _now(clock: Clock) -> str:

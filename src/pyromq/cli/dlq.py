@@ -147,7 +147,7 @@ async def resend(
     goal = f"topic {target}" if target else "the topics where they failed" if to_topic else f"group {group} alone"
     plan = [{key: value for key, value in one.items() if key not in ("stored", "place")} for one in work]
     shell.about_to(f"send {len(work)} dead letters of {group} again, to {goal}", plan)
-    copies = Copies(shell.client.session)
+    copies = Copies(shell.session)
     for address in {one["place"].address for one in work}:
         await groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=MARK_GROUP))
     with progress_bar(len(work), f"dead letters of {group}", shell.as_json) as done:

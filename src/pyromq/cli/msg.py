@@ -203,7 +203,7 @@ async def resend(shell: Shell, topic: str, message_id: str, target: str | None, 
     goal = f"group {group}" if group else f"topic {target or topic}"
     if shell.is_dry:
         shell.about_to(f"send {message_id} again to {goal}")
-    copies = Copies(shell.client.session)
+    copies = Copies(shell.session)
     if group is not None:
         sent = await copies.retry(found.message, group)
     else:

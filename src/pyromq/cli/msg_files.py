@@ -87,7 +87,7 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
     from ..admin.copies import Copies
     from .message_rows import imported
 
-    copies = Copies(shell.client.session)
+    copies = Copies(shell.session)
     counts: dict[str, int] = {}
     lines = _lines(file)
     with progress_bar(len(lines), file, shell.as_json) as done:

@@ -52,7 +52,7 @@ async def pub(
 
     clock = SystemClock()
     arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": pairs(props), "order_key": order_key}
-    async with shell.client.producer() as producer:
+    async with shell.client() as client, client.producer() as producer:
         for content in bodies(body, lines, count):
             result = await producer.send(topic, content, delay=delay, **arguments)
             click.echo(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=bool(delay)))

@@ -41,7 +41,7 @@ async def req(
     from .pub import bodies, pairs
 
     (content,) = bodies(body, lines=False, count=1)
-    async with shell.client.producer() as producer:
+    async with shell.client() as client, client.producer() as producer:
         reply = await producer.request(topic, content, tag=tag, keys=keys, props=pairs(props), timeout=wait)
     text = reply.body.decode("utf-8", "backslashreplace")
     if shell.as_json:

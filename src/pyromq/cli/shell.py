@@ -12,11 +12,10 @@ a command runs, never for its help.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from ..admin.calls import Calls
     from ..admin.cluster import BrokerPlace
     from ..client.client import Client
+    from ..client.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,11 +37,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Shell:
     """Event loop only. One per run of a command."""
 
-    client: Client
     calls: Calls
     as_json: bool = False
     is_sure: bool = False  # --yes
     is_dry: bool = False  # --dry-run
+
+    @property
+    def session(self) -> Session:
+        return self.calls.session
+
+    def client(self, **settings: Any) -> Client:
+        """A client with connections of its own, for what sends and consumes: use it as `async with`."""
+        from ..client.client import connect
+
+        return connect(self.session.config.name_servers, **settings)
 
     # --- printing -------------------------------------------------------------------------------------------------
 
@@ -214,17 +223,17 @@ def _run(
     import asyncio
 
     from ..admin.calls import Calls
-    from ..client.client import connect
+    from ..ambient import SystemClock, system_random
+    from ..client.config import ClientConfig, name_servers
+    from ..client.session import Session
 
     async def main() -> None:
-        async with connect(namesrv, call_timeout_s=timeout, name_server_timeout_s=timeout) as client:
-            await function(Shell(client=client, calls=Calls(client.session, timeout_s=timeout), **flags), **own)
+        servers = name_servers(namesrv)
+        config = ClientConfig(name_servers=servers, call_timeout_s=timeout, name_server_timeout_s=timeout)
+        session = Session(config, clock=SystemClock(), rng=system_random())  # not started: it has no heartbeats to send
+        try:
+            await function(Shell(calls=Calls(session, timeout_s=timeout), **flags), **own)
+        finally:
+            await session.stop()
 
     asyncio.run(main())
-
-
-def end(text: str = "", code: int = 1) -> NoReturn:
-    """With an exit code that is an answer, the text on stderr."""
-    if text:
-        click.echo(f"pyromq: {text}", err=True)
-    sys.exit(code)

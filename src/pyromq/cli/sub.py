@@ -65,10 +65,11 @@ async def sub(
         if shown == count:
             enough.set()
 
-    if group is None:
-        await _look(shell.client, topic, wanted, _begin(begin), show, enough)
-    else:
-        await _consume(shell.client, topic, group, wanted, _begin(begin), show, enough)
+    async with shell.client() as client:
+        if group is None:
+            await _look(client, topic, wanted, _begin(begin), show, enough)
+        else:
+            await _consume(client, topic, group, wanted, _begin(begin), show, enough)
 
 
 def _begin(text: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ async def top(shell: Shell, every: float, most: int, once: bool) -> None:
     from ..errors import CallFailed
     from .stopping import stop_on_signals
 
-    clock, stop = shell.client.session.clock, stop_on_signals()
+    clock, stop = shell.session.clock, stop_on_signals()
     last: Frame | None = None
     while not stop.is_set():
         try:
@@ -97,7 +97,7 @@ def drawn(frame: Frame, most: int) -> Iterator[str]:
 async def look(shell: Shell) -> Frame:
     from .cluster import broker_rows
 
-    frame = Frame(shell.client.session.clock.monotonic())
+    frame = Frame(shell.session.clock.monotonic())
     for one in await broker_rows(shell, None):
         kept = ("broker", "id", "address", "answers", "inPerSecond", "outPerSecond", "diskPercent")
         frame.brokers.append({name: one[name] for name in kept})
