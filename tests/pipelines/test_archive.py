@@ -17,8 +17,8 @@ from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.replay import replay
 from pyromq.pipelines.watching import Watch
 from tests.pipelines.faults import Killed, after, instead
-from tests.spark.servers import Servers
 from tests.spark.reading import numbers
+from tests.spark.servers import Servers
 from tests.spark.test_batch_read import read
 
 

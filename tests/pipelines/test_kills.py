@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 
 from pyromq.ambient import pause
 from pyromq.pipelines.archive import read_archive
-from tests.spark.servers import Servers
 from tests.spark.reading import numbers
+from tests.spark.servers import Servers
 from tests.spark.test_batch_read import read
 
 pytestmark = pytest.mark.slow

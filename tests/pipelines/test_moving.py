@@ -17,8 +17,8 @@ from pyromq.pipelines.replay import replay
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.faults import Killed, after, instead
-from tests.spark.servers import Servers
 from tests.spark.reading import numbers
+from tests.spark.servers import Servers
 from tests.spark.test_batch_read import read
 
 

@@ -1,0 +1,71 @@
+"""Every command from its words to its answer, in the session that is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+import pyromq
+from pyromq.cli import pipeline_run
+from pyromq.cli.pipeline import pipeline
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.options import Use, connection_options
+from tests.spark.servers import Servers
+
+
+class Commands:
+    """Runs commands against one cluster."""
+
+    def __init__(self, namesrv: str, folder: Path) -> None:
+        self.namesrv = namesrv
+        self.report, self.metrics = folder / "report.html", folder / "metrics.json"
+
+    def run(self, *words: str) -> dict[str, Any]:
+        """The summary; also left are a page and the metrics."""
+        where = [] if words[0] == "forensics" else ["-n", self.namesrv]
+        common = ["--json", "--report", str(self.report), "--metrics", str(self.metrics)]
+        done = CliRunner().invoke(pipeline, [*words, *where, *common])
+        assert done.exit_code == 0, (words, done.output, done.exception)
+        assert json.loads(self.metrics.read_text("utf-8"))["seconds"] > 0
+        assert "</html>" in self.report.read_text("utf-8")
+        told: dict[str, Any] = json.loads(done.stdout)
+        return told
+
+
+@pytest.fixture
+def commands(spark: SparkSession, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    @contextmanager
+    def session(*given: Any) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(pipeline_run, "spark_for", session)
+    return Commands(servers.namesrv, tmp_path)
+
+
+def test_each_command_does_its_work(commands: Commands, servers: Servers, topic: str, tmp_path: Path) -> None:
+    with pyromq.sync.connect(servers.namesrv) as client, client.producer() as producer:
+        for number in range(12):
+            producer.send(topic, f"m{number}".encode(), keys=[f"k{number}"], tag="t")
+    kept, run = str(tmp_path / "archive"), commands.run
+    assert run("archive", kept, "--topic", topic, "--dry-run")["messages"] == 12
+    assert run("archive", kept, "--topic", topic)["messages"] == 12
+    assert json.loads(commands.metrics.read_text("utf-8"))["rows"] == 12
+    assert run("backlog", "--topic", topic, "--group", "nobody")["messages"] == 12
+    assert run("backlog", "--archive", kept, "--dry-run")["messages"] == 12
+    assert run("analytics", "--topic", topic, "--window", "1h", "--since", "yesterday")["messages"] == 12
+    assert run("search", "--archive", kept, "--key", "k3", "--until", "now")["found"] == 1
+    assert run("reconcile", "--topic", topic, "--with-archive", kept)["agree"]
+    assert run("forensics", str(servers.store()), "--topic", topic)["readable"] == 12
+    words = ("--archive", kept, "--to", f"{topic}-wide", "--queues", "6", "--checkpoint", str(tmp_path / "run"))
+    assert run("replay", *words, "--since", "yesterday 00:00", "--rate", "100000")["messages"] == 12
+    with Cluster(connection_options({"nameServer": servers.namesrv}, Use.BATCH)) as cluster:
+        assert len(cluster.queues([f"{topic}-wide"])) == 6
+    assert run("dedup", str(tmp_path / "once"), "--topic", topic, "--by", "tags")["messages"] == 1
+    assert run("trace", "--trace-topic", topic)["messages"] == 0  # there are no traces in it
