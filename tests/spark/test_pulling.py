@@ -16,7 +16,7 @@ from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, encode_record
 from pyromq.spark.cluster import Cluster
-from pyromq.spark.connection import Connection
+from pyromq.spark.connection import Connection, Landing
 from pyromq.spark.offsets import Queue
 from pyromq.spark.options import Use, connection_options, read_options
 from pyromq.spark.planner import Range
@@ -54,10 +54,13 @@ class Scripted:
         self.asked.append(int(command.fields["queueOffset"]))
         return 1
 
-    def receive(self) -> Command:
+    def receive(self, landing: Landing | None = None) -> Command:
         reply = self._script.pop(0)
         if isinstance(reply, Exception):
             raise reply
+        if landing is not None:
+            landing.ahead(len(reply.body))[:] = reply.body
+            landing.used += len(reply.body)
         return reply
 
     def is_fresh(self) -> bool:
@@ -157,6 +160,16 @@ def test_a_body_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(QueuePull, "_connection", lambda self, of=connection: of)
         with pytest.raises(ProtocolError):
             list(read_range(Range(QUEUE, 0, 3), "127.0.0.1:1", options, arrow_schema(["body"])))
+
+
+def test_many_answers_share_one_memory_and_their_rows_are_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = read_options({"nameServer": "127.0.0.1:1", "topic": "orders", "arrowBatchRows": "4"}, Use.BATCH)
+    steps = [found(0, 3), answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 3, body=b"none"), found(3, 5), found(5, 9)]
+    connection = Scripted([*steps, found(9, 12)])
+    monkeypatch.setattr(QueuePull, "_connection", lambda self: connection)
+    batches = list(read_range(Range(QUEUE, 1, 11), "127.0.0.1:1", options, arrow_schema(["queueOffset", "body"])))
+    assert [batch.column("queueOffset").to_pylist() for batch in batches] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
+    assert {body for batch in batches for body in batch.column("body").to_pylist()} == {b"x"}
 
 
 # --- with a cluster of its own -----------------------------------------------------------------------------------

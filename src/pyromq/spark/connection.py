@@ -1,7 +1,8 @@
 """A blocking connection to one broker: for Spark's workers, which have no event loop and read large answers.
 
 Requests may be sent ahead of the answers to earlier ones; brokers answer in any order, and `opaque` says to which. One
-thread only. An answer's body is a view of the memory that it was received into, without a copy.
+thread only. An answer's body is a view of the memory that it was received into, without a copy; a reader of many
+answers gives that memory (`Landing`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,29 @@ def tls_settings(options: NetOptions) -> ClientTls | None:
     )
 
 
+class Landing:
+    """Memory for the bodies of answers, one behind the other; used again and again, since new memory costs as much as
+    what is done with it. `view` holds until the next `clear`."""
+
+    def __init__(self) -> None:
+        self._room = bytearray(_MOST_AT_ONCE)
+        self.used = 0
+
+    def ahead(self, size: int) -> memoryview:
+        """Room for so many bytes behind those that are used; they count when `used` is moved."""
+        if len(self._room) - self.used < size:
+            larger = bytearray(2 * (self.used + size))  # who still looks at the old one keeps it
+            larger[: self.used] = memoryview(self._room)[: self.used]
+            self._room = larger
+        return memoryview(self._room)[self.used : self.used + size]
+
+    def view(self) -> memoryview:
+        return memoryview(self._room)[: self.used]
+
+    def clear(self) -> None:
+        self.used = 0
+
+
 class Connection:
     """Open from the start. After any error it is of no use and must be closed."""
 
@@ -76,17 +100,21 @@ class Connection:
         self.outstanding += 1
         return command.opaque
 
-    def receive(self) -> Command:
-        """The next answer, to whichever request."""
+    def receive(self, landing: Landing | None = None) -> Command:
+        """The next answer, to whichever request. Its body is at the end of `landing`, or in memory of its own."""
         while True:
-            total, word = _WORDS.unpack(self._read(_WORDS.size))
+            total, word = _WORDS.unpack(self._read(memoryview(bytearray(_WORDS.size))))
             header_bytes = word & 0xFFFFFF
             if not header_bytes + 4 <= total <= self._limits.frame_bytes:
                 raise ProtocolError(f"{self.address} sent a frame of {total} bytes with a header of {header_bytes}")
-            rest = self._read(total - 4)
-            answer = decode_header(word >> 24, bytes(rest[:header_bytes]), self._limits.header_fields)
+            header = bytes(self._read(memoryview(bytearray(header_bytes))))
+            size = total - 4 - header_bytes
+            body = self._read(memoryview(bytearray(size)) if landing is None else landing.ahead(size))
+            answer = decode_header(word >> 24, header, self._limits.header_fields)
             if answer.is_response:  # brokers also tell clients things, which are none of ours
-                answer.body = rest[header_bytes:]
+                if landing is not None:
+                    landing.used += size
+                answer.body = body
                 self.outstanding -= 1
                 return answer
 
@@ -110,9 +138,9 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
-    def _read(self, size: int) -> memoryview:
-        whole = memoryview(bytearray(size))
-        got = 0
+    def _read(self, whole: memoryview) -> memoryview:
+        """Fills it."""
+        size, got = len(whole), 0
         while got < size:
             try:
                 piece = self._socket.recv_into(whole[got : got + _MOST_AT_ONCE])

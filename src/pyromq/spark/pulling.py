@@ -22,7 +22,7 @@ from ..protocol.command import Command
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
 from .cluster import Cluster
 from .columns import decode_records
-from .connection import Connection
+from .connection import Connection, Landing
 from .options import ReadOptions
 from .planner import Range
 from .records import QUEUE_OFFSET, Records, record_starts
@@ -52,8 +52,8 @@ class QueuePull:
     pause: Callable[[float], None] = pause
     connect: Callable[[str, ReadOptions], Connection] = Connection
 
-    def bodies(self) -> Iterator[tuple[memoryview, int]]:
-        """Each with the offset behind it."""
+    def bodies(self, landing: Landing | None = None) -> Iterator[tuple[memoryview, int]]:
+        """Each with the offset behind it; one behind the other in `landing`, where there is one."""
         offset, connection = self.part.begin, None
         deadline = self._deadline()
         try:
@@ -63,7 +63,10 @@ class QueuePull:
                     if connection is None:
                         connection = self._connection()
                         connection.send(self._request(offset))
-                    offset, body = self._judged(connection.receive(), offset)
+                    landed = 0 if landing is None else landing.used
+                    offset, body = self._judged(connection.receive(landing), offset)
+                    if body is None and landing is not None:
+                        landing.used = landed
                     if offset == before:
                         self._wait(deadline, f"{self.address} has nothing at offset {offset} of {self.part.queue}")
                     if offset < self.part.end:
@@ -182,24 +185,21 @@ def read_range(
     part: Range, address: str, options: ReadOptions, schema: pa.Schema, clock: Clock | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a range as batches of a few thousand rows."""
-    held: list[memoryview] = []
-    size, begin = 0, part.begin
-    for body, offset in QueuePull(part, address, options, clock or SystemClock()).bodies():
-        held.append(body)
-        size += len(body)
-        if offset - begin >= options.batch_rows or size >= _CHUNK_BYTES:
-            yield from _decoded(held, part, options, schema)
-            held, size, begin = [], 0, offset
-    yield from _decoded(held, part, options, schema)
+    landing, begin = Landing(), part.begin
+    for _, offset in QueuePull(part, address, options, clock or SystemClock()).bodies(landing):
+        if offset - begin >= options.batch_rows or landing.used >= _CHUNK_BYTES:
+            yield from _decoded(landing, part, options, schema)
+            begin = offset
+    yield from _decoded(landing, part, options, schema)
 
 
-def _decoded(
-    bodies: list[memoryview], part: Range, options: ReadOptions, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    if not bodies:
+def _decoded(landing: Landing, part: Range, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """What has landed, as columns, which are copies: the memory is free again."""
+    if not landing.used:
         return
-    raw = bodies[0] if len(bodies) == 1 else memoryview(b"".join(bodies))
+    raw = landing.view()
     batch = decode_within(Records(raw, record_starts(raw)), part, schema, options.tag_list)
+    landing.clear()
     if batch.num_rows:
         yield batch
 
