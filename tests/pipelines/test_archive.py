@@ -17,9 +17,8 @@ from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.replay import replay
 from pyromq.pipelines.watching import Watch
 from tests.pipelines.faults import Killed, after, instead
-from tests.spark.reading import numbers
+from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
-from tests.spark.test_batch_read import read
 
 
 def source(servers: Servers, topic: str, most: int = 60) -> dict[str, str]:
@@ -52,11 +51,11 @@ def test_an_archive_holds_every_message_once_and_is_replayed(
     kept = read_archive(spark, folder)
     assert numbers(kept.collect()) == list(range(120))
     replayed = replay(spark, {"archive": folder}, target, str(tmp_path / "run"), where="queueId < 2", tasks=2)
-    again = read(spark, servers, f"{topic}-again").collect()
+    again = rows(servers, f"{topic}-again")
     expected = kept.where("queueId < 2").collect()
     assert replayed.facts["messages"] == len(expected) > 0
     assert numbers(again) == numbers(expected)
-    assert {(row.tags, row.properties["REPLAY_TOPIC"]) for row in again} <= {("t", topic), (None, topic)}
+    assert {(row.tags, dict(row.properties)["REPLAY_TOPIC"]) for row in again} <= {("t", topic), (None, topic)}
     judged = reconcile(spark, {"archive": folder, "topic": topic}, target)
     assert (judged.facts["equal"], judged.facts["lost"], judged.facts["doubled"]) == (len(again), 120 - len(again), 0)
     repeated = replay(spark, {"archive": folder}, target, str(tmp_path / "run"), where="queueId < 2", tasks=2)

@@ -19,9 +19,8 @@ from pyromq.pipelines.dlq import redrive, report
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.faults import Killed, after
-from tests.spark.reading import numbers
+from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
-from tests.spark.test_batch_read import read
 
 
 def reject_all(servers: Servers, topic: str, group: str, count: int) -> None:
@@ -73,6 +72,6 @@ def test_dead_letters_are_told_and_a_selection_is_sent_again(
     redrive(spark, source, source, group, folder, "tags = 'paid'")
     done = redrive(spark, source, source, group, folder, "tags = 'paid'")
     assert done.facts["messages"] == 0  # nothing has died since
-    rows = read(spark, servers, topic).collect()
-    again = [row for row in rows if row.properties.get("REDRIVE_GROUP") == group]
-    assert (len(rows), numbers(again)) == (25, list(range(15, 20)))
+    found = rows(servers, topic)
+    again = [row for row in found if dict(row.properties).get("REDRIVE_GROUP") == group]
+    assert (len(found), numbers(again)) == (25, list(range(15, 20)))

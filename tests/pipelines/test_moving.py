@@ -17,9 +17,8 @@ from pyromq.pipelines.replay import replay
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.faults import Killed, after, instead
-from tests.spark.reading import numbers
+from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
-from tests.spark.test_batch_read import read
 
 
 def write_to(servers: Servers, topic: str) -> dict[str, str]:
@@ -42,7 +41,7 @@ def test_a_replay_killed_after_its_send_sends_nothing_twice(
     done = replay(spark, source, target, str(tmp_path))
     assert done.facts["delivery"] == promise
     assert 0 < done.facts["messages"] < 60  # of this start
-    assert numbers(read(spark, servers, f"{topic}-copy").collect()) == list(range(60))
+    assert numbers(rows(servers, f"{topic}-copy")) == list(range(60))
 
 
 @pytest.mark.slow
@@ -62,7 +61,7 @@ def test_a_replay_of_an_archive_killed_at_any_stage_sends_everything_once(
     with places[stage], pytest.raises(RuntimeError, match=Killed):
         replay(spark, {"archive": kept}, target, run)
     replay(spark, {"archive": kept}, target, run)
-    assert numbers(read(spark, servers, f"{topic}-copy").collect()) == list(range(60))
+    assert numbers(rows(servers, f"{topic}-copy")) == list(range(60))
 
 
 def test_a_backlog_is_spread_over_more_queues(
@@ -106,7 +105,7 @@ def test_repeats_are_dropped_and_the_rest_is_sent_once(
     done = dedup(spark, source, folder, target=target, by=by)
     assert done.facts["messages"] == 35
     assert numbers(read_archive(spark, folder).collect()) == list(range(35))
-    assert numbers(read(spark, servers, f"{topic}-once").collect()) == list(range(35))
+    assert numbers(rows(servers, f"{topic}-once")) == list(range(35))
 
 
 @pytest.mark.slow
@@ -127,4 +126,4 @@ def test_dedup_killed_at_other_stages(
         dedup(spark, source, folder, target=target, by=by)
     dedup(spark, source, folder, target=target, by=by)
     assert numbers(read_archive(spark, folder).collect()) == list(range(30))
-    assert numbers(read(spark, servers, f"{topic}-once").collect()) == list(range(30))
+    assert numbers(rows(servers, f"{topic}-once")) == list(range(30))
