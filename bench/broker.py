@@ -13,7 +13,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,36 +68,45 @@ class Found(NamedTuple):
         return f"{min(values):.0f}-{max(values):.0f}"
 
 
-def servers_of(row: Row, folder: Path, stack: ExitStack, chosen: argparse.Namespace) -> list[Server]:
+def servers_of(
+    folder: Path, stack: ExitStack, chosen: argparse.Namespace, sync: bool = False, floor: bool = False
+) -> list[Server]:
     def enter(server: AbstractContextManager[Server]) -> Server:
         return stack.enter_context(server)
 
-    flags = ("--flush-mode", "SYNC_FLUSH") if row.sync else ()
+    flags = ("--flush-mode", "SYNC_FLUSH") if sync else ()
     kernels = (["native"] if is_built() else []) + (["python"] if chosen.python or not is_built() else [])
     servers = [enter(our_broker(folder / kernel, kernel, *flags)) for kernel in kernels]
-    if row.floor:
-        servers.append(enter(c_echo(folder, *([str(folder / "echoed")] if row.sync else []))))
+    if floor:
+        servers.append(enter(c_echo(folder, *([str(folder / "echoed")] if sync else []))))
     if not chosen.no_java and has_java():
-        servers.append(enter(java_broker(folder / "java", **({"flushDiskType": "SYNC_FLUSH"} if row.sync else {}))))
+        servers.append(enter(java_broker(folder / "java", **({"flushDiskType": "SYNC_FLUSH"} if sync else {}))))
     return servers
 
 
-def run_row(name: str, row: Row, load: Path, chosen: argparse.Namespace) -> list[Found]:
+def run_rows(names: list[str], load: Path, chosen: argparse.Namespace) -> None:
+    """Rows that can share their servers."""
+    rows = [ROWS[name] for name in names]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
-        servers = servers_of(row, folder, stack, chosen)
+        servers = servers_of(folder, stack, chosen, rows[0].sync, any(row.floor for row in rows))
         for server in servers:
             if server.name != "echo":
-                measure(load, WARM_UP, server, JAVA_WARM_UP_S if server.name == "java" else WARM_UP_S)
-                measure(load, FIRST, server, 0.5)
-                if row.fill:
-                    measure(load, FILL, server, row.fill)
-        found = [Found(server.name, []) for server in servers]
-        for _ in range(chosen.runs):
-            for server, one in zip(servers, found, strict=True):
-                one.runs.append(measure(load, row.case, server, chosen.seconds))
-    show(name, row, found)
-    return found
+                warm_up(load, server, max(row.fill for row in rows))
+        for name, row in zip(names, rows, strict=True):
+            taking_part = [server for server in servers if row.floor or server.name != "echo"]
+            found = [Found(server.name, []) for server in taking_part]
+            for _ in range(chosen.runs):
+                for server, one in zip(taking_part, found, strict=True):
+                    one.runs.append(measure(load, row.case, server, chosen.seconds))
+            show(name, row, found)
+
+
+def warm_up(load: Path, server: Server, fill: float) -> None:
+    measure(load, WARM_UP, server, JAVA_WARM_UP_S if server.name == "java" else WARM_UP_S)
+    measure(load, FIRST, server, 0.5)
+    if fill:
+        measure(load, FILL, server, fill)
 
 
 def show(name: str, row: Row, found: list[Found]) -> None:
@@ -121,7 +129,7 @@ def at_rest(load: Path, chosen: argparse.Namespace) -> None:
     """Start-up, CPU of an idle broker, memory before and after many messages."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
-        servers = servers_of(Row(MANY), folder, stack, chosen)
+        servers = servers_of(folder, stack, chosen)
         before = [server.cpu_s() for server in servers]
         time.sleep(IDLE_S)
         idle = [(server.cpu_s() - cpu) / IDLE_S * 100 for server, cpu in zip(servers, before, strict=True)]
@@ -161,13 +169,13 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as work:
         load = built(Path(work), "mqload")
-        jobs: dict[str, Callable[[], object]] = {
-            name: lambda name=name, row=row: run_row(name, row, load, chosen)  # type: ignore[misc]
-            for name, row in ROWS.items()
-        }
-        jobs[AT_REST] = lambda: at_rest(load, chosen)
-        for name in chosen.row or jobs:
-            jobs[name]()
+        wanted = chosen.row or [*ROWS, AT_REST]
+        for sync in (False, True):
+            names = [name for name in wanted if name in ROWS and ROWS[name].sync == sync]
+            if names:
+                run_rows(names, load, chosen)
+        if AT_REST in wanted:
+            at_rest(load, chosen)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +12,7 @@ from pyromq.store.changes import Changes
 from pyromq.store.config import StoreConfig
 from pyromq.store.disk import Disk
 from pyromq.store.index import Index, index_hash
+from pyromq.store.real_disk import RealDisk
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 CONFIG = StoreConfig(index_slots=7, index_entries=10, allocation_step_bytes=4096)
@@ -150,3 +153,34 @@ def test_files_go_when_the_log_has_moved_on() -> None:
     assert len(disk.list("index")) == 2
     index.drop_before(1 << 40)
     assert len(disk.list("index")) == 1
+
+
+def test_the_next_file_is_made_ahead_and_used(tmp_path: Path) -> None:
+    for disk in (SimulatedDisk(), RealDisk(tmp_path)):
+        index = made(disk)
+        index.accept([placed(number, "same") for number in range(7)])
+        assert not index.wants_spare
+        index.accept([placed(number, "same") for number in range(7, 9)])
+        assert index.wants_spare
+        index.make_spare(index.name_spare())
+        index.adopt_spare()
+        assert (index.wants_spare, len(disk.list("index")), len(index.files)) == (False, 2, 1)
+        index.accept([placed(number, "same") for number in range(9, 12)])
+        assert (len(disk.list("index")), len(index.files)) == (2, 2)
+        commit(index, disk)
+        assert found(made(disk), "same") == [number * 100 for number in range(11, -1, -1)]
+
+
+def test_a_file_made_ahead_that_comes_too_late_or_is_never_used_goes() -> None:
+    disk = SimulatedDisk()
+    index = made(disk)
+    index.accept([placed(number, "same") for number in range(9)])
+    name = index.name_spare()
+    index.accept([placed(number, "same") for number in range(9, 12)])  # it rolled by itself
+    index.make_spare(name)
+    index.adopt_spare()
+    assert len(disk.list("index")) == len(index.files) == 2
+    index.accept([placed(number, "same") for number in range(12, 18)])
+    index.make_spare(index.name_spare())
+    index.tidy()
+    assert len(disk.list("index")) == len(index.files) == 2

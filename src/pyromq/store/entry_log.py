@@ -119,7 +119,8 @@ class EntryLog:
                 self._new_file(self.sequence.base_of(position))
             file, inside = self.sequence.file_at(position)
             start = inside - inside % self._step
-            length = min(self._step, self.sequence.file_bytes - start)
+            step = max(self._step, start)  # as much again as the file holds: a busy queue asks a few times, not often
+            length = min(step, self.sequence.file_bytes - start)
             file.allocate(start, length)
             self._room_until = position - inside + start + length
 

@@ -25,6 +25,7 @@ from .reads import Reads
 
 log = logs.get("pyromq.store")
 
+_SPARE_SHARE = 10  # a tenth is left: the next file is made
 TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
 
 
@@ -52,7 +53,9 @@ class Index:
         self._changes = changes
         self._now_ms = now_ms
         self._files: list[IndexFile] = []
-        self._spare: IndexFile | None = None  # made ahead of a burst that goes beyond the current file
+        self._spare: IndexFile | None = None  # the next file, made before it is needed
+        self._spare_name = ""
+        self._made: IndexFile | None = None  # by a helper thread, and not the writer's yet
         self.covered = -1  # start of the newest record that is in the index
 
     # -- loading ------------------------------------------------------------------------------------------------------
@@ -86,6 +89,11 @@ class Index:
     def _follow_files(self) -> None:
         filled = [file for file in self._files if file.header.next_entry > 1]
         self.covered = filled[-1].header.end_position if filled else -1
+
+    def warm(self) -> None:
+        """So that the first message after a start does not wait for the slot table."""
+        if self._files and not self._files[-1].is_full:
+            self._files[-1].load_slots()
 
     @property
     def files(self) -> Sequence[IndexFile]:
@@ -158,17 +166,50 @@ class Index:
     def _new_file(self) -> IndexFile:
         make_folder_durably(self._disk, INDEX)
         file = self._open(self._fresh_name())
-        self._changes.folders.add(INDEX)
-        self._changes.names[file.name] = True
+        self._note_new(file)
         file.reserve(0)
         return file
+
+    def _note_new(self, file: IndexFile) -> None:
+        self._changes.folders.add(INDEX)
+        self._changes.names[file.name] = True
+
+    @property
+    def wants_spare(self) -> bool:
+        """The file that is written is nearly full: `make_spare` in a helper thread, then `adopt_spare`."""
+        nearly = self._config.index_entries // _SPARE_SHARE
+        return self._spare is None and bool(self._files) and self._files[-1].free <= nearly
+
+    def name_spare(self) -> str:
+        """In the writer's thread, which gives no other file this name."""
+        self._spare_name = self._fresh_name()
+        return self._spare_name
+
+    def make_spare(self, name: str) -> None:
+        """The slow part, for a helper thread."""
+        file = self._open(name)
+        file.reserve(0)
+        file.load_slots()
+        self._made = file
+
+    def adopt_spare(self) -> None:
+        """In the writer's thread."""
+        made, self._made = self._made, None
+        if made is None:
+            return
+        if self._spare is None and made.name > self._files[-1].name:
+            self._spare = made
+            self._note_new(made)
+        else:  # a burst went beyond the file meanwhile
+            self._remove(made)
 
     def _fresh_name(self) -> str:
         """`yyyyMMddHHmmssSSS` in local time, and later than every other: the names are the order."""
         now = self._now_ms()
         stamp = int(datetime.fromtimestamp(now // 1000).strftime("%Y%m%d%H%M%S") + f"{now % 1000:03d}")
-        if self._files:
-            stamp = max(stamp, int(self._files[-1].name.rpartition("/")[2]) + 1)
+        for name in (self._spare_name, self._files[-1].name if self._files else ""):
+            if name:
+                stamp = max(stamp, int(name.rpartition("/")[2]) + 1)
         return f"{INDEX}/{stamp:017d}"
 
     def take_commits(self) -> list[IndexCommit]:
@@ -239,9 +280,10 @@ class Index:
 
     def tidy(self) -> None:
         """Files made ahead that hold nothing go: before a stop."""
-        if self._spare is not None:
-            self._remove(self._spare)
-            self._spare = None
+        for file in (self._spare, self._made):
+            if file is not None:
+                self._remove(file)
+        self._spare = self._made = None
         self._drop_empty()
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ ENTRY = struct.Struct(">iqii")
 ENTRY_BYTES = ENTRY.size
 
 _MAX_SECONDS = 0x7FFFFFFF
+_LARGE_STEP = 16 << 20
 
 
 def index_file_bytes(slots: int, entries: int) -> int:
@@ -88,7 +89,7 @@ class IndexFile:
         self._entries_at = HEADER_BYTES + slots * SLOT_BYTES
         self._length = index_file_bytes(slots, entries)
         self._file: DiskFile = disk.open(name, create=True)
-        fresh = self._file.size() == 0
+        self._is_fresh = fresh = self._file.size() == 0
         if self._file.size() < self._length:
             self._file.truncate(self._length)
         self.header = IndexHeader() if fresh else IndexHeader(*HEADER.unpack(self._file.pread(0, HEADER_BYTES)))
@@ -149,7 +150,8 @@ class IndexFile:
             self._file.allocate(0, self._entries_at)
             self._room_until = self._entries_at
         while self._room_until < until:
-            length = min(self._step, self._length - self._room_until)
+            step = max(self._step, min(self._room_until - self._entries_at, _LARGE_STEP))  # as much again as there is
+            length = min(step, self._length - self._room_until)
             self._file.allocate(self._room_until, length)
             self._room_until += length
 
@@ -167,8 +169,19 @@ class IndexFile:
 
     def _slot_table(self) -> SlotTable:
         if self._slots is None:
-            self._slots = SlotTable.decoded(self._file.pread(HEADER_BYTES, self._slot_count * SLOT_BYTES))
+            if self._is_fresh and self.header.next_entry == 1:
+                self._slots = SlotTable.unused(self._slot_count)
+            else:
+                self.load_slots()
+        assert self._slots is not None
         return self._slots
+
+    def load_slots(self) -> None:
+        """Before the first entry needs them: it takes a while. In a helper thread, if nobody else has the file yet."""
+        self._slots = SlotTable.loaded(self._read_slots, self._slot_count)
+
+    def _read_slots(self, first: int, count: int) -> bytes:
+        return self._file.pread(HEADER_BYTES + first * SLOT_BYTES, count * SLOT_BYTES)
 
     def release_slots(self) -> None:
         """A full file needs its table no more once all of it is written."""

@@ -130,6 +130,8 @@ class MessageStore:
         # What recovery wrote and cut is on the medium before anything new is acked behind it.
         self._planner.plan_full(max(report.start, self.commit_log.start)).sync(self._disk, self._marks)
         forget_taken(self._disk)
+        if self.index is not None:
+            self.index.warm()
         self._marks.synced.raise_start(self.commit_log.start)
         self._note_whole_crc()
         drop_extensions(self._disk)
@@ -327,7 +329,9 @@ class MessageStore:
             self.readable.fail(failure)
 
     async def make_file_ahead(self) -> None:
-        """The next log file is there before it is needed, so that no append waits for it."""
+        """The next files of log and index are there before they are needed, so that no append waits for them."""
+        if self.index is not None and self.index.wants_spare:
+            await self._make_index_file(self.index)
         base = self.commit_log.next_base
         if base is None:
             return
@@ -337,6 +341,14 @@ class MessageStore:
             log.warning("the next commit log file cannot be made yet", why=str(fault))
             return
         self.commit_log.adopt(base)
+
+    async def _make_index_file(self, index: Index) -> None:
+        name = index.name_spare()
+        try:
+            await self._run_blocking(lambda: index.make_spare(name))
+        except DiskError as fault:
+            log.warning("the next index file cannot be made yet", why=str(fault))
+        index.adopt_spare()
 
     async def run(self) -> None:
         """Keep it flushed until cancelled. Whoever opens a store for writing runs this beside it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..kernel.appends import PAGE_SLOTS
 from ..kernel.records import big_endian, chain_keys
@@ -82,12 +82,20 @@ class SlotTable:
         self._image = SlotImage(slots, self._changed)
 
     @classmethod
-    def decoded(cls, raw: bytes) -> SlotTable:
+    def loaded(cls, read: Callable[[int, int], bytes], count: int) -> SlotTable:
+        """`read` gives slots from a number on, as many as asked for. In pieces, between which other threads run."""
         slots = array("I")
-        slots.frombytes(raw)
-        if sys.byteorder == "little":
-            slots.byteswap()
+        for first in range(0, count, _STRETCH_PAGES * PAGE_SLOTS):
+            piece = array("I", read(first, min(_STRETCH_PAGES * PAGE_SLOTS, count - first)))
+            if sys.byteorder == "little":
+                piece.byteswap()
+            slots.extend(piece)
         return cls(slots)
+
+    @classmethod
+    def unused(cls, count: int) -> SlotTable:
+        """Of a new file, which holds zeroes already."""
+        return cls(array("I", (0,)) * count)
 
     @classmethod
     def empty(cls, count: int) -> SlotTable:
