@@ -2,94 +2,65 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.client.world import World
+from tests.cli.standing import Standing, standing
 
 
-@pytest.fixture
-async def world(tmp_path: Path) -> Any:
-    world = World(tmp_path, enable_property_filter=True)
-    await world.start_name_server()
-    await world.start_broker()
-    yield world
-    await world.close()
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    with standing(tmp_path_factory.mktemp("pub"), enable_property_filter=True) as stands:
+        yield stands
 
 
-@dataclass
-class Result:
-    exit_code: int
-    output: str
-
-
-async def run(world: World, *arguments: str, text: str = "") -> Result:
-    (names,) = world.name_servers
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pyromq", *arguments, "-n", names, "--log-level", "error"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate(text.encode())
-    assert process.returncode is not None
-    return Result(process.returncode, output.decode())
-
-
-async def test_what_is_published_is_shown(world: World) -> None:
-    sent = await run(world, "pub", "T", "hello", "--tag", "a", "--key", "k1", "--prop", "region=eu", "--json")
-    assert sent.exit_code == 0, sent.output
-    told = json.loads(sent.output)
-    shown = await run(world, "sub", "T", "--from", "first", "--count", "1", "--json")
-    assert shown.exit_code == 0, shown.output
-    found = json.loads(shown.output)
+def test_what_is_published_is_shown(one: Standing) -> None:
+    (told,) = one.rows("pub", "T", "hello", "--tag", "a", "--key", "k1", "--prop", "region=eu")
+    (found,) = one.rows("sub", "T", "--from", "first", "--count", "1")
     assert (found["messageId"], found["body"], found["offset"]) == (told["messageId"], "hello", told["offset"])
     assert found["properties"]["region"] == "eu"
-    line = await run(world, "sub", "T", "--from", "first", "--count", "1", "--tag", "a")
-    assert f"broker-a/{told['queue']}@{told['offset']}  a  k1  hello" in line.output
+    line = one.shown("sub", "T", "--from", "first", "--count", "1", "--tag", "a")
+    assert f"broker-a/{told['queue']}@{told['offset']}  a  k1  hello" in line
+    (later,) = one.rows("sub", "T", "--from", "2020-01-01T00:00:00", "--count", "1")
+    assert later["messageId"] == told["messageId"]
 
 
-async def test_files_lines_and_counts(world: World, tmp_path: Path) -> None:
+def test_files_lines_and_counts(one: Standing, tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(b"from a file")
-    assert (await run(world, "pub", "T", f"@{tmp_path / 'body'}", "--count", "2")).exit_code == 0
-    sent = await run(world, "pub", "T", "-", "--lines", text="one\ntwo\n\nthree\n")
-    assert len(sent.output.splitlines()) == 3
-    shown = await run(world, "sub", "T", "--from", "first", "--count", "5", "--json")
-    bodies = sorted(json.loads(line)["body"] for line in shown.output.splitlines())
+    assert len(one.shown("pub", "L", f"@{tmp_path / 'body'}", "--count", "2").splitlines()) == 2
+    sent = one.shown("pub", "L", "-", "--lines", text="one\ntwo\n\nthree\n")
+    assert len(sent.splitlines()) == 3
+    bodies = sorted(row["body"] for row in one.rows("sub", "L", "--from", "first", "--count", "5"))
     assert bodies == ["from a file", "from a file", "one", "three", "two"]
+    assert "waits until it is due" in one.shown("pub", "L", "later", "--delay", "3600")
 
 
-async def test_a_group_goes_on_where_it_stopped_and_lookers_do_not_disturb(world: World) -> None:
-    for number in range(4):
-        await run(world, "pub", "T", str(number), "--order-key", "k")
+def test_a_group_goes_on_where_it_stopped_and_lookers_do_not_disturb(one: Standing) -> None:
+    one.shown("pub", "G", "-", "--lines", "--order-key", "k", text="0\n1\n2\n3\n")
     for expected in (["0", "1"], ["2", "3"]):
-        await run(world, "sub", "T", "--from", "first", "--count", "1")
-        shown = await run(world, "sub", "T", "-g", "g", "--from", "first", "--count", "2", "--json")
-        assert [json.loads(line)["body"] for line in shown.output.splitlines()] == expected
+        one.rows("sub", "G", "--from", "first", "--count", "1")
+        shown = one.rows("sub", "G", "-g", "g", "--from", "first", "--count", "2")
+        assert [row["body"] for row in shown] == expected
 
 
-async def test_sql(world: World) -> None:
+def test_sql(one: Standing) -> None:
     for region in ("eu", "us"):
-        await run(world, "pub", "T", region, "--prop", f"region={region}")
-    shown = await run(world, "sub", "T", "--sql", "region = 'us'", "--from", "first", "--count", "1", "--json")
-    assert json.loads(shown.output)["body"] == "us"
+        one.shown("pub", "S", region, "--prop", f"region={region}")
+    (found,) = one.rows("sub", "S", "--sql", "region = 'us'", "--from", "first", "--count", "1")
+    assert found["body"] == "us"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("words", "code", "said"),
     [
-        (("pub", "T", "x", "--prop", "region"), "write it as NAME=VALUE"),
-        (("sub", "T", "--tag", "a", "--sql", "b > 1"), "two kinds of filter"),
-        (("sub", "T", "--from", "tomorrow"), "--from tomorrow: neither milliseconds nor a time"),
+        (("pub", "T", "x", "--prop", "region"), 64, "write it as NAME=VALUE"),
+        (("sub", "T", "--tag", "a", "--sql", "b > 1"), 64, "two kinds of filter"),
+        (("sub", "T", "--from", "tomorrow"), 64, "--from tomorrow: neither milliseconds nor a time"),
+        (("pub", "T", "@/nowhere"), 78, "/nowhere"),
+        (("sub", "nowhere"), 1, "topic 'nowhere' does not exist"),
     ],
 )
-async def test_bad_options(world: World, arguments: tuple[str, ...], words: str) -> None:
-    shown = await run(world, *arguments)
-    assert shown.exit_code == 64
-    assert words in shown.output
+def test_what_cannot_be_is_refused_in_words(one: Standing, words: tuple[str, ...], code: int, said: str) -> None:
+    assert said in one.refused(*words, code=code)

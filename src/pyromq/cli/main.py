@@ -16,7 +16,7 @@ import click
 from .. import __version__
 from ..errors import CallFailed, PyroError
 from .exits import NO, NO_ANSWER, REFUSED, USAGE
-from .tree import Tree, log_options
+from .tree import Tree, log_options, take_given
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
@@ -64,6 +64,16 @@ class LazyTree(Tree):
         if not any(one.name == "log_level" for one in command.params):
             command.params.extend(log_options())
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """`broker config` without the broker, which it does not need and which takes long to import."""
+        if args[:2] == ["broker", "config"]:
+            from .broker_config import config
+
+            return "broker config", config, [*take_given(ctx), *args[2:]]
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -11,7 +11,6 @@ The file is `$PYROMQ_CONFIG`, else `pyromq/config.toml` below `$XDG_CONFIG_HOME`
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,10 +47,12 @@ class Profiles:
 def load_profiles(environment: Mapping[str, str] = os.environ) -> Profiles:
     """Empty if there is no file."""
     path = _path(environment)
+    if not path.exists():
+        return Profiles(path)
+    import tomllib  # not at the top: most people have no such file
+
     try:
         found = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return Profiles(path)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise ConfigError(f"{path}: {fault}. Mend it, or remove it and use pyromq profile set") from None
     default, tables = found.get("default", ""), found.get("profiles", {})

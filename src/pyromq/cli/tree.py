@@ -46,16 +46,20 @@ class Tree(click.Group):
         if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(f"No such command '{args[0]}'.{closest(args[0], known)}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
-        given: list[str] = ctx.meta.pop(_GIVEN, [])
-        if ctx.params.get("namesrv"):  # a group with a use of its own for -n, that is not meant now
-            given += ["-n", ctx.params["namesrv"]]
-        return name, command, [*given, *rest]
+        return name, command, [*take_given(ctx), *rest]
+
+
+def take_given(ctx: click.Context) -> list[str]:
+    """Options that stood before a command's name: for that command."""
+    given: list[str] = ctx.meta.pop(_GIVEN, [])
+    if ctx.params.get("namesrv"):  # a group with a use of its own for -n, that is not meant now
+        given += ["-n", ctx.params["namesrv"]]
+    return given
 
 
 def refuse_given(ctx: click.Context) -> None:
     """For a group that is called without a command: what would have been handed on is for nobody."""
-    given: list[str] = ctx.meta.pop(_GIVEN, [])
-    if given:
+    if given := ctx.meta.pop(_GIVEN, []):
         raise click.UsageError(f"{given[0]} is nothing that {ctx.info_name} knows", ctx)
 
 
@@ -90,11 +94,13 @@ def log_options(*, hidden: bool = False) -> list[click.Parameter]:
 
 
 def _set_up_logging(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
-    from .. import logs  # not at the top: --version and --help need no logging
-
     chosen: dict[str, str] = ctx.find_root().meta.setdefault("pyromq.logging", {})
     if value is not None and option.name is not None:
         chosen[option.name] = value
+    if isinstance(ctx.command, click.Group) and not ctx.command.invoke_without_command:
+        return  # the command below it does it
+    from .. import logs  # not at the top: --version and --help need no logging
+
     logs.configure(chosen.get("log_level", "info"), cast(logs.LogFormat, chosen.get("log_format", "text")))
 
 
