@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from pyromq.kernel.records import Placed
+from pyromq.protocol.record import Record, encode_record
 from pyromq.spark.records import PHYSICAL_OFFSET, Records
 from pyromq.spark.store_scan import Damage, RangeScan, plan
 from pyromq.store.config import StoreConfig
@@ -37,11 +39,13 @@ def walked(store: Path) -> tuple[list[int], list[tuple[int, int]]]:
     )
 
 
-def scanned(store: Path, *, pieces: int = 1, window: int = 8 << 20) -> tuple[list[int], list[Damage]]:
+def scanned(
+    store: Path, *, pieces: int = 1, window: int = 8 << 20, verify: bool = True
+) -> tuple[list[int], list[Damage]]:
     positions: list[int] = []
     damage: list[Damage] = []
     for part in plan(str(store), pieces, 1 << 20):
-        for found in RangeScan(part, window=window):
+        for found in RangeScan(part, window=window, verify=verify):
             if isinstance(found, Records):
                 positions += found.int64(found.at + PHYSICAL_OFFSET).tolist()
             else:
@@ -97,6 +101,31 @@ def test_a_changed_byte_of_a_body_is_found_by_its_crc(tmp_path: Path) -> None:
     assert found == positions[:3] + positions[4:]
     assert (damage.position, damage.end) == (positions[3], positions[4])
     assert "CRC" in damage.reason
+    assert scanned(store, verify=False) == (positions, [])
+    with patch("pyromq.spark.store_scan.walk_log", None):  # as without the native kernel
+        assert scanned(store) == (found, [damage])
+        assert scanned(store, verify=False) == (positions, [])
+
+
+def test_tasks_are_made_for_what_was_written_alone(tmp_path: Path) -> None:
+    """Log files are allocated whole, and the next one is made ahead."""
+    log = tmp_path / "commitlog"
+    log.mkdir()
+    size = 64 << 20
+    for base in (0, size):
+        with (log / f"{base:020d}").open("wb") as file:
+            file.truncate(size)
+    record = encode_record(Record(topic="T", queue_id=0, body=b"x" * 100_000))
+    with (log / f"{0:020d}").open("r+b") as file:
+        file.write(record)
+        file.seek(30 << 20)
+        file.write(encode_record(Record(topic="T", queue_id=0, body=b"y", physical_offset=30 << 20)))
+    parts = plan(str(tmp_path), 4)
+    assert sum(part.end - part.begin for part in parts) < 32 << 20
+    assert len(parts) >= 4
+    positions, [damage] = scanned(tmp_path, pieces=4)
+    assert positions == [0, 30 << 20]
+    assert (damage.position, damage.end) == (len(record), 30 << 20)
 
 
 def test_what_is_no_store_is_told(tmp_path: Path) -> None:
