@@ -113,8 +113,8 @@ class PullHandler:
         config = self._live.config
         allowed = self._checks.check(header, request.command.code, config)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
-        commits = header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0
-        self.asked(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else None)
+        commits = header.sys_flag & PullFlag.COMMIT_OFFSET
+        self.asked(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else -1)
         ticket = Ticket(request, header, allowed)
         reset = self._offsets.take_reset(topic, group, queue_id)
         if reset is not None:
@@ -125,9 +125,9 @@ class PullHandler:
 
     # --- what a kernel tells too ------------------------------------------------------------------------------------
 
-    def asked(self, topic: str, group: str, queue_id: int, offset: int, commit: int | None) -> None:
-        """A pull came for an offset, and may say how far everything is consumed."""
-        if commit is not None:
+    def asked(self, topic: str, group: str, queue_id: int, offset: int, commit: int) -> None:
+        """A pull came for an offset, and may say (else -1) how far everything is consumed."""
+        if commit >= 0:
             self._offsets.commit(topic, group, queue_id, commit)
         self._offsets.note_pulled(topic, group, queue_id, offset)
 
@@ -145,7 +145,8 @@ class PullHandler:
         """Messages were handed out, the first from this position of the log; the look began then."""
         self._backlog.note(group, self._store.commit_log.end - position)
         took_ms = (self._clock.monotonic() - begun) * 1000
-        self.longest_ms = max(self.longest_ms, took_ms)
+        if took_ms > self.longest_ms:
+            self.longest_ms = took_ms
         self._count(topic, group, queue_id, messages, size, took_ms, from_disk)
 
     def hold_frame(self, header: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:

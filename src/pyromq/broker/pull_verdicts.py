@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..ambient import Clock
 from ..config import Live
@@ -59,7 +59,8 @@ class Pulling:
     limits: Limits
 
 
-class _Verdict(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Verdict:
     config: BrokerConfig
     allowed: Allowed
     topic: TopicConfig
@@ -81,6 +82,7 @@ class PullVerdicts:
         limits = parts.limits.frame
         sequence = parts.store.commit_log.sequence
         self._kernel = module.PullFeed(self, sequence, others, limits.frame_bytes, limits.header_bytes)
+        self._topics, self._groups = parts.topics.all(), parts.groups.all()
         self._begun = 0.0
 
     @property
@@ -101,13 +103,14 @@ class PullVerdicts:
 
     def look(self, verdict: _Verdict) -> tuple[int, int, int, int] | None:
         parts, queue = self._parts, verdict.queue
+        topic, group, queue_id = verdict.topic_name, verdict.group_name, verdict.queue_id
         if (
             parts.live.config is not verdict.config
-            or parts.topics.find(verdict.topic_name) is not verdict.topic
-            or parts.groups.find(verdict.group_name) is not verdict.group
-            or parts.store.queues.get(verdict.topic_name, verdict.queue_id) is not queue
+            or self._topics.get(topic) is not verdict.topic
+            or self._groups.get(group) is not verdict.group
+            or parts.store.queues.get(topic, queue_id) is not queue
             or (verdict.members is not None and not self._still_subscribed(verdict))
-            or parts.offsets.has_reset(verdict.topic_name, verdict.group_name, verdict.queue_id)
+            or parts.offsets.has_reset(topic, group, queue_id)
         ):
             return None
         self._begun = parts.clock.monotonic()
@@ -124,12 +127,14 @@ class PullVerdicts:
             and parts.groups.may_read(verdict.group_name, verdict.topic_name)
         )
 
-    def asked(self, verdict: _Verdict, offset: int, commit: int | None) -> None:
+    def asked(self, verdict: _Verdict, offset: int, commit: int) -> None:
         self._parts.handler.asked(verdict.topic_name, verdict.group_name, verdict.queue_id, offset, commit)
 
-    def gave(self, verdict: _Verdict, messages: int, size: int, position: int) -> None:
-        topic, group, queue_id = verdict.topic_name, verdict.group_name, verdict.queue_id
-        self._parts.handler.gave(topic, group, queue_id, messages, size, position, self._begun)
+    def gave(self, verdict: _Verdict, messages: int, size: int, position: int, offset: int, commit: int) -> None:
+        topic, group, queue_id, handler = verdict.topic_name, verdict.group_name, verdict.queue_id, self._parts.handler
+        if offset >= 0:
+            handler.asked(topic, group, queue_id, offset, commit)
+        handler.gave(topic, group, queue_id, messages, size, position, self._begun)
 
     def hold(self, connection: FramePeer, grant: Any, frame: bytes, offset: int, wait_ms: int) -> bool:
         verdict: _Verdict = grant.verdict

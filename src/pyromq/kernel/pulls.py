@@ -37,12 +37,13 @@ class PullHost(Protocol):
         no longer holds, or something is pending that Python has to see."""
         ...
 
-    def asked(self, verdict: Any, offset: int, commit: int | None) -> None:
-        """A pull came for this offset and committed that one. Told of what the kernel takes, before it is answered."""
+    def asked(self, verdict: Any, offset: int, commit: int) -> None:
+        """A pull that is held came for this offset, and says that all before `commit` is consumed (-1: does not)."""
         ...
 
-    def gave(self, verdict: Any, messages: int, size: int, position: int) -> None:
-        """Messages were handed out; `position` is where the first of them lies."""
+    def gave(self, verdict: Any, messages: int, size: int, position: int, offset: int, commit: int) -> None:
+        """Messages were handed out; `position` is where the first of them lies. If they answer a pull that came just
+        now, `offset` and `commit` are its own as above; -1 for one that was held."""
         ...
 
     def hold(self, connection: Any, grant: Any, frame: bytes, offset: int, wait_ms: int) -> bool:

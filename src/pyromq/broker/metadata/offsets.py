@@ -88,7 +88,7 @@ class Offsets:
         self.commit(topic, group, queue_id, offset)
 
     def has_reset(self, topic: str, group: str, queue_id: int) -> bool:
-        return queue_id in self._resets.get(_key(topic, group), {})
+        return bool(self._resets) and queue_id in self._resets.get(_key(topic, group), {})
 
     def take_reset(self, topic: str, group: str, queue_id: int) -> int | None:
         """The pending reset, which is done with this."""

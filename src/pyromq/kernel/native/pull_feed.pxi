@@ -115,6 +115,11 @@ cdef struct Pull:
     int64_t low, high, log_start, log_end, next, total
 
 
+cdef inline int64_t commit_of(const Pull *pull) noexcept:
+    """How far everything is consumed, as the pull says; -1 if it does not."""
+    return pull.commit if pull.flags & COMMITS and pull.commit >= 0 else -1
+
+
 cdef bint wants(bytes codes, int64_t code) noexcept:
     """Whether a tag is among the sorted ones."""
     cdef const int64_t *sorted_codes = <const int64_t *>PyBytes_AS_STRING(codes)
@@ -180,7 +185,7 @@ cdef class PullFeed:
         if found is None:
             return None
         pull.low, pull.high, pull.log_start, pull.log_end = found
-        if not self.answer(grant, &h, &pull):
+        if not self.answer(grant, &h, &pull, False):
             return None
         return self.ready()
 
@@ -209,7 +214,7 @@ cdef class PullFeed:
     cdef take(self, connection, received, const uint8_t *p, Py_ssize_t n):
         cdef Py_ssize_t at = 0, end, first
         cdef list left = [], others = [], waiting = []
-        cdef bint behind = connection.unfinished > 0, done = False
+        cdef bint behind = connection.unfinished > 0, done = False, drain = False
         self.out.used = 0
         while True:
             end = self.frame_end(p, at, n)
@@ -233,6 +238,7 @@ cdef class PullFeed:
                 others.append(fed.ready)
             waiting.extend(fed.waiting)
             done = done or fed.used > 0
+            drain = drain or fed.drain
             first += fed.used
             while first < at:
                 end = self.frame_end(p, first, n)
@@ -240,9 +246,9 @@ cdef class PullFeed:
                 first = end
             behind = behind or len(left) > 0
         if not done:
-            return NOTHING
+            return DRAIN if drain else NOTHING
         ready = self.ready()
-        return Fed(at, b"".join([*others, ready]) if others else ready, waiting, left)
+        return Fed(at, b"".join([*others, ready]) if others else ready, waiting, left, drain)
 
     cdef bytes ready(self):
         """The answers that were made, whose room is kept unless it is very much."""
@@ -263,14 +269,12 @@ cdef class PullFeed:
         if found is None:
             return False
         pull.low, pull.high, pull.log_start, pull.log_end = found
-        commit = pull.commit if pull.flags & COMMITS and pull.commit >= 0 else None
-        if pull.offset == pull.high and pull.flags & MAY_BE_HELD and pull.low <= pull.high:
-            if not self.host.hold(connection, grant, PyBytes_FromStringAndSize(<const char *>p, size), pull.offset, pull.suspend_ms):
-                return False
-            self.held += 1
-        elif not self.answer(grant, &h, &pull):
+        if pull.offset != pull.high or not pull.flags & MAY_BE_HELD:
+            return self.answer(grant, &h, &pull, True)
+        if not self.host.hold(connection, grant, PyBytes_FromStringAndSize(<const char *>p, size), pull.offset, pull.suspend_ms):
             return False
-        self.host.asked(grant.verdict, pull.offset, commit)
+        self.held += 1
+        self.host.asked(grant.verdict, pull.offset, commit_of(&pull))
         return True
 
     cdef bint read(self, const uint8_t *p, Header *h, Pull *pull) noexcept:
@@ -348,7 +352,7 @@ cdef class PullFeed:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    cdef bint answer(self, PullGrant grant, Header *h, Pull *pull) except -1:
+    cdef bint answer(self, PullGrant grant, Header *h, Pull *pull, bint is_new) except -1:
         """A whole frame behind those that are there. False: Python's to answer, and nothing is changed."""
         cdef size_t before = self.out.used
         cdef uint8_t *start
@@ -372,7 +376,12 @@ cdef class PullFeed:
         self.out.used = before + 8 + <size_t>header + <size_t>pull.total
         self.messages += <int64_t>(self.taken.used // sizeof(Pulled))
         self.host.gave(
-            grant.verdict, self.taken.used // sizeof(Pulled), pull.total, (<Pulled *>self.taken.at).position
+            grant.verdict,
+            self.taken.used // sizeof(Pulled),
+            pull.total,
+            (<Pulled *>self.taken.at).position,
+            pull.offset if is_new else -1,
+            commit_of(pull) if is_new else -1,
         )
         return True
 
