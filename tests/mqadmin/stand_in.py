@@ -56,6 +56,7 @@ class StandIn:
     def __init__(self, answers: Answers | None = None, *recorded: int) -> None:
         self.asked: Asked = []
         self.address = ""
+        self.others: dict[str, str] = {}  # further brokers of its cluster, by name
         self._answers = answers or {}
         self._recorded = recorded_answers(*recorded) if recorded else {}
 
@@ -75,13 +76,16 @@ class StandIn:
         return self._recorded[(command.code, _fields(command.fields), _body(text))]
 
     def _brokers(self) -> dict[str, BrokerData]:
+        addresses = {"broker-a": self.address} | self.others
         return {
-            "broker-a": BrokerData(broker_name="broker-a", cluster="DefaultCluster", broker_addrs={0: self.address})
+            name: BrokerData(broker_name=name, cluster="DefaultCluster", broker_addrs={0: address})
+            for name, address in addresses.items()
         }
 
     def _cluster(self, request: Request) -> Reply:
-        clusters = {"DefaultCluster": ["broker-a"]}
-        return Reply(body=encode_body(ClusterInfo(broker_addr_table=self._brokers(), cluster_addr_table=clusters)))
+        brokers = self._brokers()
+        clusters = {"DefaultCluster": list(brokers)}
+        return Reply(body=encode_body(ClusterInfo(broker_addr_table=brokers, cluster_addr_table=clusters)))
 
     def _route(self, request: Request) -> Reply:
         queues = [QueueData(broker_name="broker-a", perm=6, read_queue_nums=1, write_queue_nums=1)]

@@ -11,7 +11,7 @@ import pytest
 
 from pyromq.mqadmin import catalogue
 
-from .conftest import Shown, Stage, call
+from .conftest import Shown, Stage
 
 NOWHERE = "127.0.0.1:1"
 WAITING = {
@@ -48,7 +48,7 @@ WAITING = {
     "getLiteGroupInfo": "-p GoldenPlain -g g",
     "triggerLiteDispatch": "-p GoldenPlain -g g",
     "updateStaticTopic": "-t T -qn 4 -c DefaultCluster",
-    "remappingStaticTopic": "-t T -c DefaultCluster",
+    "remappingStaticTopic": "-t GoldenPlain -c DefaultCluster",
 }
 
 
@@ -87,9 +87,3 @@ def test_timers_in_rocksdb_are_refused_by_the_broker(recorded: Stage) -> None:
     shown = recorded.call("switchTimerEngine", "-b", recorded.broker, "-e", "R")
     assert shown.code == 1
     assert "CODE: 29" in shown.err
-
-
-def test_queues_of_a_static_topic_are_not_moved() -> None:
-    """Nothing is asked of anybody."""
-    shown = call("remappingStaticTopic", "-n", NOWHERE, "-t", "T", "-b", "broker-a")
-    assert (shown.code, shown.out) == (1, "")

@@ -27,7 +27,7 @@ class Failed(Exception):
 
 
 class NotServed(Failed):
-    """Our brokers cannot do this yet. Says which capability it waits for; Apache's brokers may have it."""
+    """What this needs is not there. `main.py` adds which capability of ours the command waits for."""
 
 
 def failed(code: int, remark: str) -> Failed:

@@ -17,7 +17,7 @@ from ..client.session import Session
 from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
 from . import catalogue
-from .command import Failed, Run, Subcommand
+from .command import Failed, NotServed, Run, Subcommand
 from .credentials import credentials
 from .helping import command_help, command_list
 from .parsing import Chosen, UsageError, parse
@@ -109,14 +109,14 @@ def words_of(fault: Exception, command: Subcommand) -> str:
     text = str(fault)
     if isinstance(fault, Refused):
         text = f"CODE: {fault.code}  DESC: {fault.remark} BROKER: {fault.address}"
-    lacks = isinstance(fault, Refused) and (
-        fault.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or "controllerMode" in fault.remark
-    )
-    if command.waits_for and (lacks or (isinstance(fault, CallFailed) and _asks_a_controller(command))):
+    if command.waits_for and _lacks(fault, command):
         text += f"\nPyroMQ's own servers do not serve {command.name} yet: it waits for {command.waits_for}."
     return text
 
 
-def _asks_a_controller(command: Subcommand) -> bool:
-    """An address that only Apache's clusters have."""
-    return any(option.long == "controllerAddress" for option in command.options)
+def _lacks(fault: Exception, command: Subcommand) -> bool:
+    """Whether it failed for what PyroMQ has not learned yet."""
+    if isinstance(fault, Refused):
+        return fault.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or "controllerMode" in fault.remark
+    asks_a_controller = any(option.long == "controllerAddress" for option in command.options)
+    return isinstance(fault, NotServed) or (isinstance(fault, CallFailed) and asks_a_controller)

@@ -13,7 +13,7 @@ from .options import may, need
 from .parsing import UsageError
 
 KINDS = ("topics", "subscriptionGroups", "consumerOffsets")
-ROCKSDB = "reading RocksDB's files waits for a RocksDB store in PyroMQ. Apache's brokers export them: "
+ROCKSDB = "RocksDB's files are not read here. Apache's brokers export them: "
 
 
 def _content(name: str) -> bytes:

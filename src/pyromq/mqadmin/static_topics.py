@@ -1,79 +1,27 @@
-"""Static topics: made, and given more queues. The tool itself decides which broker holds which logical queue."""
+"""Static topics: made, given more queues, and moved between brokers. `static_mapping.py` decides what goes where."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..admin import cluster, static_topics, topics
 from ..protocol.bodies.body import decode_body, encode_body
-from ..protocol.bodies.topics import (
-    LogicQueueMappingItem,
-    TopicConfigAndQueueMapping,
-    TopicQueueMappingDetail,
-    TopicRemappingDetailWrapper,
-)
-from .command import Failed, NotServed, Run, command
+from ..protocol.bodies.keyed import MessageQueue
+from ..protocol.bodies.topics import TopicConfigAndQueueMapping, TopicRemappingDetailWrapper
+from .command import Failed, Run, command
 from .files import read_file, write_aside
 from .options import may, need, one_of
+from .static_mapping import Configs, Move, extended, mapping_of, moved, settle
 
 STATIC = "static topics: logical queues that stay while brokers come and go"
 WHERE = one_of(
     may("b", "brokers", "brokers that take queues, with commas"), may("c", "clusters", "clusters, with commas")
 )
-FORCE = may("fr", "forceReplace", "with -mf: true replaces what brokers know")
+FORCE = may("fr", "forceReplace", "true: replace what brokers know, even if it is newer")
 MAP_FILE = may("mf", "mapFile", "file with the mapping, as this command wrote it")
 TOPIC = need("t", "topic", "the topic")
-EPOCH_STEP_MS = 1000
-
-Configs = dict[str, TopicConfigAndQueueMapping]  # by broker name
-
-
-def extended(
-    topic: str, known: Configs, targets: Collection[str], everyone: Iterable[str], total: int, now_ms: int
-) -> Configs:
-    """Configs for everyone; the new logical queues are on those targets that have the fewest."""
-    old = len(_leaders(topic, known))
-    if total <= old:
-        raise Failed(f"{topic} has {old} queues already: static topics never get fewer, -qn must be more")
-    configs = {name: known.get(name) or _empty(topic, name) for name in {*everyone, *targets, *known}}
-    for queue in range(old, total):
-        counts = {name: len(_mapping(configs[name]).hosted_queues) for name in targets}
-        name = min(sorted(counts), key=lambda each: counts[each])
-        config = configs[name]
-        config.read_queue_nums += 1
-        config.write_queue_nums += 1
-        item = LogicQueueMappingItem(bname=name, queue_id=config.write_queue_nums - 1)
-        _mapping(config).hosted_queues[queue] = [item]
-    epoch = max([now_ms, *(_mapping(each).epoch + EPOCH_STEP_MS for each in known.values())])
-    for config in configs.values():
-        _mapping(config).epoch, _mapping(config).total_queues = epoch, total
-    return configs
-
-
-def _empty(topic: str, broker_name: str) -> TopicConfigAndQueueMapping:
-    detail = TopicQueueMappingDetail(topic=topic, bname=broker_name)
-    return TopicConfigAndQueueMapping(topic_name=topic, read_queue_nums=0, write_queue_nums=0, mapping_detail=detail)
-
-
-def _mapping(config: TopicConfigAndQueueMapping) -> TopicQueueMappingDetail:
-    if config.mapping_detail is None:
-        raise Failed(f"{config.topic_name} is a topic of the usual kind: it cannot become static")
-    return config.mapping_detail
-
-
-def _leaders(topic: str, configs: Configs) -> dict[int, str]:
-    """The broker that is written for each logical queue."""
-    found = {
-        queue: name
-        for name, config in configs.items()
-        for queue, items in _mapping(config).hosted_queues.items()
-        if items and items[-1].bname == name
-    }
-    if sorted(found) != list(range(len(found))):
-        raise Failed(f"the brokers do not agree on the queues of {topic}: they know {sorted(found)}")
-    return found
 
 
 @command(
@@ -90,23 +38,34 @@ async def update_static_topic(run: Run) -> None:
     topic, places = run["t"], await cluster.masters(run.calls)
     addresses = {place.name: place.address for place in places}
     if "mf" in run:
-        wrapper = decode_body(TopicRemappingDetailWrapper, read_file(run["mf"]))
-        if wrapper.topic != topic:
-            raise Failed(f"{run['mf']} is the mapping of {wrapper.topic}, not of {topic}")
-        await _put_all(run, wrapper.broker_config_map, addresses)
+        wrapper = _from_file(run, topic)
+        await _put_all(run, wrapper.broker_config_map, wrapper.broker_config_map, addresses)
         return
     targets = _targets(run, places)
     clusters = {place.cluster for place in places if place.name in targets}
     everyone = [place.name for place in places if place.cluster in clusters]
+    known = await _known(run, topic, addresses)
+    _keep(run, topic, Move(known, (), ()), "before", "The old mapping")
+    configs = extended(topic, known, targets | known.keys(), everyone, run.number("qn"), run.clock.now_ms())
+    _keep(run, topic, Move(configs, (), ()), "after", "The new mapping")
+    await _put_all(run, configs, configs, addresses)
+
+
+async def _known(run: Run, topic: str, addresses: Mapping[str, str]) -> Configs:
+    """What each broker that has the topic knows of it."""
     known: Configs = {}
     for name, address in addresses.items():
         config = await topics.config(run.calls, address, topic)
         if isinstance(config, TopicConfigAndQueueMapping):
             known[name] = config
-    _keep(run, topic, known, "old", "before")
-    configs = extended(topic, known, targets | known.keys(), everyone, run.number("qn"), run.clock.now_ms())
-    _keep(run, topic, configs, "new", "after")
-    await _put_all(run, configs, addresses)
+    return known
+
+
+def _from_file(run: Run, topic: str) -> TopicRemappingDetailWrapper:
+    wrapper = decode_body(TopicRemappingDetailWrapper, read_file(run["mf"]))
+    if wrapper.topic != topic:
+        raise Failed(f"{run['mf']} is the mapping of {wrapper.topic}, not of {topic}")
+    return wrapper
 
 
 def _targets(run: Run, places: list[cluster.BrokerPlace]) -> set[str]:
@@ -118,22 +77,28 @@ def _targets(run: Run, places: list[cluster.BrokerPlace]) -> set[str]:
     return found
 
 
-def _keep(run: Run, topic: str, configs: Configs, word: str, suffix: str) -> None:
+def _keep(run: Run, topic: str, move: Move, suffix: str, what: str) -> None:
     """The mapping as a file, so that a change that failed half way can be repeated by -mf, or taken back."""
-    epoch = max([_mapping(each).epoch for each in configs.values()], default=run.clock.now_ms())
-    kind = "CREATE_OR_UPDATE"
-    wrapper = TopicRemappingDetailWrapper(topic=topic, type=kind, epoch=epoch, broker_config_map=configs)
+    epoch = max([mapping_of(each).epoch for each in move.configs.values()], default=run.clock.now_ms())
+    wrapper = TopicRemappingDetailWrapper(
+        topic=topic,
+        type="REMAPPING" if move.takers else "CREATE_OR_UPDATE",
+        epoch=epoch,
+        broker_config_map=move.configs,
+        broker_to_map_in=list(move.takers),
+        broker_to_map_out=list(move.givers),
+    )
     path = Path(tempfile.gettempdir()) / f"{topic}-{epoch}.{suffix}"
     write_aside(path, encode_body(wrapper))
-    run.say(f"The {word} mapping data is written to file {path}")
+    run.say(f"{what} data is written to file {path}")
 
 
-async def _put_all(run: Run, configs: Configs, addresses: Mapping[str, str]) -> None:
+async def _put_all(run: Run, names: Iterable[str], configs: Configs, addresses: Mapping[str, str]) -> None:
     missing = configs.keys() - addresses.keys()
     if missing:
         raise Failed(f"the name server knows no master of {', '.join(sorted(missing))}: nothing was changed")
-    for name, config in configs.items():
-        await static_topics.put(run.calls, addresses[name], config, force=run.truth("fr") and "mf" in run)
+    for name in names:
+        await static_topics.put(run.calls, addresses[name], configs[name], force=run.truth("fr"))
 
 
 @command(
@@ -146,4 +111,35 @@ async def _put_all(run: Run, configs: Configs, addresses: Mapping[str, str]) -> 
     waits_for=STATIC,
 )
 async def remapping_static_topic(run: Run) -> None:
-    raise NotServed(f"remappingStaticTopic waits for {STATIC}; this tool makes them and gives them more queues")
+    topic, places = run["t"], await cluster.masters(run.calls)
+    addresses = {place.name: place.address for place in places}
+    if "mf" in run:
+        wrapper = _from_file(run, topic)
+        takers, givers = tuple(wrapper.broker_to_map_in), tuple(wrapper.broker_to_map_out)
+        await _remap(run, topic, Move(wrapper.broker_config_map, takers, givers), addresses)
+        return
+    targets = _targets(run, places)
+    known = await _known(run, topic, addresses)
+    _keep(run, topic, Move(known, (), ()), "before", "The old mapping")
+    move = moved(topic, known, targets, run.clock.now_ms())
+    _keep(run, topic, move, "after", "The old mapping")  # Java's word for both files
+    await _remap(run, topic, move, addresses)
+
+
+async def _remap(run: Run, topic: str, move: Move, addresses: Mapping[str, str]) -> None:
+    """Takers first, so that there is somewhere to write; then givers stop, which settles where takers go on."""
+    await _put_all(run, move.takers, move.configs, addresses)
+    await _put_all(run, move.givers, move.configs, addresses)
+    for giver in move.givers:
+        ends = (await topics.stats(run.calls, addresses[giver], topic)).offset_table
+        for queue, items in mapping_of(move.configs[giver]).hosted_queues.items():
+            if len(items) < 2 or items[-1].logic_offset >= 0:
+                continue
+            place = MessageQueue(topic=topic, broker_name=giver, queue_id=items[-2].queue_id)
+            if place not in ends:
+                raise Failed(f"{giver} does not tell where queue {items[-2].queue_id} of {topic} ends")
+            settle(items, ends[place].max_offset)
+            mapping_of(move.configs[items[-1].bname]).hosted_queues[queue] = items
+    await _put_all(run, move.takers, move.configs, addresses)
+    others = move.configs.keys() - {*move.takers, *move.givers}
+    await _put_all(run, sorted(others), move.configs, addresses)
