@@ -27,7 +27,10 @@ def write_to(servers: Servers, topic: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("window", "promise"),
-    [("auto", "once, also if repeated"), ("off", "at least once (no duplicate window: broker-a)")],
+    [
+        pytest.param("auto", "once, also if repeated", marks=pytest.mark.slow),
+        ("off", "at least once (no duplicate window: broker-a)"),
+    ],
 )
 def test_a_replay_killed_after_its_send_sends_nothing_twice(
     spark: SparkSession, servers: Servers, topic: str, tmp_path: Path, window: str, promise: str
