@@ -39,6 +39,7 @@ COLUMNS = {
     "delayTimeLevel": "int",
     "deliverTimestamp": "timestamp, or bigint in milliseconds",
 }
+_CHOOSE_QUEUES = ("queueId", "brokerName", "shardingKey")
 _FREE = -1
 _A_SECOND = 4  # requests of a sender whose rate is limited
 
@@ -99,11 +100,9 @@ class RowWriter:
         for group in self._groups(batch, self._topics(batch)):
             many = group.rows[~timed[group.rows]]
             if len(many):
-                chosen = pa.array(many)
-                entries = batch_entries(
-                    body.take(chosen), properties.take(chosen), None if flags is None else flags[many]
-                )
-                yield from self._batches(group, entries, ids.take(chosen))
+                parts = [_taken(each, many) for each in (body, properties, ids)]
+                entries = batch_entries(parts[0], parts[1], None if flags is None else flags[many])
+                yield from self._batches(group, entries, parts[2])
             for row in group.rows[timed[group.rows]].tolist():
                 flag = 0 if flags is None else int(flags[row])
                 yield self._single(group, body[row].as_py(), properties[row].as_py().decode(), flag)
@@ -127,12 +126,14 @@ class RowWriter:
         return found.fill_null(self._options.topic)
 
     def _groups(self, batch: pa.RecordBatch, topics: pa.Array) -> Iterator[_Group]:
+        choosing = [name for name in _CHOOSE_QUEUES if name in batch.schema.names]
         known = topics.dictionary_encode()
         codes = known.indices.to_numpy(zero_copy_only=False)
         for code, topic in enumerate(known.dictionary.to_pylist()):
             rows = np.flatnonzero(codes == code)
             route = self._sender.route(topic)
-            queues = _queues(batch.take(pa.array(rows)), route)
+            free = np.full(len(rows), _FREE, np.int64)
+            queues = _queues(batch.select(choosing).take(pa.array(rows)), route) if choosing else free
             for queue in np.unique(queues).tolist():
                 yield _Group(topic, queue, rows[queues == queue])
 
@@ -169,6 +170,11 @@ class RowWriter:
         self._requests += 1
         outgoing = Outgoing(topic=group.topic, ids=[], body=b"", properties=properties, code=code)
         return Request(queues[place], outgoing, body, rows, f"{self._origin}/{self._requests}/")
+
+
+def _taken(values: pa.Array, rows: Positions) -> pa.Array:
+    """All of them, most of the time: that needs no copy."""
+    return values if len(rows) == len(values) else values.take(pa.array(rows))
 
 
 def _timed(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
