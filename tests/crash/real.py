@@ -38,6 +38,7 @@ from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode, StoreConfig
 from pyromq.store.message_store import MessageStore
 from pyromq.store.real_disk import RealDisk
+from pyromq.store.thread_flusher import thread_flusher
 from pyromq.store.verify import verify_store
 from tests.crash.history import Broken, read_everything
 
@@ -87,8 +88,13 @@ async def write_under_load(root: str, mode: FlushMode, first_number: int, seed: 
     """Until killed. Each ack is a line in the pipe `acks`: number, queue, offset, end."""
     clock, rng = SystemClock(), Random(seed)
     loop, pool = asyncio.get_running_loop(), ThreadPoolExecutor(2)
+    disk = RealDisk(root, create=True)
     store = MessageStore(
-        RealDisk(root, create=True), config(mode), clock, lambda call: loop.run_in_executor(pool, call)
+        disk,
+        config(mode),
+        clock,
+        lambda call: loop.run_in_executor(pool, call),
+        flusher=thread_flusher(disk),  # syncs are the kernel's where it serves
     )
     numbers = iter(range(first_number, 1 << 60))
 
