@@ -329,7 +329,7 @@ def page() -> str:
         lines.append(f"| {code.value} | {code.name} | {state} |")
     lines.append(f"| {INSPECT} | of PyroMQ alone | served: what is held, locked and waiting (`pyromq inspect`) |")
     lines.append(f"| {MESSAGE_LIFE} | of PyroMQ alone | served: the life of one message (`pyromq msg get`) |")
-    lines.append(f"| {DEAD_LETTERS} | of PyroMQ alone | served: dead letters and their time left (`pyromq msg dead`) |")
+    lines.append(f"| {DEAD_LETTERS} | of PyroMQ alone | served: dead letters and their time left (`pyromq dlq list`) |")
     lines.append(f"| {HALF_MESSAGES} | of PyroMQ alone | served: undecided half messages, with ages and checks |")
     return "\n".join(lines) + "\n"
 

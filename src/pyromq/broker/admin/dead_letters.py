@@ -1,6 +1,6 @@
 """Dead letters, listed (request 30005, ours): how many each group has, how long they stay, and a word of warning.
 
-They go with the log, or after `deadLetterReservedTime`. Read-only. `pyromq msg dead` shows the answer.
+They go with the log, or after `deadLetterReservedTime`. Read-only. `pyromq dlq list` shows the answer.
 """
 
 from __future__ import annotations
