@@ -21,7 +21,9 @@ from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
+from pyromq.protocol.bodies.offsets import GetConsumerStatusBody
 from pyromq.protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo
+from pyromq.protocol.headers.offsets import GetConsumerStatus
 from tests.broker.running import turns_until
 from tests.client.world import World
 
@@ -339,6 +341,19 @@ async def test_operators_see_and_try_a_python_consumer(world: World) -> None:
         result = decode_body(ConsumeMessageDirectlyResult, answer.body)
         assert result.consume_result == "CR_SUCCESS"
         assert seen.bodies[4] == seen.bodies[0]
+
+
+async def test_operators_ask_for_the_offsets_that_a_python_consumer_holds(world: World) -> None:
+    """221, by way of the broker's 223."""
+    await send(world, 4)
+    seen = Seen()
+    address = world.brokers["broker-a"].address
+    async with world.client() as client, client.push_consumer("T", seen, group="g", begin=FIRST):
+        await seen.count(4)
+        header = GetConsumerStatus(topic="T", group="g")
+        answer = await client.session.call(address, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
+        held = decode_body(GetConsumerStatusBody, answer.body).consumer_table[client.client_id]
+        assert sum(held.values()) == 4
 
 
 async def test_an_sql_filter_over_the_properties(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import msgspec
+import pydantic
 import pytest
 
 from pyromq.client.errors import BadMessage
@@ -58,6 +60,17 @@ def test_pydantic_models_speak_for_themselves() -> None:
     assert encode_value(Model("x")) == b'{"name":"x"}'
     assert decode_value(b'{"name":"y"}', Model).name == "y"
     assert encode_value(memoryview(b"view")) == b"view"
+
+
+def test_real_pydantic_models_go_there_and_back_and_their_faults_are_named() -> None:
+    class Invoice(pydantic.BaseModel):
+        order: int
+        total: Decimal
+
+    invoice = Invoice(order=7, total=Decimal("9.50"))
+    assert decode_value(encode_value(invoice), Invoice) == invoice
+    with pytest.raises(ValueError, match="order"):
+        decode_value(b'{"total": 1}', Invoice)
 
 
 def test_what_does_not_fit_says_so() -> None:
