@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..model.codes import RequestCode
-from ..model.names import AUTO_CREATE_TOPIC
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.topics import TopicConfigAndQueueMapping
 from ..protocol.headers.topics import CreateTopic
@@ -13,16 +12,6 @@ from .calls import Calls
 
 async def put(calls: Calls, address: str, config: TopicConfigAndQueueMapping, *, force: bool = False) -> None:
     """The broker's own queues of the topic, and which logical ones they are. `force` replaces what it knows."""
-    header = CreateTopic(
-        topic=config.topic_name,
-        default_topic=AUTO_CREATE_TOPIC,
-        read_queue_nums=config.read_queue_nums,
-        write_queue_nums=config.write_queue_nums,
-        perm=config.perm,
-        topic_filter_type=config.topic_filter_type,
-        topic_sys_flag=config.topic_sys_flag,
-        order=config.order,
-        force=force,
-    )
+    header = CreateTopic.of(config, force=force)
     body = encode_body(config.mapping_detail, Dialect.JAVA)
     await calls.broker(address, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, header, body)

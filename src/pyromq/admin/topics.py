@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..model.codes import RequestCode, ResponseCode
-from ..model.names import AUTO_CREATE_TOPIC, DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
+from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.groups import GroupList
 from ..protocol.bodies.offsets import TopicStatsTable
@@ -66,17 +66,7 @@ async def configs(calls: Calls, address: str) -> dict[str, TopicConfig]:
 
 async def put(calls: Calls, address: str, topic: TopicConfig, attributes: str | None = None) -> None:
     """Make or change it on one broker. `attributes` is `+key=value,-key`; the config's own are not sent."""
-    header = CreateTopic(
-        topic=topic.topic_name,
-        default_topic=AUTO_CREATE_TOPIC,
-        read_queue_nums=topic.read_queue_nums,
-        write_queue_nums=topic.write_queue_nums,
-        perm=topic.perm,
-        topic_filter_type=topic.topic_filter_type,
-        topic_sys_flag=topic.topic_sys_flag,
-        order=topic.order,
-        attributes=attributes,
-    )
+    header = CreateTopic.of(topic, attributes=attributes)
     await calls.broker(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
 

@@ -11,7 +11,6 @@ import asyncio
 from .. import logs
 from ..errors import CallFailed, PyroError
 from ..model.codes import RequestCode, ResponseCode
-from ..model.names import AUTO_CREATE_TOPIC
 from ..model.route import MASTER_ID
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.route import ClusterInfo
@@ -85,14 +84,4 @@ class Spread:
 
 
 def _creation(topic: TopicConfig) -> Command:
-    header = CreateTopic(
-        topic=topic.topic_name,
-        default_topic=AUTO_CREATE_TOPIC,
-        read_queue_nums=topic.read_queue_nums,
-        write_queue_nums=topic.write_queue_nums,
-        perm=topic.perm,
-        topic_filter_type=topic.topic_filter_type,
-        topic_sys_flag=topic.topic_sys_flag,
-        order=topic.order,
-    )
-    return Command(code=RequestCode.UPDATE_AND_CREATE_TOPIC, fields=header.to_fields())
+    return Command(code=RequestCode.UPDATE_AND_CREATE_TOPIC, fields=CreateTopic.of(topic).to_fields())

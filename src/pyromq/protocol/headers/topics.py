@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ...model.names import AUTO_CREATE_TOPIC
+from ..bodies.topics import TopicConfig
 from .header import Header, Int32
 from .marks import RpcHeader, TopicHeader
 
@@ -19,6 +21,22 @@ class CreateTopic(TopicHeader, kw_only=True):
     order: bool = False
     attributes: str | None = None
     force: bool = False
+
+    @classmethod
+    def of(cls, topic: TopicConfig, *, attributes: str | None = None, force: bool = False) -> CreateTopic:
+        """The topic as it is to be; its own attributes are not sent."""
+        return cls(
+            topic=topic.topic_name,
+            default_topic=AUTO_CREATE_TOPIC,
+            read_queue_nums=topic.read_queue_nums,
+            write_queue_nums=topic.write_queue_nums,
+            perm=topic.perm,
+            topic_filter_type=topic.topic_filter_type,
+            topic_sys_flag=topic.topic_sys_flag,
+            order=topic.order,
+            attributes=attributes,
+            force=force,
+        )
 
 
 class GetAllTopicConfig(Header, kw_only=True):
