@@ -126,12 +126,16 @@ def message_properties(
     found[Property.UNIQ_KEY] = unique_id
     found[Property.WAIT] = "true"
     if tag:
+        if "||" in tag:
+            raise BadMessage(f"no filter can name the tag {tag!r}: || stands between tags", hint="Choose another tag")
         found[Property.TAGS] = tag
     if keys:
         found[Property.KEYS] = _joined(keys)
     if order_key:
         found[Property.SHARDING_KEY] = order_key
     if delay is not None:
+        if seconds(delay) < 0:
+            raise BadMessage(f"delay {delay} lies in the past", hint="Give 0 seconds or more")
         found[Property.TIMER_DELAY_MS] = str(round(seconds(delay) * 1000))
     if deliver_at_ms is not None:
         found[Property.TIMER_DELIVER_MS] = str(deliver_at_ms)
