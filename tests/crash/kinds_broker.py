@@ -74,7 +74,7 @@ def early_delivery() -> None:
 def lost_commit() -> None:
     """A committed transaction is noted as ended, and its message is not stored."""
 
-    def forget(self: Any, request: Any, half: Record, pairs: Any) -> None:
+    def forget(self: Any, request: Any, half: Record) -> None:
         self._finish(request, half.queue_offset)
 
     TransactionEnds._commit = forget  # type: ignore[method-assign]
