@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 
 from pyromq.cli.checks import broker_now_ms
 from pyromq.cli.main import cli
+from pyromq.cli.shell import Shell
 from pyromq.client.received import Received
 from tests.cli.standing import Standing, standing
 
@@ -170,3 +173,20 @@ def test_a_brokers_clock_is_its_start_and_its_runtime() -> None:
     told = {"bootTimestamp": "1000", "runtime": "[ 1 days, 2 hours, 3 minutes, 4 seconds ]"}
     assert broker_now_ms(told) == 1000 + 1000 * (4 + 60 * (3 + 60 * (2 + 24)))
     assert broker_now_ms({}) is None
+
+
+def test_top_draws_until_it_is_told_to_stop(two: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyromq.cli import top
+
+    looks, look = 0, top.look
+
+    async def looked(shell: Shell) -> top.Frame:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C while it looks
+        return await look(shell)
+
+    monkeypatch.setattr(top, "look", looked)
+    shown = two.shown("top", "--every", "0.1", "--rows", "2")
+    assert shown.count("2 brokers, ") == looks == 3

@@ -1,0 +1,117 @@
+"""Typed operations against real servers of ours: what the command lines do not show by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pyromq.admin import cluster, groups, messages, offsets, settings, topics
+from pyromq.admin.calls import Calls
+from pyromq.admin.copies import message_id, own_properties
+from pyromq.admin.search import Window, by_id, by_time
+from pyromq.client.errors import NoBroker, Refused
+from pyromq.model.message import Property, StoredMessage
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from tests.client.world import World
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path)
+    await world.start_name_server()
+    await world.start_broker()
+    yield world
+    await world.close()
+
+
+@pytest.fixture
+async def calls(world: World) -> AsyncIterator[Calls]:
+    async with world.client() as client:
+        yield Calls(client.session, timeout_s=20)
+
+
+async def test_topics_and_groups_that_are_not_there(world: World, calls: Calls) -> None:
+    (place,) = await cluster.masters(calls)
+    assert await topics.config(calls, place.address, "nowhere") is None
+    assert await topics.route(calls, "nowhere") is None
+    assert await groups.config(calls, place.address, "nobody") is None
+    assert await groups.connections(calls, place.address, "nobody") is None
+    assert await offsets.committed(calls, place.address, "nobody", "T", 0) is None
+    with pytest.raises(Refused):
+        await topics.stats(calls, place.address, "nowhere")
+    with pytest.raises(NoBroker, match="cluster 'nowhere' has no master"):
+        await cluster.masters(calls, "nowhere")
+    assert "nobody" not in await groups.configs(calls, place.address)  # looking makes nothing
+
+
+async def test_many_topics_come_in_pages(world: World, calls: Calls) -> None:
+    (place,) = await cluster.masters(calls)
+    before = await topics.configs(calls, place.address)
+    fresh = [topics.TopicConfig(topic_name=f"t{number}", read_queue_nums=1, write_queue_nums=1) for number in range(30)]
+    await topics.put_many(calls, place.address, fresh)
+    assert (await topics.configs(calls, place.address)).keys() - before.keys() == {f"t{number}" for number in range(30)}
+    many = [SubscriptionGroupConfig(group_name=f"g{number}") for number in range(30)]
+    await groups.put_many(calls, place.address, many)
+    assert {f"g{number}" for number in range(30)} <= (await groups.configs(calls, place.address)).keys()
+
+
+async def test_reading_searching_and_finding(world: World, calls: Calls) -> None:
+    await world.create_topic("T", 1)
+    async with world.client() as client, client.producer() as producer:
+        sent = [await producer.send("T", f"m{number}", tag="ab"[number % 2]) for number in range(40)]
+    places = await cluster.masters(calls)
+    address = places[0].address
+    page = await messages.read_queue(calls, address, "T", 0, 35)
+    assert ([one.body for one in page.messages], page.next_offset, page.end) == (
+        [b"m35", b"m36", b"m37", b"m38", b"m39"],
+        40,
+        40,
+    )
+    beyond = await messages.read_queue(calls, address, "T", 0, 99)
+    assert (beyond.messages, beyond.end) == ([], 40)
+    found = [one.message.body async for one in by_time(calls, places, "T", Window(tags="b"))]
+    assert found == [f"m{number}".encode() for number in range(1, 40, 2)]
+    middle = page.messages[0].store_timestamp
+    late = [one.message async for one in by_time(calls, places, "T", Window(begin_ms=middle))]
+    assert late[-1].body == b"m39"
+    assert all(one.store_timestamp >= middle for one in late)
+    assert [one async for one in by_time(calls, places, "T", Window(end_ms=1))] == []
+    for word in (sent[7].message_id, sent[7].offset_message_id):
+        one = await by_id(calls, places, "T", word)
+        assert one is not None
+        assert one.message.body == b"m7"
+    assert await by_id(calls, places, "T", "0" * 32) is None
+    assert await messages.at_position(calls, address, 1) is None
+
+
+async def test_the_key_value_table_is_written_on_every_name_server(world: World) -> None:
+    await world.start_name_server()
+    async with world.client() as client:
+        calls = Calls(client.session, timeout_s=20)
+        await settings.kv_put(calls, "N", "k", "v")
+        for server in world.name_servers:
+            async with world.client(name_servers=(server,)) as one:
+                assert await settings.kv_get(Calls(one.session), "N", "k") == "v"
+
+
+def test_a_copy_keeps_what_is_the_applications() -> None:
+    stored = StoredMessage(
+        topic="%DLQ%g",
+        body=b"x",
+        properties={"region": "eu", "TAGS": "a", "KEYS": "k", "DELAY": "3", "UNIQ_KEY": "U", "TRAN_MSG": "true"}
+        | {Property.DLQ_ORIGIN_MESSAGE_ID: "O"},
+        queue_id=0,
+        queue_offset=0,
+        physical_offset=0,
+        store_size=1,
+        sys_flag=0,
+        body_crc=0,
+        born_timestamp=0,
+        born_host=bytes(8),
+        store_timestamp=0,
+        store_host=bytes(8),
+    )
+    assert own_properties(stored) == {"region": "eu", "TAGS": "a", "KEYS": "k"}
+    assert message_id(stored) == "O"
