@@ -43,7 +43,7 @@ _LOOKS = (
 class FramePeer(Peer, Protocol):
     """A peer that takes frames as a kernel has made them."""
 
-    def send_frames(self, frames: bytes) -> None: ...
+    def send_now(self, frames: bytes) -> None: ...
 
 
 # Called with topic, group, queue, messages and bytes of everything that was handed out, the ms that it took to find and
@@ -352,7 +352,7 @@ class PullHandler:
         if isinstance(ticket, KernelTicket):
             frames = ticket.again(pull.offset)
             if frames is not None:
-                ticket.connection.send_frames(frames)
+                ticket.connection.send_now(frames)
                 return None
             ticket = pull.ticket = ticket.decoded()
         return ticket

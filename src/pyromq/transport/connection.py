@@ -255,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_open:
             return  # that was too much
         if fed.ready and not commands:
-            self._send_now(fed.ready)
+            self.send_now(fed.ready)
         elif fed.ready:
             self.send_frames(fed.ready)
         if fed.waiting:
@@ -360,9 +360,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_open:
             self._write(frames, b"")
 
-    def _send_now(self, frames: bytes) -> None:
-        """Without waiting for the end of the turn: it is all that a received buffer is answered with."""
-        if self._stream is None or self._outbox.tls is not None or not self._outbox.is_empty:
+    def send_now(self, frames: bytes) -> None:
+        """Without waiting for the end of the turn: all that a received buffer or a held pull is answered with."""
+        if not self.is_open or self._stream is None or self._outbox.tls is not None or not self._outbox.is_empty:
             self.send_frames(frames)
             return
         self._stream.write(frames)
