@@ -160,7 +160,12 @@ def _callable(handler: Handler, concurrency: int) -> tuple[Callable[..., Awaitab
 
 def _hints(handler: Handler) -> dict[str, Any]:
     target = handler if inspect.isroutine(handler) else handler.__call__  # type: ignore[operator]
-    return get_type_hints(target)
+    try:
+        return get_type_hints(target)
+    except NameError as fault:
+        raise TypeError(
+            f"a type hint of {handler!r} cannot be read: {fault}. Import what it names at the top of the module"
+        ) from None
 
 
 def is_async(handler: Handler) -> bool:

@@ -1,0 +1,117 @@
+import java.lang.management.ManagementFactory;
+import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+
+/** The Java client's part of bench/client.py: NAMESRV SECONDS IN_FLIGHT BODY_BYTES. One line of JSON at the end. */
+public class ClientLoad {
+
+    private static final com.sun.management.OperatingSystemMXBean SYSTEM =
+        (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+
+    public static void main(String[] args) throws Exception {
+        String servers = args[0];
+        double seconds = Double.parseDouble(args[1]);
+        int inFlight = Integer.parseInt(args[2]);
+        byte[] body = new byte[Integer.parseInt(args[3])];
+        Arrays.fill(body, (byte) 'x');
+
+        DefaultMQProducer producer = new DefaultMQProducer("bench_java");
+        producer.setNamesrvAddr(servers);
+        producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
+        producer.start();
+        oneByOne(producer, body, seconds); // what is not compiled yet is slow: a first round that does not count
+        many(producer, body, seconds, inFlight);
+        double[] single = oneByOne(producer, body, seconds);
+        double[] rate = many(producer, body, seconds, inFlight);
+        double[] read = consume(servers, (long) rate[2]);
+        producer.shutdown();
+        System.out.printf(
+            "@@{\"p50_us\": %.1f, \"p99_us\": %.1f, \"one_cpu_us\": %.2f, \"send_s\": %.1f, \"send_cpu_us\": %.2f,"
+                + " \"read_s\": %.1f, \"read_cpu_us\": %.2f}%n",
+            single[0], single[1], single[2], rate[0], rate[1], read[0], read[1]);
+        System.exit(0);
+    }
+
+    private static double[] oneByOne(DefaultMQProducer producer, byte[] body, double seconds) throws Exception {
+        long[] took = new long[10_000_000];
+        int count = 0;
+        long cpu = SYSTEM.getProcessCpuTime();
+        long until = System.nanoTime() + (long) (seconds * 1e9);
+        for (long now = System.nanoTime(); now < until && count < took.length;) {
+            producer.send(new Message("ClientBench", body));
+            long end = System.nanoTime();
+            took[count++] = end - now;
+            now = end;
+        }
+        double each = (SYSTEM.getProcessCpuTime() - cpu) / 1e3 / count;
+        long[] sorted = Arrays.copyOf(took, count);
+        Arrays.sort(sorted);
+        return new double[] {sorted[count / 2] / 1e3, sorted[(int) (count * 0.99)] / 1e3, each};
+    }
+
+    private static double[] many(DefaultMQProducer producer, byte[] body, double seconds, int inFlight)
+        throws Exception {
+        Semaphore slots = new Semaphore(inFlight);
+        AtomicLong done = new AtomicLong();
+        AtomicLong failed = new AtomicLong();
+        long cpu = SYSTEM.getProcessCpuTime();
+        long begin = System.nanoTime();
+        long until = begin + (long) (seconds * 1e9);
+        while (System.nanoTime() < until) {
+            slots.acquire();
+            producer.send(new Message("ClientBench", body), new SendCallback() {
+                @Override
+                public void onSuccess(SendResult result) {
+                    done.incrementAndGet();
+                    slots.release();
+                }
+
+                @Override
+                public void onException(Throwable fault) {
+                    failed.incrementAndGet();
+                    slots.release();
+                }
+            });
+        }
+        slots.acquire(inFlight);
+        double took = (System.nanoTime() - begin) / 1e9;
+        double each = (SYSTEM.getProcessCpuTime() - cpu) / 1e3 / Math.max(1, done.get());
+        return new double[] {done.get() / took, each, done.get()};
+    }
+
+    private static double[] consume(String servers, long wanted) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("bench_java_" + System.nanoTime());
+        consumer.setNamesrvAddr(servers);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe("ClientBench", "*");
+        AtomicLong seen = new AtomicLong();
+        AtomicLong first = new AtomicLong();
+        AtomicLong cpu = new AtomicLong();
+        CountDownLatch enough = new CountDownLatch(1);
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            if (first.compareAndSet(0, System.nanoTime())) {
+                cpu.set(SYSTEM.getProcessCpuTime());
+            }
+            if (seen.addAndGet(messages.size()) >= wanted) {
+                enough.countDown();
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        enough.await();
+        double took = (System.nanoTime() - first.get()) / 1e9;
+        double each = (SYSTEM.getProcessCpuTime() - cpu.get()) / 1e3 / seen.get();
+        consumer.shutdown();
+        return new double[] {seen.get() / took, each};
+    }
+}
