@@ -48,7 +48,7 @@ ROWS = {
     "sync-1": Row(Case("send 1 KB, sync flush, 1", "send -t Bench -c 1 -w 1 -s 1024 -q 4"), floor=True, sync=True),
     "batch": Row(Case("batches of 32 x 128 B, 4 x 4", "send -t Bench -c 4 -w 4 -B 32 -s 128 -q 4")),
     "drain-32": Row(Case("drain by pulls of 32", "drain -t Fill -g bench -q 4 -n 32"), fill=4),
-    "drain-2048": Row(Case("drain by pulls of 2,048", "drain -t Fill -g bench -q 4 -n 2048"), fill=4),
+    "drain-2048": Row(Case("drain by pulls of 2,048", "drain -t Fill -g pyromq-spark -q 4 -n 2048"), fill=4),
     "e2e": Row(Case("end to end at 10,000/s", "e2e -t Bench -g bench -q 4 -c 4 -r 10000 -s 128")),
 }
 AT_REST = "rest"  # start-up, idle CPU, memory idle and after --messages
