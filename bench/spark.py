@@ -2,7 +2,8 @@
 
 `bench/spark.py [--rows N] [--sizes 100,1000] [--only pull,stream] [--kafka]`. One broker with its store on this
 machine, local[2], the first run of each left out. CPU is that of the whole process tree (driver, JVM, workers, broker)
-for a million rows. `--kafka` runs Spark's Kafka connector on the same rows (see bench/measure/kafka.py).
+for a million rows. `--only java` pulls from Apache's broker (with the jars of tests/interop); `--kafka` runs Spark's
+Kafka connector on the same rows (see bench/measure/kafka.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from pyromq.spark.pulling import QueuePull
 from pyromq.spark.sending import BatchSender
 from pyromq.spark.session import new_session
 from pyromq.spark.writing import RowWriter
-from tests.spark.servers import Servers
+from tests.spark.servers import Servers, until_registered
 
 # What Kafka's connector gives too: topic, partition, offset, timestamp, key, value, headers; and tags and ids.
 FIELDS = (
@@ -92,9 +94,9 @@ def _time(milliseconds: int) -> Any:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def fill(servers: Servers, topic: str, rows: int, size: int) -> None:
+def fill(namesrv: str, topic: str, rows: int, size: int) -> None:
     """Written as tasks write, without Spark."""
-    options = write_options({"nameServer": servers.namesrv, "topic": topic})
+    options = write_options({"nameServer": namesrv, "topic": topic})
 
     def chunks() -> Iterator[pa.RecordBatch]:
         for begin in range(0, rows, 20_000):
@@ -158,7 +160,32 @@ def runs(spark: SparkSession, servers: Servers, folder: str, topic: str, rows: i
     }
 
 
-NAMES = ("rows", "offline", "offline-pruned", "pull", "pull-pruned", "stream", "write", "generate")
+@contextmanager
+def java_cluster(folder: Path) -> Iterator[str]:
+    """Address of Apache's own name server, which knows Apache's own broker."""
+    from tests.interop.peers import java
+
+    names = java.NameServer("5.5.0", folder / "java-names")
+    try:
+        broker = java.Broker("5.5.0", folder / "java-broker", [names.address])
+        try:
+            until_registered(names.address, broker.name)
+            yield names.address
+        finally:
+            broker.kill()
+    finally:
+        names.kill()
+
+
+def from_java(spark: SparkSession, folder: Path, topic: str, rows: int, size: int) -> Figure:
+    """Pulls at the limits of Java's broker, 32 messages each."""
+    with java_cluster(folder) as namesrv:
+        fill(namesrv, topic, rows, size)
+        source = spark.read.format("rocketmq").schema(FIELDS).options(nameServer=namesrv, topic=topic)
+        return measured(drained(source.load()), rows)
+
+
+NAMES = ("rows", "offline", "offline-pruned", "pull", "pull-pruned", "stream", "write", "generate", "java")
 
 
 def ours(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, Figure]]:
@@ -174,11 +201,14 @@ def ours(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, Fi
             )
             for size in sizes:
                 topic = f"bench-{size}"
-                fill(servers, topic, rows, size)
+                fill(servers.namesrv, topic, rows, size)
                 each = runs(spark, servers, folder, topic, rows, size)
                 found[size] = {}
                 for name in only:
-                    found[size][name] = measured(each[name], rows)
+                    if name == "java":
+                        found[size][name] = from_java(spark, Path(folder), topic, rows, size)
+                    else:
+                        found[size][name] = measured(each[name], rows)
                     print(size, name, json.dumps(found[size][name]), file=sys.stderr, flush=True)
         finally:
             spark.stop()
@@ -225,7 +255,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--rows", type=int, default=400_000)
     words.add_argument("--sizes", default="100,1000")
-    words.add_argument("--only", default=",".join(NAMES), help=", ".join(NAMES))
+    words.add_argument("--only", default=",".join(NAMES[:-1]), help=", ".join(NAMES))
     words.add_argument("--kafka", action="store_true")
     asked = words.parse_args()
     sizes, only = [int(size) for size in asked.sizes.split(",")], asked.only.split(",")
