@@ -13,9 +13,10 @@ from pyarrow import parquet
 
 from pyromq.cli.main import cli
 from pyromq.errors import ConfigError
-from pyromq.spark.files import store_to_file
+from pyromq.spark.files import store_to_file, topic_to_file
 from pyromq.spark.pulling import DataLoss
 from pyromq.spark.schema import arrow_schema
+from tests.spark.servers import Servers
 from tests.store.golden_store import apply_variant, unpack
 
 
@@ -41,6 +42,16 @@ def test_the_command_and_what_it_refuses(tmp_path: Path) -> None:
         store_to_file(store, tmp_path / "all.csv")
     refused = CliRunner().invoke(cli, ["store", "dump", str(store), "--to", "x.parquet", "--limit", "3"])
     assert "--to takes --topic, --since and --until, not --limit" in refused.output
+
+
+def test_a_topic_becomes_one_file(servers: Servers, topic: str, tmp_path: Path) -> None:
+    servers.send(topic, 60, tag="a")
+    servers.send(topic, 40, first=60, tag="b")
+    given = {"nameServer": servers.namesrv, "topic": topic}
+    assert topic_to_file(tmp_path / "all.parquet", **given) == 100
+    assert topic_to_file(tmp_path / "b.arrow", **given, tags="b") == 40
+    table = parquet.read_table(tmp_path / "all.parquet")
+    assert sorted(table.column("body").to_pylist()) == sorted(f"m{number}".encode() for number in range(100))
 
 
 def test_damage_leaves_no_file(tmp_path: Path) -> None:

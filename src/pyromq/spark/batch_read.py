@@ -9,16 +9,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .. import logs
 from .cluster import Cluster
-from .offsets import EARLIEST, Offsets, Queue
+from .offsets import Offsets, Queue
 from .options import ReadOptions
-from .planner import Loss, Range, ranges, split
-from .pulling import DataLoss, read_range
+from .planner import Range, split
+from .pulling import read_range
 from .spark_schema import arrow_of
-from .starting import ending, starting, with_retries
-
-log = logs.get("pyromq.spark")
+from .starting import planned
 
 
 @dataclass
@@ -36,18 +33,9 @@ class BatchReader(DataSourceReader):
         arrow_of(schema)  # an unknown column is an error now, not in a task
 
     def partitions(self) -> list[QueuePart]:  # Spark takes nothing but a list
-        options = self._options
-        with Cluster(options) as cluster:
-            queues, bounds = with_retries(cluster, options)
-            missing = [queue for queue in queues if queue not in bounds]
-            report([Loss(queue, 0, 0, "cannot be read: its broker is away") for queue in missing], options)
-            start = starting(cluster, options, bounds, EARLIEST)
-            end = ending(cluster, options, bounds)
-            start, end = self.narrowed_by_time(cluster, start, end)
-        end = {queue: max(start[queue], until) for queue, until in end.items()}
-        found, lost = ranges(start, end, bounds)
-        report(lost, options)
-        return parts_of(self.narrowed(found), queues, options)
+        found = planned(self._options, self.narrowed_by_time)
+        addresses = {part.queue: address for part, address in found}
+        return parts_of(self.narrowed([part for part, _ in found]), addresses, self._options)
 
     def narrowed_by_time(self, cluster: Cluster, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
         """What the query's own filters leave; see pushdown.py."""
@@ -65,12 +53,3 @@ class BatchReader(DataSourceReader):
 def parts_of(found: list[Range], queues: dict[Queue, str], options: ReadOptions) -> list[QueuePart]:
     pieces = split(found, options.min_partitions, options.max_records_per_partition)
     return [QueuePart(part, queues.get(part.queue, "")) for part in pieces]
-
-
-def report(lost: list[Loss], options: ReadOptions) -> None:
-    if not lost:
-        return
-    told = "; ".join(str(loss) for loss in lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")
-    if options.fail_on_data_loss:
-        raise DataLoss(f"{told}. Set failOnDataLoss=false to go on without them")
-    log.warning("data loss", what=told)

@@ -1,6 +1,7 @@
-"""Messages into one Parquet or Arrow file, by the columns of the data source and without Spark: `store dump --to`.
+"""Messages into one Parquet or Arrow file, by the columns of the data source and without Spark.
 
-The same plans and tasks as a batch read, one after the other. The file is there whole or not at all.
+`store dump --to` and `msg export` call it. The same plans and tasks as a batch read, one after the other. The file is
+there whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import pyarrow as pa
 
 from ..errors import ConfigError
 from .options import ReadOptions, Use, read_options
+from .pulling import read_range
 from .schema import arrow_schema
+from .starting import planned
 from .store_rows import messages_of
 from .store_scan import RangeScan, plan
 
@@ -35,6 +38,17 @@ def store_to_file(store: Path, target: Path, **options: str) -> int:
     check_target(target)
     asked = replace(read_options({"store": "-", **options}, Use.BATCH), store=(str(store),))  # a path may hold commas
     return write_file(target, _scanned(asked))
+
+
+def topic_to_file(target: Path, **options: str) -> int:
+    """The messages of topics, with the options of a batch read from brokers."""
+    check_target(target)
+    return write_file(target, _pulled(read_options(options, Use.BATCH)))
+
+
+def _pulled(options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    for part, address in planned(options):
+        yield from read_range(part, address, options, arrow_schema())
 
 
 def _scanned(options: ReadOptions) -> Iterator[pa.RecordBatch]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from .. import logs
 from ..ambient import pause
 from ..client.errors import Error, TopicNotFound
 from ..errors import ConfigError
 from .cluster import Cluster
 from .offsets import EARLIEST, GROUP, LATEST, Offsets, Queue, Where, exact
 from .options import ReadOptions
-from .planner import Bounds
+from .planner import Bounds, Loss, Range, ranges
+from .pulling import DataLoss
+
+log = logs.get("pyromq.spark")
+
+# What a query's own filters leave of start and end.
+Narrow = Callable[[Cluster, Offsets, Offsets], tuple[Offsets, Offsets]]
 
 
 def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
@@ -89,3 +96,25 @@ def _check_found(where: Where, found: Offsets, bounds: Mapping[Queue, Bounds]) -
                 f"startingTimestamp: {queue} holds {'nothing' if low == high else f'offsets {low} to {high}'}, none "
                 f"stored at {time} or later; startingOffsetsByTimestampStrategy=latest begins at its end instead"
             )
+
+
+def planned(options: ReadOptions, narrow: Narrow = lambda cluster, start, end: (start, end)) -> list[tuple[Range, str]]:
+    """The ranges of a batch read with their brokers' addresses. DataLoss for what is gone, unless that does not matter."""
+    with Cluster(options) as cluster:
+        queues, bounds = with_retries(cluster, options)
+        missing = [queue for queue in queues if queue not in bounds]
+        report([Loss(queue, 0, 0, "cannot be read: its broker is away") for queue in missing], options)
+        start, end = narrow(cluster, starting(cluster, options, bounds, EARLIEST), ending(cluster, options, bounds))
+    end = {queue: max(start[queue], until) for queue, until in end.items()}
+    found, lost = ranges(start, end, bounds)
+    report(lost, options)
+    return [(part, queues.get(part.queue, "")) for part in found]
+
+
+def report(lost: list[Loss], options: ReadOptions) -> None:
+    if not lost:
+        return
+    told = "; ".join(str(loss) for loss in lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")
+    if options.fail_on_data_loss:
+        raise DataLoss(f"{told}. Set failOnDataLoss=false to go on without them")
+    log.warning("data loss", what=told)

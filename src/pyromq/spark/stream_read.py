@@ -17,14 +17,14 @@ from pyspark.sql.types import StructType
 from .. import logs
 from ..ambient import Clock, SystemClock
 from ..client.errors import Error
-from .batch_read import QueuePart, parts_of, report
+from .batch_read import QueuePart, parts_of
 from .cluster import Cluster
 from .offsets import LATEST, Offsets, Queue, from_json, to_json
 from .options import ReadOptions
 from .planner import Bounds, Loss, limited, ranges, waiting
 from .pulling import DataLoss, read_range
 from .spark_schema import arrow_of
-from .starting import starting, with_retries
+from .starting import report, starting, with_retries
 
 log = logs.get("pyromq.spark")
 
