@@ -30,6 +30,7 @@ from tests.interop.sql92.asking import ask_java
 
 ROUNDS = 200_000
 BATCH = 500
+SYSTEM_BUSY = 2
 WALKS = 5
 Fields = Mapping[str, str]
 HEADER = {"a": "P", "b": "Sparse", "c": "TBW102", "d": "1", "e": "0", "f": "0"}
@@ -65,7 +66,8 @@ def fill(address: str, messages: int, every: int) -> None:
                 BatchEntry(b"x" * 100, 0, encode_properties({"TAGS": "rare" if number % every == 0 else "common"}))
                 for number in range(first, min(first + BATCH, messages))
             ]
-            answer = client.call(320, HEADER, encode_batch(entries))
+            while (answer := client.call(320, HEADER, encode_batch(entries))).code == SYSTEM_BUSY:
+                time.sleep(0.1)  # as clients do
             assert answer.code == 0, answer.remark
 
 
