@@ -85,6 +85,17 @@ def test_export_and_import_give_the_same_messages(two: Standing, tmp_path: Path)
     assert two.shown("msg", "import", "-", "--to", "piped", text=piped).split() == ["topic", "messages", "piped", "1"]
 
 
+def test_export_as_columns(two: Standing, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = tmp_path / "orders.parquet"
+    (told,) = two.rows("msg", "export", "orders", str(file))
+    assert told == {"topic": "orders", "file": str(file), "messages": 3}
+    lines = two.rows("msg", "export", "orders")
+    assert sorted(parquet.read_table(file).column("body").to_pylist()) == sorted(one["body"].encode() for one in lines)
+    assert "leave out --broker and --most" in two.refused("msg", "export", "orders", str(file), "--most", "1")
+    assert "exists already" in two.refused("msg", "export", "orders", str(file), code=78)
+
+
 def test_bodies_that_are_no_text_survive(two: Standing, tmp_path: Path) -> None:
     body = bytes(range(256))
     (tmp_path / "raw").write_bytes(body)

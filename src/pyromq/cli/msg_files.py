@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 import click
@@ -39,7 +41,15 @@ async def export(
     most: int | None,
     broker: str | None,
 ) -> None:
-    """Write the messages of TOPIC to FILE (- is standard output), one JSON object a line, queue by queue."""
+    """Write the messages of TOPIC to FILE (- is standard output), one JSON object a line, queue by queue.
+
+    A FILE that ends in .parquet or .arrow gets them as columns, those of the Spark source; it needs pyromq[spark].
+    """
+    if file.endswith((".parquet", ".arrow")):
+        if broker or most:
+            raise Fail(f"{file}: columns are written of the whole topic; leave out --broker and --most")
+        await _export_columns(shell, topic, file, tags, begin, end)
+        return
     from ..admin import topics
     from ..admin.search import Window, by_time
     from .message_rows import exported
@@ -66,6 +76,27 @@ async def export(
                 break
     if file != "-":
         shell.rows([{"topic": topic, "file": file, "messages": count}])
+
+
+async def _export_columns(
+    shell: Shell, topic: str, file: str, tags: tuple[str, ...], begin: str | None, end: str | None
+) -> None:
+    try:
+        from ..spark.files import topic_to_file
+    except ImportError as missing:
+        raise Fail(f"{file}: needs {missing.name}: pip install 'pyromq[spark]'") from None
+    own = shell.session.config
+    if own.tls is not None:
+        raise Fail(f"{file}: columns are not read by TLS from here; use Spark's source, or JSON lines")
+    given = {"nameServer": ";".join(own.name_servers), "topic": topic, "tags": " || ".join(tags)}
+    given |= {"accessKey": own.access_key, "secretKey": own.secret_key, "securityToken": own.security_token}
+    if begin:
+        given |= {"startingTimestamp": str(time_ms(begin, "--from")), "startingOffsetsByTimestampStrategy": "latest"}
+    if end:
+        given["endingTimestamp"] = str(time_ms(end, "--to"))
+    asked = {name: value for name, value in given.items() if value}
+    count = await asyncio.to_thread(topic_to_file, Path(file), **asked)
+    shell.rows([{"topic": topic, "file": file, "messages": count}])
 
 
 @click.command(

@@ -99,7 +99,7 @@ def _check_found(where: Where, found: Offsets, bounds: Mapping[Queue, Bounds]) -
 
 
 def planned(options: ReadOptions, narrow: Narrow = lambda cluster, start, end: (start, end)) -> list[tuple[Range, str]]:
-    """The ranges of a batch read with their brokers' addresses. DataLoss for what is gone, unless that does not matter."""
+    """The ranges of a batch read with their brokers' addresses. DataLoss for what is gone, if that matters."""
     with Cluster(options) as cluster:
         queues, bounds = with_retries(cluster, options)
         missing = [queue for queue in queues if queue not in bounds]
