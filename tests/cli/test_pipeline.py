@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from pyromq.cli import pipeline_looking, pipeline_run
 from pyromq.cli.pipeline import pipeline
+from pyromq.pipelines.expiring import Going
 from pyromq.pipelines.summary import Metrics, Plot, Summary, Table
 
 
@@ -124,3 +125,60 @@ def test_reconcile_answers_by_its_exit_code(agree: bool, code: int, monkeypatch:
         "right": {"archive": "/data", "topic": "T"},
     }
     assert pipeline_looking.reconcile.name == "reconcile"
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_what_expires_and_dead_letters_are_archived_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = 3_600_000
+    found = [Going("old", "a", 1, hour), Going("%DLQ%g", "a", 1, 90 * hour), Going("young", "a", 1, 90 * hour)]
+    asked: list[Any] = []
+
+    def run(spark: Any, source: dict[str, str], folder: str, **named: Any) -> Summary:
+        asked.append((source, folder, named["first"]))
+        return Summary("archive", {})
+
+    monkeypatch.setattr("pyromq.pipelines.expiring.ages", lambda namesrv, now_ms: found)
+    monkeypatch.setattr("pyromq.pipelines.archive.archive", run)
+    words = ["archive", "/data", "-n", "h:1", "--expiring", "12h"]
+    done = CliRunner().invoke(pipeline, [*words, "--dead-letters"])
+    assert "first old of a, 1.0 h left" in done.stderr
+    assert CliRunner().invoke(pipeline, words).exit_code == 0
+    source = {"nameServer": "h:1", "maxOffsetsPerTrigger": "500000"}
+    assert asked == [(source, "/data", ["old", "%DLQ%g"]), (source, "/data", ["old"])]
+    found.clear()
+    assert "nothing goes within that time" in CliRunner().invoke(pipeline, words).stderr
+    assert len(asked) == 2
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_replay_is_told_its_time_its_goal_and_its_queues(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {}
+
+    def run(spark: Any, source: dict[str, str], target: dict[str, str], folder: str, **named: Any) -> Summary:
+        asked.update(source=source, target=target, folder=folder, **named)
+        return Summary("replay", {})
+
+    monkeypatch.setattr("pyromq.pipelines.replay.replay", run)
+    monkeypatch.setattr("pyromq.pipelines.queues.widen", lambda *given: asked.update(widened=given))
+    words = [
+        "replay",
+        "--topic",
+        "T",
+        "-n",
+        "h:1",
+        "-o",
+        "tls=true",
+        "--to",
+        "U",
+        "--to-namesrv",
+        "h:2",
+        "--queues",
+        "8",
+    ]
+    more = ["--since", "2026-11-15", "--rate", "5", "--checkpoint", str(tmp_path), "--every", "5s"]
+    assert CliRunner().invoke(pipeline, words + more).exit_code == 0
+    assert asked["source"] == {"nameServer": "h:1", "topic": "T", "tls": "true", "maxOffsetsPerTrigger": "500000"}
+    assert asked["target"] == {"nameServer": "h:2", "topic": "U", "tls": "true"}
+    assert asked["widened"] == ("h:2", "U", 8)
+    assert (asked["since_ms"], asked["rate"], asked["every"]) == (1_794_700_800_000, 5, "5s")
+    assert asked["folder"] == str(tmp_path)
