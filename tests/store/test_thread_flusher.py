@@ -9,7 +9,6 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -115,22 +114,3 @@ async def test_a_failed_sync_ends_writing_and_tells_who_waits(tmp_path: Path) ->
     finally:
         os.close(reading)
         os.close(writing)
-
-
-def test_the_thread_says_how_far_it_got_and_ends_with_its_work_done(tmp_path: Path) -> None:
-    bell, ringing = os.pipe()
-    file = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
-    flusher: Any = native_module().Flusher(ringing, 5)
-    try:
-        assert flusher.state() == (5, 0)
-        assert flusher.submit(file, 70)
-        assert os.read(bell, 1) == b"\x01"
-        assert flusher.state() == (70, 0)
-        assert flusher.submit(file, 80)
-        flusher.end()
-        flusher.end()
-        assert flusher.state() == (80, 0)
-        assert not flusher.submit(file, 90)
-    finally:
-        for descriptor in (bell, ringing, file):
-            os.close(descriptor)
