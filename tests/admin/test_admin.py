@@ -10,10 +10,12 @@ import pytest
 from pyromq.admin import cluster, groups, messages, offsets, settings, topics
 from pyromq.admin.calls import Calls
 from pyromq.admin.copies import message_id, own_properties
+from pyromq.admin.forwarding import Stretch, forward, stretches
 from pyromq.admin.search import Window, by_id, by_time
 from pyromq.client.errors import NoBroker, Refused
 from pyromq.model.message import Property, StoredMessage
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.topics import TopicConfig
 from tests.client.world import World
 
 
@@ -49,7 +51,7 @@ async def test_topics_and_groups_that_are_not_there(world: World, calls: Calls) 
 async def test_many_topics_come_in_pages(world: World, calls: Calls) -> None:
     (place,) = await cluster.masters(calls)
     before = await topics.configs(calls, place.address)
-    fresh = [topics.TopicConfig(topic_name=f"t{number}", read_queue_nums=1, write_queue_nums=1) for number in range(30)]
+    fresh = [TopicConfig(topic_name=f"t{number}", read_queue_nums=1, write_queue_nums=1) for number in range(30)]
     await topics.put_many(calls, place.address, fresh)
     assert (await topics.configs(calls, place.address)).keys() - before.keys() == {f"t{number}" for number in range(30)}
     many = [SubscriptionGroupConfig(group_name=f"g{number}") for number in range(30)]
@@ -94,6 +96,30 @@ async def test_the_key_value_table_is_written_on_every_name_server(world: World)
         for server in world.name_servers:
             async with world.client(name_servers=(server,)) as one:
                 assert await settings.kv_get(Calls(one.session), "N", "k") == "v"
+
+
+async def test_forwarding_that_is_stopped_goes_on_behind_its_last_page(world: World, calls: Calls) -> None:
+    await world.create_topic("narrow", 1)
+    await world.create_topic("wide", 8)
+    async with world.client() as client, client.producer() as producer:
+        await producer.send_many("narrow", [str(number) for number in range(200)], order_key="k")
+    places = await cluster.masters(calls)
+    (work,) = await stretches(calls, places, "narrow", "wide")
+    assert (work.begin, work.end, work.is_resumed) == (0, 200, False)
+
+    def stop(count: int) -> None:
+        raise InterruptedError(f"stopped after {count}")
+
+    with pytest.raises(InterruptedError, match="stopped after 32"):
+        await forward(calls, "narrow", "wide", [work], stop)
+    (rest,) = await stretches(calls, places, "narrow", "wide")
+    assert (rest.begin, rest.end, rest.is_resumed) == (32, 200, True)
+    counts: list[int] = []
+    await forward(calls, "narrow", "wide", [rest], counts.append)
+    assert sum(counts) == 168
+    copied = [one.message.body.decode() async for one in by_time(calls, places, "wide", Window())]
+    assert copied == [str(number) for number in range(200)]  # one key, one queue, its order
+    assert await stretches(calls, places, "narrow", "wide") == [Stretch(places[0], 0, 200, 200, True)]
 
 
 def test_a_copy_keeps_what_is_the_applications() -> None:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from pyromq.cli.bench_counts import Consumed, Sent
+from pyromq.cli.main import cli
 from tests.cli.standing import Standing, standing
 
 # The lines that Apache's benchmark 5.5.0 prints, as expressions.
@@ -76,6 +78,15 @@ def test_producer_and_consumer_print_apaches_lines(one: Standing, tmp_path: Path
 def test_async_sends_and_json(one: Standing) -> None:
     (row,) = one.rows("bench", "producer", "-t", "B", "-y", "true", "-q", "30", "-ri", "60000")
     assert (row["sent"], row["sendFailed"], row["responseFailed"], row["complete"]) == (30, 0, 0, True)
+
+
+@pytest.mark.parametrize(
+    "words", [("bench", "producer", "-q", "1"), ("bench", "consumer", "-q", "1"), ("top", "--once")]
+)
+def test_where_nobody_answers_the_exit_code_is_2(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, ["-n", "127.0.0.1:1", "--timeout", "1", *words])
+    assert done.exit_code == 2
+    assert "no name server answers" in done.stderr
 
 
 def test_a_line_is_of_its_interval_and_the_last_one_of_all() -> None:

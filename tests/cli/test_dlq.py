@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from pyromq.admin import messages
 from pyromq.client.core.retry import Reject
+from pyromq.client.errors import refused
 from pyromq.client.received import Received
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from tests.cli.standing import Standing, standing
 
@@ -88,3 +92,17 @@ def test_what_cannot_be_is_refused_in_words(one: Standing, words: list[str], cod
     if "clean" not in {row["group"] for row in one.rows("group", "list")}:
         one.shown("group", "create", "clean")
     assert said in one.refused("dlq", *words, code=code)
+
+
+def test_apaches_brokers_are_counted_without_a_time_left(one: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not know the request; the topics of dead letters tell how many there are."""
+    one.send("orders", "last")
+    one.do(consume(one, "old", 1, rejects=True))
+
+    async def unknown_request(*_: Any) -> None:
+        raise refused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no such request", "broker-a")
+
+    monkeypatch.setattr(messages, "dead_letters", unknown_request)
+    (row,) = one.rows("dlq", "list", "old")
+    assert (row["group"], row["leftSeconds"]) == ("old", None)
+    assert row["messages"] >= 1

@@ -60,6 +60,7 @@ def test_sql(one: Standing) -> None:
         (("sub", "T", "--from", "tomorrow"), 64, "--from tomorrow: neither milliseconds nor a time"),
         (("pub", "T", "@/nowhere"), 78, "/nowhere"),
         (("sub", "nowhere"), 1, "topic 'nowhere' does not exist"),
+        (("sub", "nowhere", "-g", "g"), 1, "topic 'nowhere' does not exist"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(one: Standing, words: tuple[str, ...], code: int, said: str) -> None:

@@ -35,7 +35,7 @@ def test_the_shell_has_a_session_with_the_source() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["pipeline", "replay", "--to", "x"], "--topic or --archive says what to read"),
+        (["pipeline", "replay", "--to", "x"], "says what to read"),
         (["pipeline", "dlq", "--group", "g", "--to", "x"], "--to says where --redrive sends to"),
         (["pipeline", "backlog", "--topic", "x", "--conf", "a"], "--conf a: write KEY=VALUE"),
         (["pipeline", "backlog"], "Missing option '--topic'"),

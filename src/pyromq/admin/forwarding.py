@@ -19,7 +19,7 @@ from .cluster import BrokerPlace
 from .copies import Copies
 from .groups import TOOLS_PREFIX
 
-PAGE = 64
+PAGE = 32  # what brokers give at most, unless they are told otherwise
 
 
 @dataclass(frozen=True, slots=True)

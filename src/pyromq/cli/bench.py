@@ -14,9 +14,10 @@ import click
 
 from ..client.received import Received  # at the top: the SDK reads the types of handlers
 from .bench_counts import Consumed, Sent
+from .exits import NO, NO_ANSWER
 from .shell import Shell, talks
 from .tables import moment
-from .tree import Tree, examples
+from .tree import Fail, Tree, examples
 
 if TYPE_CHECKING:
     from ..ambient import Clock
@@ -101,6 +102,9 @@ async def producer(shell: Shell, topic: str, quantity: int, report_interval: int
         shell.rows([counts.total(clock.monotonic())])
     else:
         click.echo(counts.complete(clock.monotonic()))
+    if counts.last_fault:
+        fault = f"{counts.failed + counts.response_failed} sends failed, the last one: {counts.last_fault}"
+        raise Fail(fault, NO if counts.count else NO_ANSWER)
 
 
 ASYNC_IN_FLIGHT = 1000
@@ -153,12 +157,14 @@ async def _send(
         began = clock.monotonic()
         try:
             await producer.send(topic, message.body, **message.arguments(clock.now_ms()))
-        except Refused:
-            counts.response_failed += 1
-            await clock.sleep(FAILED_PAUSE_S)
-        except Error:
-            counts.failed += 1
-            await clock.sleep(FAILED_PAUSE_S)
+        except Error as fault:
+            counts.last_fault = str(fault)
+            if isinstance(fault, Refused):
+                counts.response_failed += 1
+            else:
+                counts.failed += 1
+            if not is_bounded or left[0] > 0:
+                await clock.sleep(FAILED_PAUSE_S)
         else:
             counts.sent((clock.monotonic() - began) * 1000)
 
@@ -215,6 +221,7 @@ async def consumer(
         f"topic: {topic}, threadCount {threads}, group: {name}, suffix: {_java(suffix)}, filterType: "
         f"{filter_type or 'null'}, expression: {expression or 'null'}, reportInterval: {report_interval}"
     )
+    await shell.session.name_servers.topics()  # a consumer would wait for a name server for ever
     counts, enough = Consumed(clock.monotonic()), asyncio.Event()
 
     async def handle(msg: Received) -> None:

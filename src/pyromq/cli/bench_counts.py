@@ -12,6 +12,7 @@ class Sent:
     def __init__(self, began: float) -> None:
         self._began = self._since = began
         self.count = self.failed = self.response_failed = 0
+        self.last_fault = ""
         self._total_ms = self._max_ms = 0.0
         self._window = [0, 0.0]  # messages and ms of this interval
 

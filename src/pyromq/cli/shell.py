@@ -50,7 +50,9 @@ class Shell:
         """A client with connections of its own, for what sends and consumes: use it as `async with`."""
         from ..client.client import connect
 
-        return connect(self.session.config.name_servers, **settings)
+        own = self.session.config
+        timeouts = {"call_timeout_s": own.call_timeout_s, "name_server_timeout_s": own.name_server_timeout_s}
+        return connect(own.name_servers, **(timeouts | settings))
 
     # --- printing -------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,7 @@ async def _consume(
             await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
         show(msg)
 
+    await client.session.route(topic)  # a consumer would wait for name server and topic for ever
     async with client.push_consumer(topic, handle, group=group, filter=wanted, concurrency=1, grace_s=0.0, **begin):
         await enough.wait()
 
