@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from ..ambient import Clock
@@ -157,7 +157,7 @@ class PullVerdicts:
             return None
         verdict = self._verdict(header, config, allowed, queue)
         count, size = limits_of(header, config)
-        json, binary, block_at = _pieces(allowed)
+        json, binary, block_at = _pieces(allowed.topic.topic_sys_flag, allowed.group.group_sys_flag)
         deep = config.max_filter_message_size // QUEUE_ENTRY_BYTES
         return self._grant(verdict, queue.files, allowed.wanted.tag_codes, count, size, deep, json, binary, block_at)
 
@@ -187,7 +187,8 @@ def _header(question: Question) -> PullMessage:
     )
 
 
-def _pieces(allowed: Allowed) -> tuple[list[bytes], list[bytes], int]:
+@lru_cache(64)
+def _pieces(topic_sys_flag: int, group_sys_flag: int) -> tuple[list[bytes], list[bytes], int]:
     """The constant parts of an answer in JSON and binary around its numbers, and where the binary one has the length
     of all its fields. As Python's own way makes it."""
     marks = {name: f"<{name}>" for name in _NUMBERS}
@@ -197,8 +198,8 @@ def _pieces(allowed: Allowed) -> tuple[list[bytes], list[bytes], int]:
             next_begin_offset=0,
             min_offset=0,
             max_offset=0,
-            topic_sys_flag=allowed.topic.topic_sys_flag,
-            group_sys_flag=allowed.group.group_sys_flag,
+            topic_sys_flag=topic_sys_flag,
+            group_sys_flag=group_sys_flag,
         ).to_fields()
         | marks
     )

@@ -24,7 +24,7 @@ cdef enum:
     RUN_BYTES = 1 << 20        # and how much at most
     ENOUGH_BYTES = 512 << 10   # of answers in one call: the rest of the buffer is Python's, which takes turns
     KEPT_BYTES = 4 << 20       # of room for answers from one call to the next
-    MOST_GRANTS = 10000
+    MOST_GRANTS = 60000
 
 
 cdef class Files:
