@@ -52,6 +52,23 @@ def test_settings_of_brokers(two: Standing) -> None:
     assert "brokerName" in two.refused("broker", "config", "set", "brokerName", "x", "--yes", code=78)
 
 
+def test_figures_and_draining_of_brokers(two: Standing) -> None:
+    rows = two.rows("broker", "stats", "putTps", "-b", "broker-a")
+    assert [(row["broker"], row["key"]) for row in rows] == [("broker-a", "putTps")]
+    assert "bootTimestamp" in two.shown("broker", "stats")
+    assert "Closest: 'putTps'" in two.refused("broker", "stats", "putTp")
+    assert "would keep producers from writing to broker-b" in two.shown("broker", "drain", "broker-b", "--dry-run")
+    (drained,) = two.rows("broker", "drain", "broker-b", "--yes")
+    assert drained["topics"] > 1
+    permissions = {row["broker"]: row["permission"] for row in two.rows("topic", "route", "orders")}
+    assert permissions == {"broker-a": "rw", "broker-b": "r"}
+    assert two.rows("broker", "drain", "broker-b", "--undo", "--yes")[0]["topics"] == drained["topics"]
+    assert {row["permission"] for row in two.rows("topic", "route", "orders")} == {"rw"}
+    assert two.shown("topic", "route", "orders").split()[:2] == ["broker", "cluster"]
+    assert "Closest: 'broker-b'" in two.refused("broker", "drain", "brokr-b", "--yes")
+    assert "Closest: 'orders'" in two.refused("topic", "route", "order")
+
+
 def test_the_key_value_table(two: Standing) -> None:
     assert two.rows("kv", "set", "N", "key", "value") == [{"namespace": "N", "key": "key", "value": "value"}]
     assert two.rows("kv", "get", "N", "key")[0]["value"] == "value"

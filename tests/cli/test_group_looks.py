@@ -57,11 +57,16 @@ def test_a_group_with_a_member(one: Standing) -> None:
         assert {"topic": "orders", "filter": "*", "kind": "TAG"} in described["subscriptions"]
         assert [row["client"] for row in one.rows("group", "clients", "billing")] == [client["client"]]
         assert client["client"] in one.shown("group", "clients", "billing")
+        (stack,) = one.rows("group", "stack", "billing")
+        assert stack["client"] == client["client"]
+        assert one.shown("group", "stack", "billing", "--client", client["client"]).startswith(client["client"])
+        assert "there is no member 'x'" in one.refused("group", "stack", "billing", "--client", "x")
     told = one.shown("group", "describe", "billing")
     assert "\nsettings\n" in told
     assert {"orders"} <= {row["topic"] for row in one.report("group", "lag", "billing")["queues"]}
     assert one.report("group", "lag", "billing", "orders")["lag"] == 0
     assert "group billing has no member online" in one.refused("group", "clients", "billing")
+    assert "group billing has no member online" in one.refused("group", "stack", "billing")
 
 
 def test_lag_says_how_many_more_consumers_would_help(one: Standing) -> None:
@@ -92,6 +97,21 @@ def test_create_update_and_delete(one: Standing) -> None:
     assert "nothing was changed" in one.refused("group", "delete", "fresh", text="n\n")
     assert one.shown("group", "delete", "fresh", "--yes") == "group fresh is deleted\n"
     assert "fresh" not in {row["group"] for row in one.rows("group", "list")}
+
+
+def test_one_group_goes_on_where_another_is(one: Standing) -> None:
+    one.do(one.world.create_topic("cloned", 1))
+    one.send("cloned", "a", "b", "c")
+    for name in ("first", "second"):
+        one.shown("group", "create", name)
+    one.shown("group", "reset", "first", "cloned", "-b", "broker-a", "--queue", "0", "--offset", "2", "--yes")
+    dry = one.shown("group", "clone", "first", "second", "cloned", "--dry-run")
+    assert "would let group second go on in cloned where group first is" in dry
+    (row,) = one.rows("group", "clone", "first", "second", "cloned", "--yes")
+    assert (row["queue"], row["goesOnAt"]) == (0, 2)
+    assert one.report("group", "lag", "second", "cloned")["lag"] == 1
+    assert "Closest: 'second'" in one.refused("group", "clone", "first", "secnd", "cloned", "--yes")
+    assert "the same group" in one.refused("group", "clone", "first", "first", "cloned", code=64)
 
 
 def test_offsets_may_outlive_their_group(one: Standing) -> None:

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from pyromq.cli.main import cli
 from pyromq.cli.tree import Tree
 
-WITHOUT_EXAMPLES = {"up", "demo", "pipeline", "spark"}
+WITHOUT_EXAMPLES = {"up", "dev", "demo", "pipeline", "spark"}
 # What has no rows to print: daemons, what runs others' code, and scripts for a shell.
-WITHOUT_JSON = {"up", "demo", "namesrv", "broker", "run", "spark", "completion"}
+WITHOUT_JSON = {"up", "dev", "demo", "namesrv", "broker", "run", "spark", "completion"}
 
 
 def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

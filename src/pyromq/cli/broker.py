@@ -1,4 +1,4 @@
-"""`pyromq broker`: run a broker in the foreground until SIGTERM or SIGINT. `broker config` is in broker_config.py."""
+"""`pyromq broker`: run a broker in the foreground until SIGTERM or SIGINT. The rest is in broker_admin.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..config import Loaded, load
 from ..kernel.choice import kernel_name
 from ..transport import loop
 from ..transport.address import parse_address
-from .broker_config import config
+from .broker_admin import COMMANDS
 from .options import config_options
 from .stopping import stop_on_signals
 from .tree import Tree, examples, refuse_given
@@ -39,7 +39,7 @@ from .tree import Tree, examples, refuse_given
 def broker(
     namesrv: str | None, listen: str | None, insecure: bool | None, config_file: Path | None, **flags: object
 ) -> None:
-    """Run a broker; with `config`, look at and change the settings of running ones."""
+    """Run a broker; with a command, look after running ones."""
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         return
@@ -61,7 +61,8 @@ def broker(
     loop.run(serve(loaded))
 
 
-broker.add_command(config)
+for _each in COMMANDS.values():
+    broker.add_command(_each)
 
 
 def _environment() -> dict[str, str]:

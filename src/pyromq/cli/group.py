@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .group_offsets import reset, skip
+from .group_offsets import clone, reset, skip
 from .lag import Load, advise
 from .shell import Shell, changes, one_broker, talks
-from .tree import Fail, Tree, examples
+from .tree import Fail, Tree, examples, unknown
 
 if TYPE_CHECKING:
     from ..admin.cluster import BrokerPlace
@@ -28,6 +28,7 @@ def group() -> None:
 
 group.add_command(skip)
 group.add_command(reset)
+group.add_command(clone)
 
 
 # --- look -------------------------------------------------------------------------------------------------------------
@@ -164,6 +165,35 @@ async def clients(shell: Shell, name: str) -> None:
     shell.rows(rows)
     if not rows:
         raise Fail(f"group {name} has no member online")
+
+
+@group.command(epilog=examples("pyromq group stack billing", "pyromq group stack billing --client 10.0.0.7@42#1"))
+@click.argument("name", metavar="GROUP")
+@click.option("--client", help="Only this member.")
+@talks
+async def stack(shell: Shell, name: str, client: str | None) -> None:
+    """Show what the members do right now: the stacks of their threads or tasks. Exit code 1 if none is online."""
+    from ..admin import groups
+
+    places = await shell.masters()
+    await shell.group(name, places)
+    online = await _online(shell, places, name)
+    address = {place.name: place.address for place in places}
+    told: dict[str, str] = {}
+    for broker, each in online.items():
+        for one in each.connection_set:
+            if one.client_id not in told and client in (None, one.client_id):
+                info = await groups.running_info(shell.calls, address[broker], name, one.client_id, with_stacks=True)
+                told[one.client_id] = info.jstack or ""
+    if not told and client is not None and online:
+        raise unknown("member", client, {one.client_id for each in online.values() for one in each.connection_set})
+    if not told:
+        raise Fail(f"group {name} has no member online")
+    if shell.as_json:
+        shell.rows([{"client": member, "stack": text} for member, text in sorted(told.items())])
+        return
+    for member, text in sorted(told.items()):
+        click.echo(f"{member}\n{text.rstrip()}\n")
 
 
 async def _online(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:

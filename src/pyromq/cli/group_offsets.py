@@ -1,4 +1,4 @@
-"""`pyromq group skip` and `reset`: where a group goes on, set by hand. Request 222, as `mqadmin` does it.
+"""`pyromq group skip`, `reset` and `clone`: where a group goes on, set by hand. Request 222, as `mqadmin` does it.
 
 `skip` goes past what nobody wants any more or what cannot be handled, `reset` to a place or time.
 """
@@ -84,6 +84,38 @@ async def reset(
     moment = 0 if when is None else time_ms(when, "--time")
     where = f"at {when}" if when is not None else f"at offset {offset} of queue {queue}"
     await _move(shell, f"let group {name} go on in {topic} {where}", [Move(name, topic, places, queue, moment, offset)])
+
+
+@click.command(
+    epilog=examples("pyromq group clone billing billing-2 orders --dry-run", "pyromq group clone a b orders --yes")
+)
+@click.argument("source")
+@click.argument("target")
+@click.argument("topic")
+@changes
+async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
+    """Let group TARGET go on in TOPIC where group SOURCE is. TARGET should have no member online."""
+    from ..admin import offsets
+
+    if source == target:
+        raise click.UsageError("SOURCE and TARGET are the same group")
+    places = await shell.masters()
+    for name in (source, target):
+        await shell.group(name, places)
+    await shell.topic(topic, places)
+    plan: list[dict[str, Any]] = []
+    for place in places:
+        theirs = (await offsets.progress(shell.calls, place.address, source, topic)).offset_table
+        for queue in sorted(theirs, key=lambda one: one.queue_id):
+            now = await offsets.committed(shell.calls, place.address, target, topic, queue.queue_id)
+            goal = {"now": now, "goesOnAt": theirs[queue].consumer_offset}
+            plan.append({"topic": topic, "broker": place.name, "queue": queue.queue_id} | goal)
+    if not plan:
+        raise Fail(f"group {source} has no offsets in {topic}")
+    shell.about_to(f"let group {target} go on in {topic} where group {source} is", plan)
+    for place in places:
+        await offsets.clone(shell.calls, place.address, source, target, topic, offline=True)
+    shell.rows(plan)
 
 
 class Move:

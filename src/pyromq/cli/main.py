@@ -21,8 +21,9 @@ from .tree import Tree, log_options, take_given
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
     "up": ("up", "up", "Run a name server and a broker, ready to use."),
+    "dev": ("up", "up", "The same as up."),
     "namesrv": ("namesrv", "namesrv", "Run a name server."),
-    "broker": ("broker", "broker", "Run a broker; look at and change the settings of running ones."),
+    "broker": ("broker", "broker", "Run a broker; settings, figures and draining of running ones."),
     "pub": ("pub", "pub", "Send messages."),
     "sub": ("sub", "sub", "Show messages as they come."),
     "req": ("req", "req", "Send a request and show its reply."),
@@ -68,11 +69,12 @@ class LazyTree(Tree):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """`broker config` without the broker, which it does not need and which takes long to import."""
-        if args[:2] == ["broker", "config"]:
-            from .broker_config import config
+        """`broker config` and its like without the broker, which they do not need and which takes long to import."""
+        if args[:1] == ["broker"] and len(args) > 1 and not args[1].startswith("-"):
+            from .broker_admin import COMMANDS as WITH_BROKER
 
-            return "broker config", config, [*take_given(ctx), *args[2:]]
+            if args[1] in WITH_BROKER:
+                return f"broker {args[1]}", WITH_BROKER[args[1]], [*take_given(ctx), *args[2:]]
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

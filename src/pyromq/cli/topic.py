@@ -107,6 +107,28 @@ async def describe(shell: Shell, name: str) -> None:
     shell.report(found)
 
 
+@topic.command(epilog=examples("pyromq topic route orders", "pyromq topic route orders --json"))
+@click.argument("name")
+@talks
+async def route(shell: Shell, name: str) -> None:
+    """Show what the name server tells clients: which brokers, at which addresses, with which queues."""
+    from ..admin import topics
+
+    await shell.topic(name)
+    found = await topics.route(shell.calls, name)
+    if found is None:
+        raise Fail(f"the name server has no route of {name}: no broker that has it is registered")
+    addresses = {one.broker_name: one for one in found.broker_datas}
+    rows = [
+        {"broker": one.broker_name, "cluster": addresses[one.broker_name].cluster, "writeQueues": one.write_queue_nums}
+        | {"readQueues": one.read_queue_nums, "permission": permission(one.perm)}
+        | {"addresses": {str(key): value for key, value in addresses[one.broker_name].broker_addrs.items()}}
+        for one in sorted(found.queue_datas, key=lambda one: one.broker_name)
+        if one.broker_name in addresses
+    ]
+    shell.rows(rows)
+
+
 async def _lags(shell: Shell, place: BrokerPlace, name: str, lags: dict[str, int]) -> None:
     from ..admin import offsets, topics
 

@@ -1,4 +1,4 @@
-"""`pyromq broker config`: settings of running brokers, by Java's names."""
+"""`pyromq broker config`, `stats` and `drain`: looking after running brokers, without the code of one."""
 
 from __future__ import annotations
 
@@ -59,3 +59,49 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
     for place in places:
         await settings.change_broker(shell.calls, place.address, {key: value})
     shell.rows([{"broker": row["broker"], "key": key, "was": row["now"], "value": value} for row in plan])
+
+
+@click.command(epilog=examples("pyromq broker stats", "pyromq broker stats 'put*' -b broker-a --json"))
+@click.argument("key", default="*")
+@one_broker
+@talks
+async def stats(shell: Shell, key: str, broker: str | None) -> None:
+    """Show what brokers tell of themselves: all, KEY, or keys that fit (`put*`). Exit code 1 if none does."""
+    from ..admin import cluster
+
+    rows: list[dict[str, Any]] = []
+    known: set[str] = set()
+    for place in await shell.masters(broker):
+        found = await cluster.runtime(shell.calls, place.address)
+        known |= found.keys()
+        rows += [
+            {"broker": place.name, "key": name, "value": value}
+            for name, value in sorted(found.items())
+            if fnmatchcase(name, key)
+        ]
+    if not rows:
+        raise unknown("key", key, known)
+    shell.rows(rows)
+
+
+@click.command(epilog=examples("pyromq broker drain broker-a --yes", "pyromq broker drain broker-a --undo --yes"))
+@click.argument("name", metavar="BROKER")
+@click.option("--undo", is_flag=True, help="Let it be written again.")
+@changes
+async def drain(shell: Shell, name: str, undo: bool) -> None:
+    """Tell producers, by way of the name servers, to write to BROKER no more; consumers go on. For taking it down."""
+    from ..admin import cluster
+
+    await shell.masters(name)
+    what = f"let producers write to {name} again" if undo else f"keep producers from writing to {name}"
+    servers = shell.session.config.name_servers
+    shell.about_to(what, [{"broker": name, "nameServer": address} for address in servers])
+    change = cluster.add_write_perm if undo else cluster.wipe_write_perm
+    rows = [
+        {"broker": name, "nameServer": address, "topics": await change(shell.calls, address, name)}
+        for address in servers
+    ]
+    shell.rows(rows)
+
+
+COMMANDS = {"config": config, "stats": stats, "drain": drain}
