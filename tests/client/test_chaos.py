@@ -106,7 +106,7 @@ def first_times(numbers: list[int]) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in range(2, 12))])
 async def test_an_hour_of_chaos(rmq_broker: RmqBroker, seed: int) -> None:
     rng = random.Random(seed)
     for topic in ("plain", "keyed"):

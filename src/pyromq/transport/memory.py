@@ -111,6 +111,11 @@ class MemoryStream(asyncio.Transport):
             self._loop.call_soon(self._lose, None)
         return piece
 
+    @property
+    def is_under_way(self) -> bool:
+        """Something was written that the other end will take without anything else happening first."""
+        return bool(self._unsent) and self._end().is_reading() and not self._end().is_closing()
+
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def is_closing(self) -> bool:
@@ -173,7 +178,7 @@ class MemoryNetwork:
         """Nothing is under way between two ends that read."""
         alive = [stream for one in self._streams if (stream := one()) is not None and not stream.is_closing()]
         self._streams = [weakref.ref(stream) for stream in alive]
-        return not any(stream.get_write_buffer_size() for stream in alive)
+        return not any(stream.is_under_way for stream in alive)
 
     def listen(self, address: str, attach: Callable[[asyncio.Transport], object]) -> None:
         self._listeners[address] = attach
