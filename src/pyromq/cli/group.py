@@ -193,7 +193,7 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
         shell.rows([{"client": member, "stack": text} for member, text in sorted(told.items())])
         return
     for member, text in sorted(told.items()):
-        click.echo(f"{member}\n{text.rstrip()}\n")
+        click.echo(f"{member}\n{text.rstrip() or '(it tells no stack)'}\n")
 
 
 async def _online(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:
