@@ -15,6 +15,8 @@ from pyromq.cli.checks import broker_now_ms
 from pyromq.cli.main import cli
 from pyromq.cli.shell import Shell
 from pyromq.client.received import Received
+from pyromq.client.signing import Signer
+from pyromq.protocol.command import Command
 from tests.cli.standing import Standing, standing
 
 
@@ -207,3 +209,21 @@ def test_top_draws_until_it_is_told_to_stop(two: Standing, monkeypatch: pytest.M
     monkeypatch.setattr(top, "look", looked)
     shown = two.shown("top", "--every", "0.1", "--rows", "2")
     assert shown.count("2 brokers, ") == looks == 3
+
+
+def test_keys_of_the_environment_sign_requests(two: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    signed: list[str] = []
+    sign = Signer.sign
+
+    def recorded(signer: Signer, request: Command) -> None:
+        sign(signer, request)
+        signed.append(request.fields["AccessKey"])
+
+    monkeypatch.setattr(Signer, "sign", recorded)
+    assert two.rows("cluster", "list")
+    assert signed == []
+    monkeypatch.setenv("PYROMQ_ACCESS_KEY", "someone")
+    assert "belong together" in two.refused("cluster", "list", code=78)
+    monkeypatch.setenv("PYROMQ_SECRET_KEY", "secret")
+    assert two.rows("cluster", "list")
+    assert set(signed) == {"someone"}

@@ -12,8 +12,9 @@ a command runs, never for its help.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,11 +49,9 @@ class Shell:
 
     def client(self, **settings: Any) -> Client:
         """A client with connections of its own, for what sends and consumes: use it as `async with`."""
-        from ..client.client import connect
+        from ..client.client import Client
 
-        own = self.session.config
-        timeouts = {"call_timeout_s": own.call_timeout_s, "name_server_timeout_s": own.name_server_timeout_s}
-        return connect(own.name_servers, **(timeouts | settings))
+        return Client(replace(self.session.config, **settings))
 
     # --- printing -------------------------------------------------------------------------------------------------
 
@@ -230,8 +229,13 @@ def _run(
     from ..client.session import Session
 
     async def main() -> None:
-        servers = name_servers(namesrv)
-        config = ClientConfig(name_servers=servers, call_timeout_s=timeout, name_server_timeout_s=timeout)
+        config = ClientConfig(
+            name_servers=name_servers(namesrv),
+            call_timeout_s=timeout,
+            name_server_timeout_s=timeout,
+            access_key=os.environ.get("PYROMQ_ACCESS_KEY", ""),  # no options: others could read them off the command
+            secret_key=os.environ.get("PYROMQ_SECRET_KEY", ""),
+        )
         session = Session(config, clock=SystemClock(), rng=system_random())  # not started: it has no heartbeats to send
         try:
             await function(Shell(calls=Calls(session, timeout_s=timeout), **flags), **own)
