@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from pyromq.client.batches import Batching
 from pyromq.client.client import Client, connect
 from pyromq.client.core.retry import Reject, RetryLater
 from pyromq.client.errors import TimedOut, TopicNotFound
@@ -282,3 +283,35 @@ async def test_java_and_python_share_the_queues_of_one_group(
 
 async def _ignore(msg: Received) -> None:
     """Who gets what is not the question here."""
+
+
+async def test_gathered_sends_and_a_batch_handler(client: Client) -> None:
+    got: list[bytes] = []
+    sizes: list[int] = []
+
+    async def handle(messages: list[Received]) -> list[Received]:
+        sizes.append(len(messages))
+        failed = [each for each in messages if each.body == b"7" and each.attempt == 1]
+        got.extend(each.body for each in messages if each not in failed)
+        return failed
+
+    async with client.producer(batching=Batching(linger_s=0.01)) as producer:
+        results = await asyncio.gather(*(producer.send("Gathered", b"%d" % number) for number in range(50)))
+        assert len({(each.queue, each.queue_offset) for each in results}) == 50
+        async with client.push_consumer("Gathered", handle, group="batching", begin=FIRST, max_batch=16):
+            await until(lambda: len(got) == 50)  # the failed one came again after 10 s
+    assert sorted(got) == sorted(b"%d" % number for number in range(50))
+    assert max(sizes) > 1
+
+
+async def test_a_namespace_of_ones_own(client: Client, address: str) -> None:
+    async with connect(address, namespace="shop") as shop, shop.producer("p") as producer:
+        sent = await producer.send("Spaced", b"mine")
+        assert sent.queue.topic == "shop%Spaced"
+        async with shop.pull_consumer("reader", begin=FIRST) as consumer:
+            await consumer.subscribe("Spaced")
+            async for msg in consumer:
+                assert (msg.topic, msg.body) == ("Spaced", b"mine")
+                break
+    with pytest.raises(TopicNotFound):
+        await client.session.route("Spaced")

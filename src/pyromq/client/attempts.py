@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from .. import logs
 from ..ambient import Clock, Timer
@@ -23,36 +23,51 @@ Attempt = Callable[[Sequence[Received]], Awaitable[Outcomes]]
 
 
 class Deadline:
-    """Cancels the block once its time is over (TimeoutError); `renew` lets the time begin anew."""
+    """Cancels the block once its time is over (TimeoutError); `renew` lets the time begin anew.
+
+    As `asyncio.timeout`, which cannot be handed a clock, and with less around it: every message passes here.
+    """
+
+    __slots__ = ("_before", "_clock", "_is_late", "_limit_s", "_task", "_timer")
 
     def __init__(self, clock: Clock, limit_s: float | None) -> None:
         self._clock = clock
         self._limit_s = limit_s
-        self._scope = asyncio.Timeout(None)
         self._timer: Timer | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._before = 0  # cancellations that were asked for already
+        self._is_late = False
 
     def renew(self, seconds: float | None = None) -> None:
         """`seconds` from now on, or the whole limit once more. Where there is no limit, nothing happens."""
-        if self._limit_s is None:
+        if self._limit_s is None or self._is_late:
             return
         if self._timer is not None:
             self._timer.cancel()
-        limit_s = self._limit_s if seconds is None else seconds
-        # A moment in the loop's past fires at once: asyncio's own rules for nested cancellation apply.
-        self._timer = self._clock.call_later(limit_s, self._scope.reschedule, 0.0)
+        self._timer = self._clock.call_later(self._limit_s if seconds is None else seconds, self._late)
 
-    async def __aenter__(self) -> Self:
-        await self._scope.__aenter__()
-        self.renew()
+    def _late(self) -> None:
+        self._is_late = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def __enter__(self) -> Self:
+        if self._limit_s is not None:
+            self._task = asyncio.current_task()
+            self._before = 0 if self._task is None else self._task.cancelling()
+            self.renew()
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._limit_s = None  # a handler may have given the message away: no renewal after the end
         if self._timer is not None:
             self._timer.cancel()
-        await self._scope.__aexit__(kind, fault, trace)
+        if self._is_late and self._task is not None:
+            only_ours = self._task.uncancel() <= self._before
+            if only_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+                raise TimeoutError("the handler took longer than its time-out") from fault
 
 
 class Counted:
@@ -83,7 +98,7 @@ class Runner:
     async def __call__(self, messages: Sequence[Received]) -> Outcomes:
         """For each message what went wrong with it, None if it is done."""
         try:
-            async with Deadline(self._clock, self._timeout_s) as deadline:
+            with Deadline(self._clock, self._timeout_s) as deadline:
                 for each in messages:
                     each.deadline = deadline
                 outcomes = await self._work(messages)
