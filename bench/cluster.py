@@ -1,7 +1,7 @@
 """How `pyromq up --brokers N` scales: `python bench/cluster.py [--most 2] [--seconds 4]`.
 
-For 1, 2 ... brokers one load generator on each, all at once; the sum of their rates, and the brokers' CPU a message. The
-generators need cores, too: on a machine with as many cores as brokers the sum says little, CPU a message says it all.
+For 1, 2 ... brokers one load generator on each, all at once; the sum of their rates, and the brokers' CPU a message.
+The generators need cores, too: with as many brokers as cores the sum says little, CPU a message says it all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.servers import TICKS, built  # noqa: E402
 
-LOAD = "send -t Bench -c 4 -w 16 -s 128 -q 4".split()
+LOAD = ["send", "-t", "Bench", "-c", "4", "-w", "16", "-s", "128", "-q", "4"]
 
 
 @contextmanager

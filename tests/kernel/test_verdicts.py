@@ -232,3 +232,14 @@ async def test_reading_stops_until_python_has_put_what_it_has(tmp_path: Path) ->
         await one.life.clock.settle()
         assert one.by_kernel > 600  # what came while Python had sends waited, and was the kernel's then
         assert [int(body) for body in one.bodies()] == list(range(1, 900))
+
+
+async def test_reading_goes_on_where_all_sends_are_python_s(tmp_path: Path) -> None:
+    """Or a heartbeat behind a storm of them would wait for its end."""
+    async with native_life(tmp_path) as one:
+        for burst in (b"".join(numbered(n, properties=ODD) for n in range(1, 99)), numbered(1, topic="Delayed") * 99):
+            one.peer.write(burst)
+            await one.life.clock.settle(1)
+            (connection,) = one.broker.servers[0].peers()
+            assert not getattr(connection, "_is_draining")  # noqa: B009
+            await one.life.clock.settle()

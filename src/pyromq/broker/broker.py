@@ -252,6 +252,12 @@ class Broker:
         rebuild_window(table, self.store.commit_log, config.delay_levels, self._clock.now_ms())
         return table
 
+    def _waiting_for_disk(self) -> int:
+        """Sends whose answer waits for a sync. Asked for every received buffer, so it is quick where there are none."""
+        if self._config.flush_mode is FlushMode.ASYNC:
+            return 0
+        return self.intake.waiting + sum(server.parked for server in self.servers)
+
     def _waiting(self, kind: RequestClass) -> int:
         return sum(server.waiting(kind) for server in self.servers)
 
@@ -637,7 +643,7 @@ class Broker:
             self._clock,
             self._lag,
             lambda: self.store.unflushed,
-            lambda: self.intake.waiting + sum(server.parked for server in self.servers),
+            self._waiting_for_disk,
             lambda: self._disk_gate.refusal,
         )
         self._sending = Sending(

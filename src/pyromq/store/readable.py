@@ -34,6 +34,9 @@ class Readable:
             self._waiting.append((end, queue, queue.next_offset))
 
     def advance(self, position: int) -> None:
+        if len(self._waiting) == 1:  # the usual case of a single sender
+            self._advance_one(position)
+            return
         arrived: dict[int, MessageQueue] = {}
         while self._waiting and self._waiting[0][0] <= position:
             _, queue, offset = self._waiting.popleft()
@@ -43,3 +46,14 @@ class Readable:
         for queue in arrived.values():
             for listener in self._listeners:
                 listener(queue)
+
+    def _advance_one(self, position: int) -> None:
+        end, queue, offset = self._waiting[0]
+        if end > position:
+            self.watermark.advance(position)
+            return
+        self._waiting.clear()
+        queue.readable_end = max(queue.readable_end, offset)
+        self.watermark.advance(position)
+        for listener in self._listeners:
+            listener(queue)

@@ -214,8 +214,10 @@ cdef class SendFeed:
         if not read_header(encoding, p, n, &h):
             self.notes.all_left = True
             return LEFT
-        if self.notes.all_left or h.seen & REQUIRED != REQUIRED:
-            self.drain |= self.notes.all_left
+        if h.seen & REQUIRED != REQUIRED:
+            return self.leave(&h)
+        if self.notes.all_left or (self.notes.left and bytes_of(h.field[TOPIC]) in self.notes.left):
+            self.drain = self.drain or self.would_take(&h)
             return self.leave(&h)
         if h.flag & ~2 or not flag_field(&h, BATCH, &is_batch) or not flag_field(&h, UNIT, &unit):
             return self.leave(&h)
@@ -242,6 +244,14 @@ cdef class SendFeed:
         m.body.n = size
         return self.send_batch(&h, &m, lane) if is_batch or h.code == 320 else self.send_one(&h, &m, lane)
 
+    cdef bint would_take(self, Header *h) except -1:
+        """Whether a send is Python's for no other reason than its place in line, as far as can be told quickly."""
+        cdef Text given
+        cdef Found found
+        if not self.properties(h, &given) or not walk_properties(given.at, given.n, &self.special, self.waits, &found):
+            return False
+        return found.unique.at != NULL and self.host.grant(bytes_of(h.field[TOPIC])) is not None
+
     cdef int leave(self, Header *h) except -1:
         """Later sends of this connection to that topic must not overtake it."""
         if h.seen & (1 << TOPIC):
@@ -255,9 +265,6 @@ cdef class SendFeed:
         cdef Grant grant = self.last_grant
         cdef Lane lane = self.last_lane
         cdef Text name
-        if self.notes.left and bytes_of(topic) in self.notes.left:
-            self.drain = True
-            return None
         if grant is not None:
             name = text_of(grant.name)
             if name.n != topic.n or memcmp(name.at, topic.at, <size_t>topic.n) != 0:
