@@ -7,8 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
+from pyromq.kernel.columns import walk_log
 from pyromq.kernel.records import Placed
-from pyromq.protocol.record import Record, encode_record
+from pyromq.protocol.record import Record, encode_record, locate
 from pyromq.spark.records import PHYSICAL_OFFSET, Records
 from pyromq.spark.store_scan import Damage, RangeScan, plan
 from pyromq.store.config import StoreConfig
@@ -105,6 +106,22 @@ def test_a_changed_byte_of_a_body_is_found_by_its_crc(tmp_path: Path) -> None:
     with patch("pyromq.spark.store_scan.walk_log", None):  # as without the native kernel
         assert scanned(store) == (found, [damage])
         assert scanned(store, verify=False) == (positions, [])
+
+
+def test_a_topic_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    """Java's CRC covers the body alone."""
+    store = unpack("clean", tmp_path)
+    positions = walked(store)[0]
+    with sorted((store / "commitlog").iterdir())[0].open("r+b") as log:
+        raw = log.read(1 << 20)
+        place = locate(raw, positions[5] - positions[0])
+        log.seek(place.topic_at)
+        log.write(b"\xff")
+    for kernel in (walk_log, None):
+        with patch("pyromq.spark.store_scan.walk_log", kernel):
+            found, [damage] = scanned(store)
+            assert found == positions[:5] + positions[6:]
+            assert (damage.position, damage.end) == (positions[5], positions[6])
 
 
 def test_tasks_are_made_for_what_was_written_alone(tmp_path: Path) -> None:

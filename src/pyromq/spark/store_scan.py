@@ -14,6 +14,7 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ..kernel.columns import walk_log
 from ..kernel.records import Placed, check_at
@@ -38,7 +39,7 @@ from ..store.read_only import ReadOnlyDisk
 from ..store.real_disk import RealDisk, RealFile
 from ..store.sizes import inferred_config
 from .records import PHYSICAL_OFFSET, Records
-from .vectors import Positions, gather, gather_bytes
+from .vectors import Positions, gather, gather_bytes, spans
 
 WINDOW = 8 << 20
 _PIECE = 1 << 20  # read at once while looking for something
@@ -197,9 +198,10 @@ class RangeScan:
         bad = gather(raw, starts + PHYSICAL_OFFSET, ">i8") != starts + position
         try:
             records.check_layout()
+            spans(raw, records.topic_at, records.topic_end, pa.binary()).cast(pa.string())  # all are UTF-8
             if self._verify:
                 bad |= ~_crcs_fit(records)
-        except RecordError:
+        except (RecordError, pa.ArrowInvalid):
             return self._one_by_one(raw, starts, position)
         if not bad.any():
             return records, None, ""

@@ -333,7 +333,7 @@ def walk_log(buffer, int64_t position, int64_t most, bint verify):
     while at < n and at < most:
         if not place_of(&view[at], n - at, &place) or <int64_t>get64(place.at + 28) != position + at:
             break
-        if verify and not is_intact(&place):
+        if not is_utf8(place.topic.at, place.topic.n) or (verify and not is_intact(&place)):
             break
         out[count] = at
         count += 1
