@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.client.client import connect
 from pyromq.client.config import ClientConfig
 from pyromq.client.namespace import with_namespace, without_namespace
 from pyromq.client.received import Received
@@ -95,6 +96,17 @@ def test_keys_come_in_pairs_and_the_secret_is_not_shown() -> None:
     config = ClientConfig(name_servers=("a:1",), access_key="user", secret_key="geheim", security_token="auch")
     assert "geheim" not in repr(config)
     assert "auch" not in repr(config)
+
+
+def test_the_environment_has_keys_for_who_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYROMQ_ACCESS_KEY", "user")
+    monkeypatch.setenv("PYROMQ_SECRET_KEY", "secret")
+    assert connect("127.0.0.1:1").session.config.access_key == "user"
+    assert connect("127.0.0.1:1", access_key="me", secret_key="mine").session.config.access_key == "me"
+    assert connect("127.0.0.1:1", access_key="", secret_key="").session.signer is None
+    monkeypatch.delenv("PYROMQ_SECRET_KEY")
+    with pytest.raises(ConfigError, match="belong together"):
+        connect("127.0.0.1:1")
 
 
 # --- namespaces -----------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from .producer import Producer
 from .pull_consumer import PullConsumer
 from .push_consumer import PushConsumer
 from .requests import Replies
+from .stacks import stacks
 
 
 class BrokerRequests:
@@ -87,13 +88,15 @@ class BrokerRequests:
         return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table)))
 
     def running_info(self, request: Request) -> Reply:
-        consumer = self._find(request.header(GetConsumerRunningInfo).consumer_group)
+        header = request.header(GetConsumerRunningInfo)
+        consumer = self._find(header.consumer_group)
         queues: ByQueue[ProcessQueueInfo] = ByQueue()
         queues.update({queue: _info(assigned) for queue, assigned in consumer.assigned.items()})
         described = consumer.describe()
         return Reply(
             body=encode_body(
                 ConsumerRunningInfo(
+                    jstack=stacks() if header.jstack_enable else None,
                     mq_table=queues,
                     properties=consumer.facts(),
                     subscription_set=described.subscription_data_set,

@@ -18,7 +18,7 @@ from ..model.names import TRACE_TOPIC
 from ..transport.client import Connect
 from .batches import Batching
 from .broker_requests import BrokerRequests
-from .config import ClientConfig, name_servers
+from .config import CREDENTIAL_VARIABLES, ClientConfig, credentials, name_servers
 from .errors import Error, NotSupported
 from .handlers import Handler
 from .middleware import Middleware
@@ -43,6 +43,8 @@ def connect(
     Nothing is opened before `async with`. `middleware` stands around all its sends and handlers, the first outermost.
     Further settings are those of `ClientConfig`.
     """
+    if settings.keys().isdisjoint(CREDENTIAL_VARIABLES):
+        settings |= credentials()
     return Client(ClientConfig(name_servers=name_servers(namesrv), **settings), middleware=middleware)
 
 

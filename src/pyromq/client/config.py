@@ -15,6 +15,7 @@ from ..transport.tls import ClientTls
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 # Ours first, then the variable that RocketMQ's own clients read.
 NAME_SERVER_VARIABLES = ("PYROMQ_NAMESRV", "NAMESRV_ADDR")
+CREDENTIAL_VARIABLES = {"access_key": "PYROMQ_ACCESS_KEY", "secret_key": "PYROMQ_SECRET_KEY"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,12 @@ def name_servers(given: str | Iterable[str] | None, environment: Mapping[str, st
         given = next((environment[name] for name in NAME_SERVER_VARIABLES if environment.get(name)), "")
     parts = given.replace(",", ";").split(";") if isinstance(given, str) else list(given)
     return tuple(part.strip() for part in parts if part.strip()) or (DEFAULT_NAME_SERVER,)
+
+
+def credentials(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment's access key and secret, for a client that was given none."""
+    found = {name: environment.get(variable, "") for name, variable in CREDENTIAL_VARIABLES.items()}
+    return {name: value for name, value in found.items() if value}
 
 
 def own_ip(towards: str) -> str:

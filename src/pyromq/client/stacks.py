@@ -1,0 +1,35 @@
+"""What this process does right now, as text: what each task of the event loop awaits, and the stacks of all threads.
+
+A broker asks for it on behalf of `pyromq group stack` and `mqadmin consumerStatus -s`; Java's clients send theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+
+def stacks() -> str:
+    """Event loop only."""
+    return "\n".join([*_tasks(), *_threads()])
+
+
+def _tasks() -> Iterator[str]:
+    for task in sorted(asyncio.all_tasks(), key=lambda one: one.get_name()):
+        yield f"Task {task.get_name()}"
+        waiting: Any = task.get_coro()
+        while (frame := getattr(waiting, "cr_frame", None)) is not None:
+            yield f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+            waiting = waiting.cr_await  # a task's own stack ends at its first coroutine: what that awaits is the news
+
+
+def _threads() -> Iterator[str]:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        yield f"Thread {names.get(ident, ident)}"
+        for one in reversed(traceback.extract_stack(frame)):
+            yield f"  {one.filename}:{one.lineno} in {one.name}"
