@@ -31,6 +31,7 @@ def member(stands: Standing, group: str, topic: str, wanted: int) -> Iterator[No
         seen.append(msg.body)
         if len(seen) == wanted:
             ready.set()
+            await leave.wait()  # at work, for those who look
 
     async def consume() -> None:
         how: dict[str, Any] = {"begin": ConsumeFromWhere.FIRST_OFFSET}
@@ -59,6 +60,7 @@ def test_a_group_with_a_member(one: Standing) -> None:
         assert client["client"] in one.shown("group", "clients", "billing")
         (stack,) = one.rows("group", "stack", "billing")
         assert stack["client"] == client["client"]
+        assert "in handle" in stack["stack"]
         assert one.shown("group", "stack", "billing", "--client", client["client"]).startswith(client["client"])
         assert "there is no member 'x'" in one.refused("group", "stack", "billing", "--client", "x")
     told = one.shown("group", "describe", "billing")
