@@ -27,9 +27,12 @@ QUICK = {
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     require(shutil.which("java") is not None, "Spark needs Java: apt-get install openjdk-17-jre-headless")
-    session = new_session("tests", master="local[2]", memory="1g", settings=QUICK)
+    tables = tmp_path_factory.mktemp("tables")
+    session = new_session(
+        "tests", master="local[2]", memory="1g", settings=QUICK | {"spark.sql.warehouse.dir": str(tables)}
+    )
     yield session
     session.stop()
 
