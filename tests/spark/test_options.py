@@ -40,6 +40,8 @@ def test_places_and_times() -> None:
             NET | {"startingOffset": "earliest"},
             "startingOffset = 'earliest': there is no such option; did you mean startingOffsets?",
         ),
+        (Use.BATCH, NET | {"subscribe": "a"}, "subscribe = 'a': that is Kafka's; here it is topic"),
+        (Use.STREAM, {"kafka.bootstrap.servers": "a:1"}, "that is Kafka's; here it is nameServer"),
         (Use.BATCH, NET | {"failOnDataLoss": "no"}, "failOnDataLoss = 'no': allowed is true or false"),
         (Use.BATCH, NET | {"minPartitions": "0"}, "minPartitions = '0': allowed is a whole number of at least 1"),
         (
