@@ -12,11 +12,15 @@ from tests.spark.conftest import spark as shared
 
 __all__ = ["own", "servers", "shared", "topic"]
 
+# Most of a small job's time goes into tasks and micro-batches: as few of them as there can be.
+SMALL = {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+
 
 @pytest.fixture
 def spark(shared: SparkSession) -> Iterator[SparkSession]:
-    """One task per shuffle: a handful of rows needs no more, and most of a small job's time goes into tasks."""
-    before = shared.conf.get("spark.sql.shuffle.partitions", "4")
-    shared.conf.set("spark.sql.shuffle.partitions", "1")
+    before = {name: shared.conf.get(name) or "" for name in SMALL}
+    for name, value in SMALL.items():
+        shared.conf.set(name, value)
     yield shared
-    shared.conf.set("spark.sql.shuffle.partitions", before or "4")
+    for name, value in before.items():
+        shared.conf.set(name, value)

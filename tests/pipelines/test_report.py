@@ -6,6 +6,8 @@ import json
 import re
 from xml.etree import ElementTree
 
+import pytest
+
 from pyromq.pipelines.report import page
 from pyromq.pipelines.summary import Plot, Summary, Table
 
@@ -47,6 +49,11 @@ def test_plots_draw_every_value() -> None:
     assert points[0][1] > points[1][1]  # more is higher
     assert len(lines.findall("circle")) == 1  # a line of one point
     assert "nothing to draw" in "".join(tree.itertext())
+
+
+def test_a_table_cannot_hide_a_fact() -> None:
+    with pytest.raises(ValueError, match="names of facts and of tables"):
+        Summary("search", {"found": 1}, [Table("found", [])])
 
 
 def test_text_and_json_say_the_same() -> None:

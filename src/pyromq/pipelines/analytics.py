@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import PyroError
 from . import checkpoint
 from .files import read_texts, write_text
-from .messages import chosen, messages, stream
+from .messages import chosen, messages, needed, stream
 from .streaming import run_stream
 from .summary import Metrics, Plot, Summary, Table
 from .times import interval, span_s
@@ -34,7 +34,7 @@ def analytics(
     until_ms: int | None = None,
 ) -> Summary:
     """One pass over what `source` has now."""
-    frame = chosen(messages(spark, source, _read(where), since_ms=since_ms, until_ms=until_ms), where)
+    frame = chosen(messages(spark, source, needed(_COLUMNS, where), since_ms=since_ms, until_ms=until_ms), where)
     return _summary(_grouped(frame, window, exact=True), window)
 
 
@@ -51,7 +51,9 @@ def analytics_stream(
     """What is there now, or with `every` for ever; a message later than `late` after its window does not count."""
     told = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
     checkpoint.begin(spark, folder, told, {})
-    frame = chosen(stream(spark, source, _read(where)), where).withWatermark("storeTimestamp", interval("late", late))
+    frame = chosen(stream(spark, source, needed(_COLUMNS, where)), where).withWatermark(
+        "storeTimestamp", interval("late", late)
+    )
 
     def keep(batch: DataFrame, number: int) -> None:
         batch.write.mode("overwrite").parquet(f"{folder}/data/batch={number}")
@@ -74,10 +76,6 @@ def windows(spark: SparkSession, folder: str) -> DataFrame:
     values = [name for name in frame.columns if name not in (*_NAMES, "batch")]
     last = functions.max_by(functions.struct(*values), "batch").alias("last")
     return frame.groupBy(*_NAMES).agg(last).select(*_NAMES, *(f"last.{name}" for name in values))
-
-
-def _read(where: str) -> tuple[str, ...]:
-    return () if where else _COLUMNS  # a condition may be about any column
 
 
 def _grouped(frame: DataFrame, window: str, *, exact: bool) -> DataFrame:
@@ -113,7 +111,7 @@ def _summary(frame: DataFrame, window: str) -> Summary:
         Plot(f"Bytes per {window}", "lines", "bytes", sizes),
     ]
     facts = {"messages": messages_, "bytes": size, "windows": len({row["window"] for row in rows}), "window": window}
-    return Summary("analytics", facts, [Table("windows", rows)], plots, Metrics(messages_, size))
+    return Summary("analytics", facts, [Table("by window", rows)], plots, Metrics(messages_, size))
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

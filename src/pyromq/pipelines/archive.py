@@ -115,7 +115,7 @@ def summary(spark: SparkSession, folder: str, before: set[int] | None = None) ->
         "gaps": len(missing),
         "folder": folder,
     }
-    tables = [Table("kept", kept(found))] + ([Table("gaps", missing)] if missing else [])
+    tables = [Table("kept", kept(found))] + ([Table("missing", missing)] if missing else [])
     return Summary("archive", facts, tables, metrics=Metrics(total(new, "messages"), total(new, "bytes")))
 
 

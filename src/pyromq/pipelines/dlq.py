@@ -21,39 +21,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _ORIGIN = f"coalesce(properties['{Property.DLQ_ORIGIN_TOPIC}'], properties['{Property.RETRY_TOPIC}'], topic)"
-_COLUMNS = (
-    "topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags", "body", "properties", "flag",
-    "bornTimestamp", "bornHost", "storeTimestamp", "reconsumeTimes", "storeSize",
-)  # fmt: skip
 _SHORT = "yyyy-MM-dd HH:mm:ss"
 
 
 def dead_letters(spark: SparkSession, source: Mapping[str, str], group: str) -> DataFrame:
     """The columns of a read, and `origin`: the topic that each message failed in."""
-    return _with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}, _COLUMNS))
+    return _with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}))
 
 
 def report(spark: SparkSession, source: Mapping[str, str], group: str, where: str = "") -> Summary:
     """By topic and tag: how many, how often tried, from when to when; and by the hour that they died in."""
-    from pyspark.sql import functions
-
-    frame = chosen(dead_letters(spark, source, group), where)
-    keyed = frame.select(
-        "origin",
-        functions.expr("coalesce(tags, '') AS tag"),
-        functions.expr("substring_index(bornHost, ':', 1) AS sender"),
-        functions.date_trunc("hour", "storeTimestamp").alias("hour"),
-        "reconsumeTimes", "storeSize", "storeTimestamp", "bornTimestamp",
-    )  # fmt: skip
-    found = keyed.groupBy("origin", "tag", "sender", "hour").agg(
-        functions.count("*").alias("messages"),
-        functions.sum("storeSize").alias("bytes"),
-        functions.max("reconsumeTimes").alias("tried"),
-        functions.expr(f"date_format(min(storeTimestamp), '{_SHORT}') AS oldest"),
-        functions.expr(f"date_format(max(storeTimestamp), '{_SHORT}') AS newest"),
-        functions.expr("max(unix_timestamp(storeTimestamp) - unix_timestamp(bornTimestamp)) AS livedSeconds"),
-    )
-    rows = [row.asDict() for row in found.collect()]
+    rows = [row.asDict() for row in _grouped(chosen(dead_letters(spark, source, group), where)).collect()]
     count, size = sum(row["messages"] for row in rows), sum(row["bytes"] for row in rows)
     tables = [Table("dead letters", folded(rows, "origin", "tag")), Table("senders", folded(rows, "origin", "sender"))]
     hours = folded([row | {"hour": str(row["hour"])[:16]} for row in rows], "hour")
@@ -63,6 +41,26 @@ def report(spark: SparkSession, source: Mapping[str, str], group: str, where: st
     ]
     facts = {"group": group, "messages": count, "bytes": size}
     return Summary("dlq", facts, tables, plots, Metrics(count, size))
+
+
+def _grouped(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions
+
+    keyed = frame.select(
+        "origin",
+        functions.expr("coalesce(tags, '') AS tag"),
+        functions.expr("substring_index(bornHost, ':', 1) AS sender"),
+        functions.date_trunc("hour", "storeTimestamp").alias("hour"),
+        "reconsumeTimes", "storeSize", "storeTimestamp", "bornTimestamp",
+    )  # fmt: skip
+    return keyed.groupBy("origin", "tag", "sender", "hour").agg(
+        functions.count("*").alias("messages"),
+        functions.sum("storeSize").alias("bytes"),
+        functions.max("reconsumeTimes").alias("tried"),
+        functions.expr(f"date_format(min(storeTimestamp), '{_SHORT}') AS oldest"),
+        functions.expr(f"date_format(max(storeTimestamp), '{_SHORT}') AS newest"),
+        functions.expr("max(unix_timestamp(storeTimestamp) - unix_timestamp(bornTimestamp)) AS livedSeconds"),
+    )
 
 
 def redrive(
@@ -85,7 +83,7 @@ def redrive(
         return Summary("dlq redrive (dry run)", told.facts, told.tables)
     wanted = {"to": target.get("topic", ""), "group": group, "where": where}
     run = checkpoint.begin(spark, folder, wanted, {})["run"]
-    frame = stream(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}, _COLUMNS)
+    frame = stream(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})
     steps = Steps(spark, folder, target, run)
 
     def pass_on(batch: DataFrame, number: int) -> None:

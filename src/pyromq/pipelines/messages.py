@@ -52,6 +52,11 @@ def chosen(frame: DataFrame, *conditions: str) -> DataFrame:
     return frame
 
 
+def needed(columns: Sequence[str], where: str) -> Sequence[str]:
+    """All of them where a condition is given: it may be about any."""
+    return () if where else columns
+
+
 def ddl(columns: Sequence[str]) -> str:
     return ", ".join(f"{name} {COLUMNS[name][1]}" for name in columns or COLUMNS)
 

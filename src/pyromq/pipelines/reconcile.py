@@ -6,10 +6,10 @@ hashes: bodies are read, not moved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from .messages import chosen, messages
+from .messages import chosen, messages, needed
 from .summary import Metrics, Plot, Summary, Table
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def reconcile(
     """What of `left` is in `right`. `by` is Spark SQL for the id, `where` chooses on both sides."""
     from pyspark.sql import functions
 
-    sides = [_side(spark, each, where, since_ms, until_ms, by) for each in (left, right)]
-    judged = _judged(
-        sides[0].withColumn("side", functions.lit(0)).unionByName(sides[1].withColumn("side", functions.lit(1)))
-    )
-    judged.persist()
+    sides = [
+        _side(spark, each, where, since_ms, until_ms, by).withColumn("side", functions.lit(number))
+        for number, each in enumerate((left, right))
+    ]
+    judged = _judged(sides[0].unionByName(sides[1])).persist()
     try:
         sums = judged.groupBy("topic", "verdict").agg(
             functions.count("*").alias("messages"),
@@ -48,30 +48,29 @@ def reconcile(
         )
         found = [row.asDict() for row in sums.orderBy("topic", "verdict").collect()]
         odd = judged.where("verdict <> 'equal'").orderBy("verdict", "topic", "id").limit(examples)
-        shown = [
-            row.asDict() for row in odd.select("verdict", "id", "topic", "leftCount", "rightCount", "place").collect()
-        ]
+        shown = odd.select("verdict", "id", "topic", "leftCount", "rightCount", "place").collect()
     finally:
         judged.unpersist()
+    return _summary(found, [row.asDict() for row in shown])
+
+
+def _summary(found: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> Summary:
     counts = {verdict: sum(row["messages"] for row in found if row["verdict"] == verdict) for verdict in VERDICTS}
     facts = {"ids": sum(counts.values()), **counts, "agree": not any(counts[each] for each in VERDICTS[1:])}
     rows = [{name: value for name, value in row.items() if name != "bytes"} for row in found]
-    series: dict[str, dict[str, float]] = {verdict: {} for verdict in VERDICTS[1:]}
+    series: dict[str, dict[str, float]] = {}
     for row in found:
         if row["verdict"] != "equal":
-            series[row["verdict"]][row["topic"]] = row["messages"]
-    read = sum(row["left"] + row["right"] for row in found)
-    plot = Plot(
-        "What does not agree, by topic", "bars", "messages", {name: part for name, part in series.items() if part}
-    )
-    tables = [Table("by topic", rows), Table("examples", shown)]
-    return Summary("reconcile", facts, tables, [plot], Metrics(read, sum(row["bytes"] or 0 for row in found)))
+            series.setdefault(row["verdict"], {})[row["topic"]] = row["messages"]
+    plot = Plot("What does not agree, by topic", "bars", "messages", series)
+    read = Metrics(sum(row["left"] + row["right"] for row in found), sum(row["bytes"] or 0 for row in found))
+    return Summary("reconcile", facts, [Table("by topic", rows), Table("examples", shown)], [plot], read)
 
 
 def _side(
     spark: SparkSession, source: Mapping[str, str], where: str, since_ms: int | None, until_ms: int | None, by: str
 ) -> DataFrame:
-    frame = chosen(messages(spark, source, _COLUMNS, since_ms=since_ms, until_ms=until_ms), where)
+    frame = chosen(messages(spark, source, needed(_COLUMNS, where), since_ms=since_ms, until_ms=until_ms), where)
     return frame.selectExpr(
         f"{by} AS id", "coalesce(properties['REPLAY_TOPIC'], topic) AS topic", "storeSize",
         "xxhash64(body, coalesce(keys, ''), coalesce(tags, '')) AS hash",

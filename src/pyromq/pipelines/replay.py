@@ -18,7 +18,7 @@ from ..spark.options import Use, read_options
 from ..spark.starting import with_retries
 from . import checkpoint
 from .archive import batches, open_archive
-from .messages import between, chosen, messages, of_topics, stream
+from .messages import between, chosen, messages, needed, of_topics, stream
 from .plan import planned
 from .sending import OWN, Steps, in_order
 from .streaming import run_stream
@@ -69,14 +69,8 @@ def replay(
     if "archive" in rest:
         _archived(spark, rest, folder, choice, steps)
     else:
-        _streamed(
-            spark,
-            {**rest, **({"startingOffsets": fixed["start"]} if fixed["start"] else {})},
-            folder,
-            choice,
-            steps,
-            every,
-        )
+        begin = {"startingOffsets": fixed["start"]} if fixed["start"] else {}
+        _streamed(spark, {**rest, **begin}, folder, choice, steps, every)
     sent = steps.sent
     facts = {"messages": sent.rows, "to": target["topic"], "checkpoint": folder, "delivery": sent.promise}
     return Summary("replay", facts, [Table("sent", steps.rows)], metrics=Metrics(sent.rows, sent.bytes))
@@ -111,7 +105,7 @@ def _streamed(
     spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: Steps, every: str
 ) -> None:
     """A step is a micro-batch: its tasks are the queues, in their order."""
-    frame = stream(spark, source, _COLUMNS, since_ms=choice.since_ms)
+    frame = stream(spark, source, needed(_COLUMNS, choice.where), since_ms=choice.since_ms)
 
     def pass_on(batch: DataFrame, number: int) -> None:
         rows = choice.of(batch)
@@ -156,7 +150,7 @@ def _counted(
 ) -> Summary:
     from pyspark.sql import functions
 
-    names = [name for name in _COLUMNS if where or name not in ("body", "properties")]
+    names = needed(("topic", "storeTimestamp"), where)
     frame = chosen(messages(spark, source, names, since_ms=since_ms, until_ms=until_ms), where)
     found = frame.groupBy("topic").agg(functions.count("*").alias("messages")).orderBy("topic").collect()
     rows = [row.asDict() for row in found]

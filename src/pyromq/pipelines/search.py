@@ -44,7 +44,7 @@ def search(
     told = [_row(row) for row in rows[:most]]
     read = seen.get
     facts = {"found": len(told), "more": len(rows) > most, "searched": read["rows"]}
-    return Summary("search", facts, [Table("found", told)], metrics=Metrics(read["rows"], read["bytes"] or 0))
+    return Summary("search", facts, [Table("messages", told)], metrics=Metrics(read["rows"], read["bytes"] or 0))
 
 
 def matching(

@@ -45,6 +45,12 @@ class Summary:
     plots: Sequence[Plot] = field(default_factory=tuple)
     metrics: Metrics = Metrics()
 
+    def __post_init__(self) -> None:
+        """In JSON facts and tables stand side by side."""
+        both = {"pipeline", *self.facts} & {table.title for table in self.tables}
+        if both:
+            raise ValueError(f"{self.pipeline}: {sorted(both)} are names of facts and of tables")
+
     def as_json(self) -> str:
         told = {"pipeline": self.pipeline, **self.facts, **{table.title: list(table.rows) for table in self.tables}}
         return json.dumps(told, ensure_ascii=False, default=str)
