@@ -246,28 +246,35 @@ class Connection(asyncio.BufferedProtocol):
         fed, commands = self._inbox.receive(self._owner.feed, self, data)
         if commands or fed.used:
             self.has_spoken = True
-            self._watchdog.met("opening_s")
-            self._watchdog.met("frame_s")
+            if self._watchdog.is_expecting:
+                self._watchdog.met("opening_s")
+                self._watchdog.met("frame_s")
         held = self._inbox.held
         if held:
             self._watchdog.expect("frame_s", self._owner.limits.frame_s)
-        self._account(held - held_before)
-        if not self.is_open:
-            return  # that was too much
+        if held != held_before:
+            self._account(held - held_before)
+            if not self.is_open:
+                return  # that was too much
         if fed.ready and not commands:
             self.send_now(fed.ready)
         elif fed.ready:
             self.send_frames(fed.ready)
         if fed.waiting:
             self._owner.park(self, fed.waiting)
+        if commands:
+            self._share_out(commands)
+        if fed.drain and self.unfinished_sends:
+            self._is_draining = True
+            self._read_or_pause()
+
+    def _share_out(self, commands: Sequence[Command]) -> None:
+        """Responses go to who waits for them, requests to the owner."""
         requests = [command for command in commands if not command.flag & RESPONSE_FLAG]
         if len(requests) < len(commands):
             self._resolve(commands)
         if requests:
             self._submit(requests)
-        if fed.drain and self.unfinished_sends:
-            self._is_draining = True
-            self._read_or_pause()
 
     def _resolve(self, commands: Sequence[Command]) -> None:
         for command in commands:

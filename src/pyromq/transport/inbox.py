@@ -48,6 +48,9 @@ class Inbox:
         if not fed.used:
             commands, used, self._needed = decode_frames(view, self._limits)
             return fed, commands, used
+        if fed.used == len(view) and not fed.frames:  # all of it was the kernel's
+            self._needed = _LENGTH_WORDS
+            return fed, [], fed.used
         commands = [command for frame in fed.frames for command in decode_frames(memoryview(frame), self._limits)[0]]
         behind, used, self._needed = decode_frames(view[fed.used :], self._limits)
         return fed, commands + behind, fed.used + used

@@ -37,6 +37,11 @@ class Watchdog:
             if deadline < self._fires_at:
                 self._set_timer(deadline)
 
+    @property
+    def is_expecting(self) -> bool:
+        """Any deadline but the one of idleness."""
+        return bool(self._deadlines)
+
     def met(self, name: str) -> None:
         self._deadlines.pop(name, None)
 
