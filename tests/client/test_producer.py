@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.client.batches import BATCH_MESSAGES
 from pyromq.client.client import Client
 from pyromq.client.errors import BadMessage, Closed, NoBroker, Refused, TimedOut, TopicNotFound
 from pyromq.client.outgoing import Packing
-from pyromq.client.producer import BATCH_MESSAGES
 from pyromq.client.sending import SendPolicy, SendResult, SendStatus
 from pyromq.client.values import decode_value
 from pyromq.model.codes import RequestCode, ResponseCode
