@@ -1,136 +1,14 @@
 # The feed of pulls: each that finds messages is answered in one go from header to frame, read without waiting into the
 # answer itself. Everything else goes to Python untouched, and then so does what comes behind it on that connection.
 
-cdef extern from "<sys/uio.h>" nogil:
-    cdef struct iovec:
-        void *iov_base
-        size_t iov_len
-    Py_ssize_t preadv2(int fd, const iovec *parts, int count, int64_t offset, int flags)
-
-cdef extern from *:
-    """
-    #ifndef RWF_NOWAIT
-    #define RWF_NOWAIT 0x8
-    #endif
-    """
-    const int RWF_NOWAIT
-
 cdef enum:
     PULL_REQUIRED = 0x1FF      # all fields up to PULL_VERSION
-    COMMITS = 1, MAY_BE_HELD = 2
-    SCAN_ENTRIES = 800         # looked at without a filter, as store/reader.py
     CHUNK_ENTRIES = 2048       # read at once, at most
     GAP_BYTES = 4096           # between two records that are still read together
     RUN_BYTES = 1 << 20        # and how much at most
     ENOUGH_BYTES = 512 << 10   # of answers in one call: the rest of the buffer is Python's, which takes turns
     KEPT_BYTES = 4 << 20       # of room for answers from one call to the next
     MOST_GRANTS = 60000
-
-
-cdef class Files:
-    """A file sequence of the store, read without waiting. The file used last is kept while it is open."""
-
-    cdef object sequence, fileno
-    cdef int64_t base, file_bytes
-
-    def __init__(self, sequence):
-        self.sequence = sequence
-        self.file_bytes = sequence.file_bytes
-
-    cdef bint read(self, int64_t position, uint8_t *into, Py_ssize_t n) except -1:
-        """All `n` bytes, which lie in one file. False: not there, or not in memory."""
-        cdef int64_t inside = position % self.file_bytes
-        cdef iovec part
-        cdef int fd = -1
-        if position < 0 or n > self.file_bytes - inside:
-            return False
-        if self.fileno is not None and self.base == position - inside:
-            fd = self.fileno()  # -1 once it was closed: it went, or made room for others
-        if fd < 0:
-            self.fileno = None
-            try:
-                if not self.sequence.has(position):
-                    return False
-                file = self.sequence.file_at(position)[0]
-                self.fileno = getattr(file, "fileno", None)
-                if self.fileno is None:
-                    return copied(file.pread_resident(inside, n), into, n)
-                self.base = position - inside
-                fd = self.fileno()
-            except Exception:  # Python meets it too, and says what is wrong
-                return False
-        part.iov_base, part.iov_len = into, <size_t>n
-        return preadv2(fd, &part, 1, inside, RWF_NOWAIT) == n
-
-
-cdef bint copied(raw, uint8_t *into, Py_ssize_t n) except -1:
-    """Of a disk that is no file: bytes, or None if they are not in memory."""
-    if type(raw) is not bytes or PyBytes_GET_SIZE(raw) != n:
-        return False
-    memcpy(into, PyBytes_AS_STRING(raw), <size_t>n)
-    return True
-
-
-cdef class PullGrant:
-    """A verdict: pulls with these fields need no look. `verdict` is the broker's own, for its questions."""
-
-    cdef readonly object verdict
-    cdef Files entries
-    cdef int64_t max_count, max_bytes, scan
-    cdef bytes codes                  # sorted, eight bytes each as this machine has them; None: no filter
-    cdef tuple kept
-    cdef Text json[5]
-    cdef Text binary[4]
-    cdef Py_ssize_t block_at          # of the length of all fields in a binary header
-
-    def __init__(self, verdict, entries, codes, int64_t max_count, int64_t max_bytes, int64_t deep, json, binary, Py_ssize_t block_at):
-        """`json`: an answer's header, cut where next, least and largest offset and opaque stand. `binary`: the same
-        without the opaque; cut at the lengths in front of the values."""
-        cdef int i
-        cdef list pieces = [*json, *binary]
-        if len(json) != 5 or len(binary) != 4 or max_count < 1 or not 13 <= block_at <= len(binary[0]) - 4:
-            raise ValueError("a grant of a shape that this kernel does not know")
-        self.verdict = verdict
-        self.entries = Files(entries)
-        self.max_count, self.max_bytes = max_count, max_bytes
-        self.scan = max(SCAN_ENTRIES, max_count)
-        if codes is not None:
-            self.codes = array("q", sorted(codes)).tobytes()
-            self.scan = max(self.scan, deep)
-        self.kept = tuple(pieces)
-        self.block_at = block_at
-        for i in range(5):
-            self.json[i] = text_of(self.kept[i])
-        for i in range(4):
-            self.binary[i] = text_of(self.kept[5 + i])
-
-
-cdef struct Pulled:
-    int64_t position
-    int64_t size
-
-
-cdef struct Pull:
-    int64_t queue_id, offset, max_count, flags, commit, suspend_ms, version, max_bytes
-    int64_t low, high, log_start, log_end, next, total
-
-
-cdef inline int64_t commit_of(const Pull *pull) noexcept:
-    """How far everything is consumed, as the pull says; -1 if it does not."""
-    return pull.commit if pull.flags & COMMITS and pull.commit >= 0 else -1
-
-
-cdef bint wants(bytes codes, int64_t code) noexcept:
-    """Whether a tag is among the sorted ones."""
-    cdef const int64_t *sorted_codes = <const int64_t *>PyBytes_AS_STRING(codes)
-    cdef Py_ssize_t first = 0, until = PyBytes_GET_SIZE(codes) // 8, middle
-    while first < until:
-        middle = (first + until) // 2
-        if sorted_codes[middle] < code:
-            first = middle + 1
-        else:
-            until = middle
-    return first < PyBytes_GET_SIZE(codes) // 8 and sorted_codes[first] == code
 
 
 cdef class PullFeed:
@@ -371,7 +249,7 @@ cdef class PullFeed:
         header = r - start - 8
         put32(start, <uint32_t>(4 + header + pull.total))
         put32(start + 4, <uint32_t>header | (0 if h.is_json else <uint32_t>1 << 24))
-        if header > self.max_header or not self.fetch(pull.log_start, r):
+        if header > self.max_header or not self.fetch(r):
             return False
         self.out.used = before + 8 + <size_t>header + <size_t>pull.total
         self.messages += <int64_t>(self.taken.used // sizeof(Pulled))
@@ -387,90 +265,99 @@ cdef class PullFeed:
 
     cdef bint select(self, PullGrant grant, Pull *pull) except -1:
         """Which records it gets, as pick_entries of kernel/python/pull.py; False: none, or Python has to look."""
-        cdef int64_t offset = pull.offset, count, i, position, size, until, step = grant.max_count
-        cdef const uint8_t *p
-        cdef Pulled *one
-        cdef bint full = False
-        if not pull.low <= offset < pull.high:
+        cdef int64_t until, count, step = grant.max_count
+        cdef int picked = TAKEN
+        if not pull.low <= pull.offset < pull.high:
             return False
-        until = min(pull.high - offset, grant.scan) + offset
-        pull.total = 0
+        until = min(pull.high - pull.offset, grant.scan) + pull.offset
+        pull.next, pull.total = pull.offset, 0
         self.taken.used = 0
-        while offset < until and not full:
-            count = min(until - offset, min(step, CHUNK_ENTRIES))
-            count = min(count, (grant.entries.file_bytes - offset * 20 % grant.entries.file_bytes) // 20)
+        while pull.next < until and picked == TAKEN:
+            count = min(until - pull.next, min(step, CHUNK_ENTRIES))
+            count = min(count, (grant.entries.file_bytes - pull.next * 20 % grant.entries.file_bytes) // 20)
             if count < 1:
                 return False  # an entry across two files
             reserve(&self.entries, <size_t>(20 * count))
-            if not grant.entries.read(offset * 20, self.entries.at, <Py_ssize_t>(20 * count)):
+            if not grant.entries.read(pull.next * 20, self.entries.at, <Py_ssize_t>(20 * count)):
                 return False
-            step = min(4 * step, CHUNK_ENTRIES)
             reserve(&self.taken, <size_t>count * sizeof(Pulled))
-            p = self.entries.at
-            for i in range(count):
-                if <int64_t>(self.taken.used // sizeof(Pulled)) >= grant.max_count:
-                    full = True
-                    break
-                position, size = <int64_t>get64(p), <int32_t>get32(p + 8)
-                if size == 0:
-                    full = True
-                    break
-                if size != 0x7FFFFFFF and position >= pull.log_start and (
-                    grant.codes is None or wants(grant.codes, <int64_t>get64(p + 12))
-                ):
-                    if size < FIXED_BYTES or position > pull.log_end - size:
-                        return False
-                    if self.taken.used and pull.total + size > grant.max_bytes:
-                        full = True
-                        break
-                    one = <Pulled *>(self.taken.at + self.taken.used)
-                    one.position, one.size = position, size
-                    self.taken.used += sizeof(Pulled)
-                    pull.total += size
-                offset += 1
-                p += 20
-        pull.next = offset
-        return self.taken.used > 0
+            picked = self.pick(grant, pull, count)
+            step = min(4 * step, CHUNK_ENTRIES)
+        return picked != LEFT and self.taken.used > 0
 
-    cdef bint fetch(self, int64_t low, uint8_t *into) except -1:
+    cdef int pick(self, PullGrant grant, Pull *pull, int64_t count) noexcept:
+        """From so many entries, for which `taken` has room. STOP at a limit or an unwritten entry; LEFT if one is odd."""
+        cdef const uint8_t *p = self.entries.at
+        cdef int64_t i, position, size
+        cdef Pulled *one
+        for i in range(count):
+            position, size = <int64_t>get64(p), <int32_t>get32(p + 8)
+            if size == 0 or <int64_t>(self.taken.used // sizeof(Pulled)) >= grant.max_count:
+                return STOP
+            if size != 0x7FFFFFFF and position >= pull.log_start and (
+                grant.codes is None or wants(grant.codes, <int64_t>get64(p + 12))
+            ):
+                if size < FIXED_BYTES or position > pull.log_end - size:
+                    return LEFT
+                if self.taken.used and pull.total + size > grant.max_bytes:
+                    return STOP
+                one = <Pulled *>(self.taken.at + self.taken.used)
+                one.position, one.size = position, size
+                self.taken.used += sizeof(Pulled)
+                pull.total += size
+            pull.next += 1
+            p += 20
+        return TAKEN
+
+    cdef bint fetch(self, uint8_t *into) except -1:
         """The records of `taken`, one behind the other; False unless all are in memory, whole and with their CRC."""
         cdef Pulled *one = <Pulled *>self.taken.at
         cdef Pulled *end = <Pulled *>(self.taken.at + self.taken.used)
         cdef Pulled *last
-        cdef int64_t span, size
-        cdef uint8_t *from_
         while one < end:
-            last, span, size = one, one.size, one.size
-            while last + 1 < end:
-                if not 0 <= (last + 1).position - last.position - last.size <= GAP_BYTES:
-                    break
-                if (last + 1).position + (last + 1).size - one.position > RUN_BYTES:
-                    break
-                if (last + 1).position // self.log.file_bytes != one.position // self.log.file_bytes:
-                    break
-                last += 1
-                span = last.position + last.size - one.position
-                size += last.size
-            if span == size:
-                if not self.log.read(one.position, into, <Py_ssize_t>span):
-                    return False
-                from_ = into
-            else:
-                self.scratch.used = 0
-                reserve(&self.scratch, <size_t>span)
-                if not self.log.read(one.position, self.scratch.at, <Py_ssize_t>span):
-                    return False
-                from_ = self.scratch.at
-            low = one.position
+            last = self.run_of(one, end)
+            if not self.fetch_run(one, last, into):
+                return False
             while one <= last:
-                if not is_sealed(from_ + (one.position - low), <Py_ssize_t>one.size, one.position):
-                    return False
-                if span != size:
-                    memcpy(into, from_ + (one.position - low), <size_t>one.size)
                 into += one.size
-                if span == size:
-                    from_, low = into, one.position + one.size
                 one += 1
+        return True
+
+    cdef Pulled *run_of(self, Pulled *one, Pulled *end) noexcept:
+        """The last of the records that are read together with this one: close behind it, in the same file."""
+        cdef Pulled *last = one
+        cdef Pulled *other = one + 1
+        while other < end:
+            if not 0 <= other.position - last.position - last.size <= GAP_BYTES:
+                break
+            if other.position + other.size - one.position > RUN_BYTES:
+                break
+            if other.position // self.log.file_bytes != one.position // self.log.file_bytes:
+                break
+            last = other
+            other += 1
+        return last
+
+    cdef bint fetch_run(self, Pulled *one, Pulled *last, uint8_t *into) except -1:
+        """Straight into the answer if nothing lies between them."""
+        cdef int64_t start = one.position, span = last.position + last.size - start, size = 0
+        cdef Pulled *each = one
+        cdef uint8_t *found = into
+        while each <= last:
+            size += each.size
+            each += 1
+        if size != span:
+            reserve(&self.scratch, <size_t>span)
+            found = self.scratch.at
+        if not self.log.read(start, found, <Py_ssize_t>span):
+            return False
+        while one <= last:
+            if not is_sealed(found + (one.position - start), <Py_ssize_t>one.size, one.position):
+                return False
+            if size != span:
+                memcpy(into, found + (one.position - start), <size_t>one.size)
+                into += one.size
+            one += 1
         return True
 
 
@@ -482,28 +369,3 @@ cdef inline bint is_pull(const uint8_t *p) noexcept nogil:
         code = get16(p + 8) if n >= 2 else 0
         return code == 11 or code == 361
     return word >> 24 == 0 and n >= 12 and (memcmp(p + 8, b'{"code":11,', 11) == 0 or memcmp(p + 8, b'{"code":361,', 12) == 0)
-
-
-cdef uint8_t *put_found_json(uint8_t *r, PullGrant grant, const Header *h, const Pull *pull) noexcept:
-    r = put_number(put_text(r, grant.json[0]), pull.next)
-    r = put_number(put_text(r, grant.json[1]), pull.low)
-    r = put_number(put_text(r, grant.json[2]), pull.high)
-    r = put_number(put_text(r, grant.json[3]), h.opaque)
-    return put_text(r, grant.json[4])
-
-
-cdef inline uint8_t *put_counted(uint8_t *r, int64_t v) noexcept:
-    """A number with its length in front."""
-    cdef uint8_t *end = put_number(r + 4, v)
-    put32(r, <uint32_t>(end - r - 4))
-    return end
-
-
-cdef uint8_t *put_found_binary(uint8_t *start, PullGrant grant, const Header *h, const Pull *pull) noexcept:
-    cdef uint8_t *r = put_counted(put_text(start, grant.binary[0]), pull.next)
-    r = put_counted(put_text(r, grant.binary[1]), pull.low)
-    r = put_counted(put_text(r, grant.binary[2]), pull.high)
-    r = put_text(r, grant.binary[3])
-    put32(start + 5, <uint32_t>h.opaque)
-    put32(start + grant.block_at, <uint32_t>(r - start - grant.block_at - 4))
-    return r
