@@ -145,6 +145,23 @@ def await_pids(service: Service) -> list[int]:
     return [int(each.split()[-1]) for each in service.lines if "ready, process" in each]
 
 
+async def test_workers_end_with_the_one_who_keeps_them_however_it_ends(shop: World) -> None:
+    service = await Service.start(shop, "--workers", "2")
+    pids = await service.ready(2)
+    service.process.kill()
+    async with asyncio.timeout(60):
+        await service.stop()
+        await turns_until(lambda: not any(map(is_running, pids)))
+
+
+def is_running(pid: int) -> bool:
+    """Not gone, and no zombie that whoever adopted it has not looked at yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 async def test_changed_sources_start_the_workers_anew(shop: World) -> None:
     service = await Service.start(shop, "--reload")
     try:

@@ -70,7 +70,8 @@ class Supervisor:
         pause_s = FIRST_PAUSE_S
         while not self._stop_wanted.is_set():
             began = self._clock.monotonic()
-            process = await asyncio.create_subprocess_exec(*self._command)
+            # Nothing is written to it: its end tells the worker that we are gone, however that came.
+            process = await asyncio.create_subprocess_exec(*self._command, stdin=asyncio.subprocess.PIPE)
             self._running[number] = process
             log.info("worker started", worker=number, pid=process.pid)
             if self._stop_wanted.is_set():  # wanted while it was being made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -32,7 +33,16 @@ from .tree import examples
 )
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server, for an app that names none itself.")
 @click.option("--profile", metavar="NAME", help="Name servers by the name of a profile (pyromq profile).")
-def run(target: str, workers: int, reload: bool, folder: Path, namesrv: str | None, profile: str | None) -> None:
+@click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: workers.")
+def run(
+    target: str,
+    workers: int,
+    reload: bool,
+    folder: Path,
+    namesrv: str | None,
+    profile: str | None,
+    until_eof: bool,
+) -> None:
     """Run the service MODULE:APP, a pyromq.App."""
     from ..transport import loop
     from .profiles import chosen_name_servers
@@ -41,16 +51,18 @@ def run(target: str, workers: int, reload: bool, folder: Path, namesrv: str | No
     if (servers := chosen_name_servers(namesrv, profile)) is not None:
         os.environ["PYROMQ_NAMESRV"] = servers  # the app reads it, here and in the workers
     if workers == 1 and not reload:
-        loop.run(_serve(target, folder))
+        loop.run(_serve(target, folder, until_eof))
     else:
         sys.exit(loop.run(_supervise(target, folder, workers, reload)))
 
 
-async def _serve(target: str, folder: Path) -> None:
+async def _serve(target: str, folder: Path, until_eof: bool) -> None:
     from ..app.loading import load_app
     from .stopping import stop_on_signals
 
     stop_wanted = stop_on_signals()
+    if until_eof:
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop_wanted.set)
     app = load_app(target, folder)
     async with app:
         click.echo(f"pyromq app {target} ready, process {os.getpid()}")
@@ -62,7 +74,7 @@ async def _supervise(target: str, folder: Path, workers: int, reload: bool) -> i
     from ..app.supervisor import Supervisor
     from .stopping import stop_on_signals
 
-    command = [sys.executable, "-m", "pyromq", "run", target, "--dir", str(folder)]
+    command = [sys.executable, "-m", "pyromq", "run", target, "--dir", str(folder), "--until-eof"]
     supervisor = Supervisor(
         command,
         workers,
