@@ -33,6 +33,7 @@ from pyromq.pipelines.summary import Metrics, Plot, Summary, Table
         ("archive x", "says what to keep"),
         ("archive x --topic T --format orc", "Invalid value for '--format'"),
         ("dlq --group g --to T", "--to says where --redrive sends to"),
+        ("dlq --group g --checkpoint x", "--checkpoint is for --redrive"),
         ("dedup x --store y", "leave them out"),
         ("analytics --topic T --every 1s", "a stream needs --checkpoint"),
         ("analytics --topic T --checkpoint x --since today", "leave out the others"),

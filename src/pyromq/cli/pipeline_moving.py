@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..ambient import SystemClock
+from ..model.names import dlq_topic
 from .pipeline_run import (
     CHECKPOINT,
     DRY_RUN,
@@ -192,10 +193,16 @@ def dlq(
 ) -> None:
     """Which dead letters a group has, and a selection of them sent again."""
     from ..pipelines.dlq import redrive, report
+    from ..pipelines.plan import plan_of
 
     if target and not again:
         raise click.UsageError("--to says where --redrive sends to; give that too")
+    if checkpoint and not again:
+        raise click.UsageError("--checkpoint is for --redrive: a report remembers nothing; leave it out")
     source = {"nameServer": namesrv} | pairs("--option", options)
+    if not again and dry_run:
+        job.run("dlq", lambda spark: plan_of(spark, source | {"topic": dlq_topic(group)}, "dlq"))
+        return
     if not again:
         job.run("dlq", lambda spark: report(spark, source, group, where), every=every)
         return
