@@ -6,7 +6,7 @@ next one does not fit, a blank record ends the file. Recovery reads through the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import logs
 from ..kernel.records import Placed, place_burst
@@ -45,6 +45,7 @@ class CommitLog:
         self.whole_crc = NO_RANGES  # where every record has its own CRC
         self._random_reads = False
         self._ahead: list[int] = []  # bases of files made before they are needed
+        self.on_write: Callable[[], None] | None = None  # told at once, before queues and index have their entries
 
     @property
     def start(self) -> int:
@@ -86,6 +87,8 @@ class CommitLog:
             places = self._write_runs(records, runs, store_time)
         self.last_time = store_time
         self.last_position = places[-1].position
+        if self.on_write is not None:
+            self.on_write()
         return places
 
     @property
@@ -102,6 +105,8 @@ class CommitLog:
         self.end += len(records)
         self.last_time = store_time
         self.last_position = last_position
+        if self.on_write is not None:
+            self.on_write()
 
     def _split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
         """How many records go into this file, the next, and so on. The first number may be 0."""
