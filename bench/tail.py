@@ -2,7 +2,7 @@
 
 Open loop, so that a stall counts for all that were due meanwhile. Files are small: they roll every few seconds, the
 oldest expire, queues, index and tables are flushed as ever, and a backup is taken half-way. The broker runs with a
-witness (`watched.py`) that notes what its event loop did whenever it stood still, and how long it had no CPU.
+witness (`measure/watched.py`) that notes what its event loop did whenever it stood still, and how long it had no CPU.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ NEAR_MS = 30  # an answer that late may come so long after the loop goes on
 
 
 def watched_broker(folder: Path, stalls: Path, stack: ExitStack) -> Server:
-    command = [sys.executable, "bench/watched.py", "broker", "--listen", "127.0.0.1:0", "--broker-name", "broker-a"]
-    command += ["--store-path-root-dir", str(folder), "--log-level", "error", *SMALL_FILES]
+    command = [sys.executable, "bench/measure/watched.py", "broker", "--listen", "127.0.0.1:0"]
+    command += ["--broker-name", "broker-a", "--store-path-root-dir", str(folder), "--log-level", "error", *SMALL_FILES]
     os.environ.update(RETENTION | {"BENCH_STALLS": str(stalls)})
     return stack.enter_context(started("watched", command))
 
