@@ -17,8 +17,10 @@ from tests.mqadmin.conftest import SETTINGS, Stage, call
 from tests.mqadmin.golden import TIMES, Block, blocks, chosen, masked
 from tests.support import golden_store
 
+from . import wire
 from .conftest import registered
 from .peers import java
+from .waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]  # a Java broker: make interop
 
@@ -164,3 +166,21 @@ def test_settings_change_on_the_running_broker(apache: Both) -> None:
     )
     assert shown.out == f"update broker config success, {apache.stage.broker}\n"
     assert re.search(r"(?m)^fileReservedTime +=  71$", apache.java("getBrokerConfig", "-b", apache.stage.broker))
+
+
+def test_a_static_topic_made_by_ours_is_one_for_java_s(
+    brokers: dict[str, java.Broker], java_name_server: java.NameServer, admin: java.Admin
+) -> None:
+    servers = java_name_server.address
+
+    def queues() -> dict[str, set[str]]:
+        printed = admin.run("topicRoute", "-n", servers, "-t", "OwnStatic")
+        mappings = wire.json_with_bare_keys(printed.encode()).get("topicQueueMappingByBroker", {})
+        return {name: set(of["currIdMap"]) for name, of in mappings.items()}
+
+    def ours(*words: str) -> None:
+        shown = call(words[0], "-n", servers, "-t", "OwnStatic", *words[1:])
+        assert shown.code == 0, shown.err
+
+    ours("updateStaticTopic", "-b", "broker-a", "-qn", "4")
+    eventually(lambda: queues().get("broker-a") == {"0", "1", "2", "3"}, "all queues are on one broker")
