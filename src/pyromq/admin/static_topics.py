@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from ..model.codes import RequestCode
+from ..model.codes import RequestCode, ResponseCode
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.topics import TopicConfigAndQueueMapping
-from ..protocol.headers.topics import CreateTopic
+from ..protocol.headers.topics import CreateTopic, TopicName
 from ..protocol.json import Dialect
-from .calls import Calls
+from .calls import Calls, read
+
+
+async def config(calls: Calls, address: str, topic: str) -> TopicConfigAndQueueMapping | None:
+    """351, with `lo`: brokers tell the mapping only if they are asked for logical queues. None: no such topic there."""
+    known = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+    header = TopicName(topic=topic, lo=True)
+    answer = await calls.broker(address, RequestCode.GET_TOPIC_CONFIG, header, expected=known)
+    return None if answer.code == ResponseCode.TOPIC_NOT_EXIST else read(TopicConfigAndQueueMapping, answer)
 
 
 async def put(calls: Calls, address: str, config: TopicConfigAndQueueMapping, *, force: bool = False) -> None:

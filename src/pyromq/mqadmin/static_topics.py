@@ -9,7 +9,7 @@ from pathlib import Path
 from ..admin import cluster, static_topics, topics
 from ..protocol.bodies.body import decode_body, encode_body
 from ..protocol.bodies.keyed import MessageQueue
-from ..protocol.bodies.topics import TopicConfigAndQueueMapping, TopicRemappingDetailWrapper
+from ..protocol.bodies.topics import TopicRemappingDetailWrapper
 from .command import Failed, Run, command
 from .files import read_file, write_aside
 from .options import may, need, one_of
@@ -55,8 +55,8 @@ async def _known(run: Run, topic: str, addresses: Mapping[str, str]) -> Configs:
     """What each broker that has the topic knows of it."""
     known: Configs = {}
     for name, address in addresses.items():
-        config = await topics.config(run.calls, address, topic)
-        if isinstance(config, TopicConfigAndQueueMapping):
+        config = await static_topics.config(run.calls, address, topic)
+        if config is not None:
             known[name] = config
     return known
 
