@@ -30,8 +30,9 @@ class Up:
         return done.stdout
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One per page: they use the same topics and groups, as newcomers' pages do."""
     folder = tmp_path_factory.mktemp("newcomer")
     command = [sys.executable, "-m", "pyromq", "up", "--namesrv-port", "0", "--broker-port", "0"]
     with (folder / "up.log").open("w") as errors:
