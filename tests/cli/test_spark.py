@@ -38,7 +38,7 @@ def test_the_shell_has_a_session_with_the_source() -> None:
         (["pipeline", "replay", "--to", "x"], "says what to read"),
         (["pipeline", "dlq", "--group", "g", "--to", "x"], "--to says where --redrive sends to"),
         (["pipeline", "backlog", "--topic", "x", "--conf", "a"], "--conf a: write KEY=VALUE"),
-        (["pipeline", "backlog"], "Missing option '--topic'"),
+        (["pipeline", "backlog"], "--store says what to read; give one of them"),
     ],
 )
 def test_wrong_use_is_told_before_spark_starts(arguments: list[str], told: str) -> None:
