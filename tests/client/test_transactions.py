@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from pyromq.client.received import Received
 from pyromq.client.transaction_table import TransactionTable
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.protocol.bodies.body import decode_body
+from pyromq.protocol.bodies.heartbeat import HeartbeatData
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Reply
 from tests.broker.running import turns_until
@@ -101,8 +104,65 @@ async def test_another_producer_of_the_group_answers_after_a_restart_of_both(qui
     await quick.restart_broker()
     async with quick.client() as client, client.producer("P") as producer:
         producer.transaction_check("T", lambda msg: True)
-        await client.session.route_to_write("T")  # a producer that has not sent yet is known by its heartbeat
         assert await delivered(quick, 1) == ["kept"]
+
+
+async def test_a_blocking_producer_that_never_sends_is_asked_too(quick: World) -> None:
+    async with (
+        quick.client() as client,
+        client.producer("P") as producer,
+        producer.transaction("T", "kept", check_after=1) as transaction,
+    ):
+        transaction.leave_open()
+    asked, enough = threading.Event(), threading.Event()
+
+    def check(msg: Received) -> bool:
+        asked.set()
+        return True
+
+    def work() -> None:
+        with sync.connect(tuple(quick.name_servers)) as client, client.producer("P") as producer:
+            producer.transaction_check("T", check)
+            enough.wait(30)
+
+    working = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        assert await delivered(quick, 1) == ["kept"]
+    finally:
+        enough.set()
+        await working
+    assert asked.is_set()
+
+
+@pytest.mark.parametrize("known", ["T", "TBW102"])
+async def test_a_check_makes_the_producer_known_to_brokers_before_it_sends(cluster: Cluster, known: str) -> None:
+    """Also of a topic that nobody knows yet: a broker that makes it for another producer may ask this one."""
+    broker = cluster.broker("a", **{known: 4})
+    client = await cluster.client()
+
+    def heard() -> list[list[str]]:
+        beats = [decode_body(HeartbeatData, each.body) for each in broker.requests(RequestCode.HEART_BEAT)]
+        return [[each.group_name for each in beat.producer_data_set] for beat in beats]
+
+    async with client.producer("P") as producer:
+        await cluster.clock.advance(1)
+        assert not heard()
+        producer.transaction_check("T", lambda msg: True)
+        await cluster.clock.advance(1)
+        assert heard() == [["P"]]
+        await cluster.clock.advance(30)
+        assert heard() == [["P"], ["P"]]
+
+
+async def test_the_brokers_of_a_topic_that_comes_later_are_met_too(cluster: Cluster) -> None:
+    broker = cluster.broker("a")
+    client = await cluster.client()
+    async with client.producer("P") as producer:
+        producer.transaction_check("T", lambda msg: True)
+        await cluster.clock.advance(1)
+        cluster.topics["T"] = {"a": 4}
+        await cluster.clock.advance(60)
+        assert broker.requests(RequestCode.HEART_BEAT)
 
 
 async def test_nobody_is_asked_while_the_block_is_open(quick: World) -> None:

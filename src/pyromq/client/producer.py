@@ -321,11 +321,14 @@ class Producer:
         """Who answers when a broker asks about a transaction: True commits, False rolls back, None waits.
 
         A decorator, or called with the handler (for instance a `TransactionTable`). It takes what consumers' handlers
-        take. Every producer of the group needs it: brokers ask any of them, also after a restart.
+        take. Every producer of the group needs it: brokers ask any of them, also after a restart, and also one that
+        has sent nothing yet.
         """
         if handler is None:
             return lambda given: self.transaction_check(topic, given)
-        self.transactions.answer_by(self._session.on_wire(topic), handler)
+        name = self._session.on_wire(topic)
+        self.transactions.answer_by(name, handler)
+        self._session.meet_brokers(name)
         return handler
 
     # --- request and reply ----------------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ class Session:
         self.name_servers = NameServers(self.transport, config, rng)
         self._routes: dict[str, Route] = {}
         self._asked: dict[str, asyncio.Task[Route]] = {}
+        self._awaited: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
         self._producers: dict[str, int] = {}
         self._members: dict[str, Member] = {}
         self._tasks = Tasks(self._died)
@@ -217,6 +218,12 @@ class Session:
         if is_new:
             self._silent.ring()  # brokers that we have not met yet
 
+    def meet_brokers(self, topic: str) -> None:
+        """Its brokers get heartbeats from now on; while nobody knows the topic, those that could make it do."""
+        if topic not in self._awaited:
+            self._awaited.add(topic)
+            self._stale.ring()
+
     def look_again(self) -> None:
         """Something failed: read the routes at once."""
         self._stale.ring()
@@ -224,9 +231,9 @@ class Session:
     async def _refresh_routes(self) -> None:
         while True:
             troubled = await self._stale.wait(self.config.route_refresh_s)
-            for topic in tuple(self._routes):
+            for topic in (*self._routes, *self._awaited.difference(self._routes)):
                 try:
-                    await self._read_route(topic)
+                    await (self._read_route(topic) if topic in self._routes else self.route_to_write(topic))
                 except Error as fault:
                     log.debug("route not refreshed", topic=topic, fault=str(fault))
             if troubled:

@@ -65,6 +65,16 @@ class Portal:
         except FutureCancelled:
             raise Closed("this client was closed during the call") from None
 
+    def do(self, act: Callable[[], T]) -> T:
+        """A plain function there: what it wakes must be woken by the loop's own thread. Here, while no loop runs."""
+        if not self._thread.is_alive() or threading.current_thread() is self._thread:
+            return act()
+
+        async def work() -> T:
+            return act()
+
+        return self.call(work())
+
     def stop(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -239,7 +249,7 @@ class Producer(_Started):
         self._portal.call(block.__aexit__(None, None, None))
 
     def transaction_check(self, topic: str, handler: F) -> F:
-        return self._made.transaction_check(topic, handler)
+        return self._portal.do(lambda: self._made.transaction_check(topic, handler))
 
     def request(self, topic: str, value: Any, **arguments: Any) -> Received:
         return self._portal.call(self._made.request(topic, value, **arguments))
