@@ -10,6 +10,7 @@ import pytest
 
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.ids import parse_offset_message_id
+from pyromq.model.names import NO_SEND_TOPICS
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
@@ -93,6 +94,8 @@ async def test_any_queue_means_one_of_the_write_queues(broker: Running) -> None:
         ({"topic": ""}, ResponseCode.INVALID_PARAMETER, "is empty"),
         ({"topic": "x" * 200}, ResponseCode.INVALID_PARAMETER, "200 characters, at most 127"),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, ResponseCode.NO_PERMISSION, "Sending message to topic"),
+        ({"topic": "rmq_sys_wheel_timer"}, ResponseCode.NO_PERMISSION, "is forbidden: it is the broker's own"),
+        ({"topic": "rmq_sys_REVIVE_LOG_DefaultCluster"}, ResponseCode.NO_PERMISSION, "it is the broker's own"),
         ({"topic": "Missing", "defaultTopic": "Nowhere"}, ResponseCode.TOPIC_NOT_EXIST, "apply first please"),
         ({"queueId": 99}, ResponseCode.INVALID_PARAMETER, "queueId[99] is illegal"),
         ({"properties": "K\x01" + "v" * 33000 + "\x02"}, ResponseCode.MESSAGE_ILLEGAL, "properties"),
@@ -111,6 +114,13 @@ async def test_what_may_not_be_is_refused_with_java_s_code_and_leaves_nothing(
     assert broker.broker.store.commit_log.end == end
     if remark != "properties":  # refused by transport, which knows no region
         assert answer.fields == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+
+@pytest.mark.parametrize("topic", sorted(NO_SEND_TOPICS))
+async def test_what_the_broker_obeys_takes_no_batch_either(broker: Running, topic: str) -> None:
+    body = encode_batch([BatchEntry(b"a"), BatchEntry(b"b")])
+    answer = await broker.call(RequestCode.SEND_BATCH_MESSAGE, body, a="P", b=topic, c="TBW102", d=4, e=0, f=0, g=1, h=0)
+    assert (answer.code, broker.broker.store.commit_log.end) == (ResponseCode.NO_PERMISSION, 0)
 
 
 async def test_bodies_are_limited_before_anything_is_written(tmp_path: Path) -> None:

@@ -116,6 +116,8 @@ async def test_a_batch_becomes_records_of_its_own(tmp_path: Path, encoding: Enco
         (send(topic="B", queue=1), False),
         (send(topic="%RETRY%G"), False),
         (send(topic="SCHEDULE_TOPIC_XXXX"), False),
+        (send(topic="rmq_sys_wheel_timer"), False),
+        (send(topic="rmq_sys_REVIVE_LOG_DefaultCluster"), False),
         (send(topic="T" * 200), False),
         (send(body=b""), False),
         (send(sysFlag=1), True),
@@ -178,6 +180,17 @@ async def test_one_of_each_kind(tmp_path: Path, frame: bytes, taken: bool) -> No
     ours = await lives(tmp_path, [frame], native_module())
     assert ours.by_kernel == taken
     assert ours[:3] == (await lives(tmp_path, [frame], None))[:3]
+
+
+async def test_the_timer_s_topic_is_refused_also_once_its_queue_is_there(tmp_path: Path) -> None:
+    bursts = [
+        send(properties="UNIQ_KEY\x01u\x02TIMER_DELAY_SEC\x0190\x02"),
+        send(2, topic="rmq_sys_wheel_timer"),
+        batch(3, BatchEntry(b"a"), topic="rmq_sys_wheel_timer"),
+    ]
+    ours = await lives(tmp_path, bursts, native_module())
+    assert ours.by_kernel == 0
+    assert ours[:3] == (await lives(tmp_path, bursts, None))[:3]
 
 
 async def test_a_full_file_is_rolled_by_python_and_the_kernel_goes_on(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class SendChecks:
     def standing(self, name: str, config: BrokerConfig) -> TopicConfig | None:
         """The topic, if it exists and every send to it passes what depends on topic and settings alone."""
         topic = self._topics.find(name)
-        if topic is None or names.topic_fault(name) is not None or name in names.NO_SEND_TOPICS:
+        if topic is None or names.topic_fault(name) is not None or not names.is_sendable(name):
             return None
         try:
             self._check_open(config)
@@ -97,7 +97,7 @@ class SendChecks:
         fault = names.topic_fault(header.topic)
         if fault is not None:
             raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
-        if header.topic in names.NO_SEND_TOPICS:
+        if not names.is_sendable(header.topic):
             raise RequestRefused(
                 f"Sending message to topic[{header.topic}] is forbidden: it is the broker's own",
                 ResponseCode.NO_PERMISSION,

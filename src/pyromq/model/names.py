@@ -39,6 +39,7 @@ NO_SEND_TOPICS = frozenset(
         CHECKS_EXHAUSTED_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
+        TIMER_TOPIC,  # not in Java's list; a stranger's says no time there, and would be acked and nowhere
     )
 )
 
@@ -74,6 +75,11 @@ def dlq_topic(group: str) -> str:
 
 def is_retry(topic: str) -> bool:
     return topic.startswith(RETRY_PREFIX)
+
+
+def is_sendable(topic: str) -> bool:
+    """Whether a client may send to it. Not to a revive log either: a Java broker obeys what it finds there."""
+    return topic not in NO_SEND_TOPICS and not topic.startswith(REVIVE_PREFIX)
 
 
 def is_system_topic(topic: str) -> bool:
