@@ -119,7 +119,9 @@ async def test_what_may_not_be_is_refused_with_java_s_code_and_leaves_nothing(
 @pytest.mark.parametrize("topic", sorted(NO_SEND_TOPICS))
 async def test_what_the_broker_obeys_takes_no_batch_either(broker: Running, topic: str) -> None:
     body = encode_batch([BatchEntry(b"a"), BatchEntry(b"b")])
-    answer = await broker.call(RequestCode.SEND_BATCH_MESSAGE, body, a="P", b=topic, c="TBW102", d=4, e=0, f=0, g=1, h=0)
+    answer = await broker.call(
+        RequestCode.SEND_BATCH_MESSAGE, body, a="P", b=topic, c="TBW102", d=4, e=0, f=0, g=1, h=0
+    )
     assert (answer.code, broker.broker.store.commit_log.end) == (ResponseCode.NO_PERMISSION, 0)
 
 
