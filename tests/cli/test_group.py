@@ -93,8 +93,9 @@ async def test_reset_by_offset_and_by_time(broker: Running) -> None:
     [
         (["skip", "G", "TT"], 1, "there is no topic 'TT'. Closest: 'T'"),
         (["reset", "GG", "T", "--time", "0"], 1, "there is no group 'GG'. Closest: 'G'"),
-        (["reset", "G", "T", "--queue", "0", "--offset", "99"], 1, "not in consume queue range"),
+        (["reset", "G", "T", "--queue", "0", "--offset", "99"], 1, "queue 0 of T on 127.0.0.1"),
         (["skip", "G", "T", "--queue", "3", "--messages", "1"], 1, "has no offset in queue 3"),
+        (["skip", "G", "T", "--queue", "0", "--messages", "99999", "--dry-run"], 1, "has offsets 0 to "),
         (["skip", "G", "T", "--messages", "1"], None, "give --queue and -b"),
         (["reset", "G", "T"], None, "either --time, or --offset"),
         (["reset", "G", "T", "--time", "yesterday"], None, "neither milliseconds nor a time"),

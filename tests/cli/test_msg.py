@@ -58,6 +58,7 @@ async def test_get_as_json_and_by_key(broker: Running) -> None:
 
 
 async def test_exit_codes(broker: Running) -> None:
+    await broker.send()
     missing = await run("get", "T", "nothing", "-b", broker.address)
     assert missing.exit_code == 1
     assert "no message nothing of topic T is known here" in missing.output

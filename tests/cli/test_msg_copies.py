@@ -107,6 +107,28 @@ def test_bodies_that_are_no_text_survive(two: Standing, tmp_path: Path) -> None:
     assert imported(json.dumps(copy), None).body == body
 
 
+def test_letters_that_end_lines_elsewhere_survive(two: Standing, tmp_path: Path) -> None:
+    bodies = ["a\u2028b", "a\u2029b", "a\u0085b", "a\rb", "a\r\nb\n", "\x0b\x0c\x1c\x1d\x1e", "\ufeffa"]
+    two.send("lines", *bodies, props={"note": "x\u2028y"})
+    file = tmp_path / "lines.jsonl"
+    two.shown("msg", "export", "lines", str(file))
+    two.shown("msg", "import", str(file), "--to", "lines2")
+    two.shown("msg", "export", "lines2", str(file))
+    two.shown("msg", "import", "-", "--to", "lines3", text=file.read_text("utf-8"))
+    two.shown("msg", "export", "lines3", str(file))
+    back = [json.loads(line) for line in file.read_bytes().split(b"\n") if line]
+    assert sorted(one["body"] for one in back) == sorted(bodies)
+    assert {one["properties"]["note"] for one in back} == {"x\u2028y"}
+
+
+def test_lines_that_end_as_on_windows_and_bytes_that_are_no_text(two: Standing, tmp_path: Path) -> None:
+    file = tmp_path / "windows.jsonl"
+    file.write_bytes(b'{"topic": "w", "body": "x"}\r\n\r\n{"topic": "w", "body": "\xff"}\r\n')
+    said = two.refused("msg", "import", str(file))
+    assert f"line 3 of {file}: 'utf-8' codec can't decode" in said
+    assert "1 messages before it were sent" in said
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -133,4 +155,5 @@ def test_get_and_trace_by_way_of_the_name_server(two: Standing) -> None:
     message = first_id(two)
     assert {one["id"] for one in two.rows("msg", "get", "orders", message)} == {message}
     assert "no message nothing of topic orders is known here" in two.refused("msg", "get", "orders", "nothing")
+    assert "there is no topic 'order'. Closest: 'orders'" in two.refused("msg", "get", "order", "nothing")
     assert "no trace of nothing in RMQ_SYS_TRACE_TOPIC" in two.refused("msg", "trace", "nothing")

@@ -195,6 +195,11 @@ async def _plan(shell: Shell, work: Move) -> list[dict[str, Any]]:
                 continue
             now = await offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)
             to = work.offset if work.offset is not None else reach.max_offset
+            if (
+                work.offset is not None and not reach.min_offset <= to <= reach.max_offset
+            ):  # what the broker would refuse
+                reached = f"has offsets {reach.min_offset} to {reach.max_offset} alone"
+                raise Fail(f"offset {to}: queue {queue.queue_id} of {work.topic} on {place.name} {reached}")
             if work.offset is None and work.time_ms != TO_THE_END:
                 to = await offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
             rows.append(

@@ -47,13 +47,15 @@ async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> 
     from ..admin import messages
 
     lives = []
-    for place in await shell.masters(broker):
+    places = await shell.masters(broker)
+    for place in places:
         found = await messages.life(shell.calls, place.address, topic, message_id)
         if found is not None:
             lives.append(found | {"broker": place.address})
     for one in lives:
         click.echo(to_json(one) if shell.as_json else "\n".join(life_table.lines(one)))
     if not lives:
+        await shell.topic(topic, places)
         raise Fail(f"no message {message_id} of topic {topic} is known here")
 
 

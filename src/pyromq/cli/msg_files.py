@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 import click
 
@@ -120,13 +120,13 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
 
     copies = Copies(shell.session)
     counts: dict[str, int] = {}
-    lines = _lines(file)
-    with progress_bar(len(lines), file, shell.as_json) as done:
-        for number, text in enumerate(lines, 1):
-            if not text.strip():
+    length = _length(file)
+    with _read(file) as lines, progress_bar(length, file, shell.as_json or not length) as done:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
                 continue
             try:
-                one = imported(text, target)
+                one = imported(line.decode(), target)
             except ValueError as fault:
                 sent = "" if shell.is_dry else f" {sum(counts.values())} messages before it were sent."
                 raise Fail(f"line {number} of {file}: {fault}.{sent}") from None
@@ -140,11 +140,22 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
     shell.rows(rows, "nothing to send")
 
 
-def _lines(file: str) -> list[str]:
+@contextmanager
+def _read(file: str) -> Iterator[BinaryIO]:
+    """To be read line by line. As bytes, whose lines end at LF alone: a body may hold U+2028 and its like."""
     if file == "-":
-        return sys.stdin.read().splitlines()
-    with open(file, encoding="utf-8") as opened:
-        return opened.read().splitlines()
+        yield sys.stdin.buffer
+        return
+    with open(file, "rb") as opened:
+        yield opened
+
+
+def _length(file: str) -> int:
+    """In lines; 0 for a pipe, of which nobody knows."""
+    if not Path(file).is_file():
+        return 0
+    with open(file, "rb") as opened:
+        return sum(1 for _ in opened)
 
 
 @contextmanager
