@@ -51,5 +51,11 @@ def test_a_time_is_local() -> None:
     assert tables.shown("storedMs", 1_794_800_000_123).endswith(".123")
 
 
+def test_a_time_past_the_calendar_is_in_words() -> None:
+    for ms in (361_784_000_000_000, (1 << 63) - 1, 10**400):  # retention for ever
+        assert tables.shown("leavesMs", ms) == "after 9999"
+    assert tables.moment(-(10**30)) == "before the year 1"
+
+
 def test_facts() -> None:
     assert list(tables.facts({"topic": "orders", "lag": 3})) == ["topic  orders", "lag    3"]

@@ -33,6 +33,13 @@ def test_names_of_versions(number: int, name: str) -> None:
     assert printing.version_name(number) == name
 
 
+def test_times_past_the_calendar_are_in_words() -> None:
+    for ms in (361_784_000_000_000, (1 << 63) - 1):
+        assert printing.when(ms) == printing.when_s(ms) == "after 9999"
+    assert printing.when(-(1 << 63)) == "before the year 1"
+    assert printing.when(1_794_800_000_007).endswith(",007")
+
+
 def test_values() -> None:
     assert printing.java({"a": True, "b": None, "c": ["x", 1]}) == "{a=true, b=null, c=[x, 1]}"
 

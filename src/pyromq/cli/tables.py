@@ -73,7 +73,11 @@ def _number(name: str, value: float) -> str:
 
 
 def moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000).isoformat(sep=" ", timespec="milliseconds")
+    """The local time; in words where a calendar ends: a retention set for ever leads past it."""
+    try:
+        return datetime.fromtimestamp(ms / 1000).isoformat(sep=" ", timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return "after 9999" if ms > 0 else "before the year 1"
 
 
 def size(count: float) -> str:

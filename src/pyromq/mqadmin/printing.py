@@ -41,12 +41,21 @@ def java_list(items: Iterable[Any]) -> str:
 
 def when(ms: int) -> str:
     """`2026-11-15 18:58:39,050`, the local time."""
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S,") + f"{ms % 1000:03}"
+    return local_time(ms, "%Y-%m-%d %H:%M:%S,", "%03d")
 
 
 def when_s(ms: int) -> str:
     """Without milliseconds."""
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    return local_time(ms, "%Y-%m-%d %H:%M:%S")
+
+
+def local_time(ms: int, pattern: str, millis: str = "") -> str:
+    """In words where Python's calendar ends: brokers and clients may tell any number."""
+    try:
+        text = datetime.fromtimestamp(ms / 1000).strftime(pattern)
+    except (ValueError, OverflowError, OSError):
+        return "after 9999" if ms > 0 else "before the year 1"
+    return text + (millis % (ms % 1000) if millis else "")
 
 
 def version_name(number: int) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from ..model.group import ConsumeType
 from ..protocol.bodies.connections import ConsumerRunningInfo, PopProcessQueueInfo, ProcessQueueInfo
 from ..protocol.bodies.keyed import MessageQueue
-from .printing import queue_order, queue_text, truth
+from .printing import local_time, queue_order, queue_text, truth
 
 SETTLED_MS = 120_000  # subscriptions that differ right after a start are on their way
 STUCK_MS = 60_000
@@ -71,7 +70,7 @@ def _pop_detail(at: PopProcessQueueInfo) -> str:
 
 
 def _stamp(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y%m%d%H%M%S") + f"{ms % 1000:03}"
+    return local_time(ms, "%Y%m%d%H%M%S", "%03d")
 
 
 def _rates(info: ConsumerRunningInfo) -> list[str]:
