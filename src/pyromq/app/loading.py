@@ -16,6 +16,8 @@ def load_app(target: str, folder: Path) -> App:
     module_name, colon, attribute = target.partition(":")
     if not colon or not module_name or not attribute:
         raise ConfigError(f"{target!r}: name a module and the app in it, like shop:app")
+    if "/" in module_name or not all(module_name.split(".")):  # a path, or a relative name: relative to nothing
+        raise ConfigError(f"{module_name!r} is no module's name: write it like shop:app, its folder as --dir")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
