@@ -52,6 +52,15 @@ def test_settings_of_brokers(two: Standing) -> None:
     assert "Closest: 'maxMessageSize'" in two.refused("broker", "config", "get", "maxMesageSize")
     assert "Closest: 'fileReservedTime'" in two.refused("broker", "config", "set", "fileReservdTime", "1", "--yes")
     assert "brokerName" in two.refused("broker", "config", "set", "brokerName", "x", "--yes", code=78)
+    said = two.refused("broker", "config", "set", "fileReservedTime", "abc", "--yes", code=78)
+    assert "must be a whole number" in said
+    assert "updateTopicPerm" not in said  # the hint for those who may not send
+
+
+def test_a_setting_may_be_negative(two: Standing) -> None:
+    shown = two.shown("broker", "config", "set", "fileReservedTime", "-3", "-b", "broker-a", "--dry-run")
+    assert "would set fileReservedTime to -3" in shown
+    assert "No such option '--yse'" in two.refused("broker", "config", "set", "fileReservedTime", "--yse", code=64)
 
 
 def test_figures_and_draining_of_brokers(two: Standing) -> None:
@@ -77,7 +86,7 @@ def test_the_key_value_table(two: Standing) -> None:
     assert two.shown("kv", "list", "N").splitlines()[1].split() == ["key", "value"]
     assert "nothing was changed" in two.refused("kv", "set", "N", "key", "other", text="n\n")
     assert two.rows("kv", "set", "N", "key", "other", "--yes")[0]["value"] == "other"
-    assert "there is no key 'kye'. Closest: 'key'" in two.refused("kv", "get", "N", "kye")
+    assert "there is no key 'kye'. Closest: 'key'. Looked for in 'N'" in two.refused("kv", "get", "N", "kye")
     assert "would delete key of N" in two.shown("kv", "delete", "N", "key", "--dry-run")
     assert two.rows("kv", "delete", "N", "key", "--yes")[0]["deleted"] is True
     assert "namespace 'N' has no keys" in two.refused("kv", "list", "N")

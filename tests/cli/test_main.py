@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,18 @@ def test_an_error_of_ours_is_one_line_and_exit_code_78(tmp_path: Path) -> None:
     assert done.returncode == 78
     assert done.stdout == ""
     assert done.stderr == f"pyromq: cannot read {tmp_path}/nowhere.conf: No such file or directory\n"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["topic", "--help"], ["config", "list"]])
+def test_a_reader_that_has_enough_is_no_error(words: list[str]) -> None:
+    """The pipe is closed before the first word, however little there is to say."""
+    code = "from pyromq.cli.main import main; main()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_unknown_command_is_refused() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,10 +61,34 @@ def test_sql(one: Standing) -> None:
         (("pub", "T", "x", "--prop", "region"), 64, "write it as NAME=VALUE"),
         (("sub", "T", "--tag", "a", "--sql", "b > 1"), 64, "two kinds of filter"),
         (("sub", "T", "--from", "tomorrow"), 64, "--from tomorrow: neither milliseconds nor a time"),
+        (("sub", "T", "--from", "9" * 20), 64, "neither milliseconds nor a time"),
+        (("sub", "T", "--from", "\u00b2"), 64, "neither milliseconds nor a time"),
+        (("pub", "T", "x", "--delay", "nan"), 64, "nan is no finite number"),
+        (("pub", "T", "x", "--delay", "inf"), 64, "inf is not in the range"),
+        (("pub", "T", "x", "--delay", "1e300"), 64, "is not in the range"),
+        (("pub", "T", "x", "--rate", "nan"), 64, "nan is no finite number"),
+        (("pub", "T", "x", "--rate", "1e-300"), 64, "is not in the range"),
+        (("pub", "T", "x", "--timeout", "nan"), 64, "nan is no finite number"),
+        (("req", "T", "x", "--wait", "inf"), 64, "is not in the range"),
+        (("--timeout", "inf", "topic", "list"), 64, "is not in the range"),
+        (("top", "--every", "nan"), 64, "nan is no finite number"),
         (("pub", "T", "@/nowhere"), 78, "/nowhere"),
+        (("sub", "SELF_TEST_TOPIC", "--sql", "a >"), 78, "line 1, column"),
+        (("sub", "SELF_TEST_TOPIC", "--sql", "a >", "-g", "g"), 78, "line 1, column"),
         (("sub", "nowhere"), 1, "topic 'nowhere' does not exist"),
         (("sub", "nowhere", "-g", "g"), 1, "topic 'nowhere' does not exist"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(one: Standing, words: tuple[str, ...], code: int, said: str) -> None:
     assert said in one.refused(*words, code=code)
+
+
+@pytest.mark.parametrize("words", ["msg export piped", "sub piped --from first", "sub piped --from first -g g"])
+def test_a_reader_that_has_enough_ends_it_well(one: Standing, words: str) -> None:
+    one.send("piped", "x")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "pyromq", "-n", one.names, "--log-level", "error", *words.split()]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

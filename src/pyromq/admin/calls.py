@@ -34,7 +34,11 @@ class Calls:
         expected: Iterable[int] = (ResponseCode.SUCCESS,),
     ) -> Command:
         """Unreachable, TimedOut or Refused."""
-        return await self.session.call(address, code, header, body, timeout_s=self.timeout_s, expected=expected)
+        known = (*expected, ResponseCode.NO_PERMISSION)
+        answer = await self.session.call(address, code, header, body, timeout_s=self.timeout_s, expected=known)
+        if answer.code not in known[:-1]:  # without the usual hint, which is about sending and pulling
+            raise refused(answer.code, answer.remark, address, hint="")
+        return answer
 
     async def name_server(
         self,

@@ -15,6 +15,7 @@ import click
 from ..client.received import Received  # at the top: the SDK reads the types of handlers
 from .bench_counts import Consumed, Sent
 from .exits import NO, NO_ANSWER
+from .numbers import Number
 from .shell import Shell, talks
 from .tables import moment
 from .tree import Fail, Tree, examples
@@ -189,7 +190,7 @@ FAILED_PAUSE_S = 3.0
 @click.option("-p", "--group-prefix-enable", "suffix", type=bool, default=False, help="Put a number behind the group.")
 @click.option("-f", "--filter-type", type=click.Choice(["TAG", "SQL92"]), help="With -e.")
 @click.option("-e", "--expression", type=click.Path(exists=True, dir_okay=False), help="File with the filter.")
-@click.option("-r", "--fail-rate", type=click.FloatRange(0, 1), default=0.0, help="Share that the handler fails.")
+@click.option("-r", "--fail-rate", type=Number(0, 1), default=0.0, help="Share that the handler fails.")
 @click.option("-q", "--message-quantity", "quantity", type=click.IntRange(min=0), default=0, help="0: until Ctrl-C.")
 @_trace
 @_interval

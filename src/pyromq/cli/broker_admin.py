@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .shell import Shell, changes, one_broker, talks
-from .tree import Tree, examples, unknown
+from .tree import TakesNegatives, Tree, examples, unknown
 
 
 @click.group(cls=Tree)
@@ -39,7 +39,9 @@ async def get(shell: Shell, key: str, broker: str | None) -> None:
     shell.rows(rows)
 
 
-@config.command("set", epilog=examples("pyromq broker config set fileReservedTime 48 -b broker-a --yes"))
+@config.command(
+    "set", cls=TakesNegatives, epilog=examples("pyromq broker config set fileReservedTime 48 -b broker-a --yes")
+)
 @click.argument("key")
 @click.argument("value")
 @one_broker

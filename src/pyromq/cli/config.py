@@ -109,4 +109,7 @@ def _print_rows(title: str, rows: list[dict[str, str]], in_red: list[bool] | Non
     for number, row in enumerate(rows):
         style = "red" if in_red and in_red[number] else ""
         table.add_row(*(Text(cell, style) for cell in row.values()))
-    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    with console.capture() as drawn:  # rich would end with an exit code of its own where a pipe is closed
+        console.print(table)
+    click.echo(drawn.get(), nl=False)

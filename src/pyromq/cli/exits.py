@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+DONE = 0  # also where the reader of a pipe closed it (`| head`)
 NO = 1  # the answer is no: not found, not ready, not done
 NO_ANSWER = 2  # nobody answered, or nobody could be reached: trying again later may help
 USAGE = 64  # a wrong option or argument

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..errors import CallFailed
+from .numbers import seconds
 from .tree import examples
 
 
@@ -18,7 +19,7 @@ from .tree import examples
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=seconds(),
     default=3.0,
     show_default=True,
     help="Seconds to wait for the answer.",
@@ -37,14 +38,14 @@ def inspect(address: str, timeout: float, as_json: bool, quiet: bool) -> None:
     sys.exit(0 if found["ready"] else 1)
 
 
-async def _ask(address: str, seconds: float) -> dict[str, Any]:
+async def _ask(address: str, timeout_s: float) -> dict[str, Any]:
     from ..ambient import SystemClock, system_random
     from ..model.codes import OwnRequestCode
     from ..protocol.command import Command
     from ..transport.client import Client
 
     async with Client(clock=SystemClock(), rng=system_random()) as client:
-        answer = await client.call(address, Command(code=OwnRequestCode.INSPECT), seconds)
+        answer = await client.call(address, Command(code=OwnRequestCode.INSPECT), timeout_s)
     if not answer.body:
         raise CallFailed(f"{address} is no PyroMQ broker, or an older one: {answer.remark}")
     found: dict[str, Any] = json.loads(bytes(answer.body))

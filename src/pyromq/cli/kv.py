@@ -36,7 +36,7 @@ async def get(shell: Shell, namespace: str, key: str) -> None:
 
     value = await settings.kv_get(shell.calls, namespace, key)
     if value is None:
-        raise unknown("key", key, await settings.kv_list(shell.calls, namespace), f"in namespace {namespace!r}.")
+        raise unknown("key", key, await settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")
     shell.rows([{"namespace": namespace, "key": key, "value": value}])
 
 
@@ -67,7 +67,7 @@ async def delete(shell: Shell, namespace: str, key: str) -> None:
 
     now = await settings.kv_get(shell.calls, namespace, key)
     if now is None:
-        raise unknown("key", key, await settings.kv_list(shell.calls, namespace), f"in namespace {namespace!r}.")
+        raise unknown("key", key, await settings.kv_list(shell.calls, namespace), f"Looked for in {namespace!r}")
     row = {"namespace": namespace, "key": key, "value": now}
     shell.about_to(f"delete {key} of {namespace}", [row])
     await settings.kv_delete(shell.calls, namespace, key)

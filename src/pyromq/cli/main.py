@@ -7,7 +7,10 @@ its own (`exits.py`), which no command uses for an answer.
 from __future__ import annotations
 
 import errno
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, cast
 
@@ -15,7 +18,7 @@ import click
 
 from .. import __version__
 from ..errors import CallFailed, PyroError
-from .exits import NO, NO_ANSWER, REFUSED, USAGE
+from .exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .tree import Tree, log_options, take_given
 
 # name: (module below this package, attribute, short help shown without importing the module)
@@ -81,14 +84,32 @@ class LazyTree(Tree):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
 
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with _until_the_reader_has_enough():  # --help and --version print here
+            return super().make_context(*arguments, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _until_the_reader_has_enough():
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
         except (PyroError, OSError) as error:  # an OSError names its path or address itself
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # the reader of a pipe has enough; click knows what to do
             click.echo(f"pyromq: {error}", err=True)
             sys.exit(_exit_code(error))
+
+
+@contextmanager
+def _until_the_reader_has_enough() -> Iterator[None]:
+    """`| head` closes the pipe: no error, and it must not depend on how much fits into a pipe. Ends with DONE."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EPIPE:
+            raise
+        with suppress(OSError):  # what is still buffered goes nowhere, so that Python's own flush at the end succeeds
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)
 
 
 def _exit_code(error: Exception) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .numbers import LONGEST_S, Number, seconds
 from .shell import Shell, talks, to_json
 from .tree import examples
 
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 @click.option("--key", "keys", multiple=True, help="Key to find it by; may be given several times.")
 @click.option("--prop", "props", multiple=True, metavar="NAME=VALUE", help="Property; may be given several times.")
 @click.option("--order-key", help="Messages with one key keep their order.")
-@click.option("--delay", type=click.FloatRange(min=0), help="Seconds until it is delivered.")
+@click.option("--delay", type=seconds(or_none=True), help="Seconds until it is delivered.")
 @click.option("--lines", is_flag=True, help="Every line of BODY is a message.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so many times.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="At most so many a second.")
+@click.option("--rate", type=Number(min=1 / LONGEST_S, max=1e9), help="At most so many a second.")
 @talks
 async def pub(
     shell: Shell,

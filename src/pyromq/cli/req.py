@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .numbers import seconds
 from .shell import Shell, talks
 from .tree import examples
 
@@ -18,7 +19,7 @@ from .tree import examples
 @click.option("--prop", "props", multiple=True, metavar="NAME=VALUE", help="Property; may be given several times.")
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0, min_open=True),
+    type=seconds(),
     default=3.0,
     show_default=True,
     metavar="SECONDS",

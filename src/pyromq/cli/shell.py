@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from . import tables
+from .numbers import seconds
 from .profiles import chosen_name_servers
 from .tables import Row
 from .tree import Fail, unknown
@@ -195,7 +196,7 @@ def cluster_options(command: F) -> F:
         click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
+            type=seconds(),
             default=3.0,
             show_default=True,
             metavar="SECONDS",

@@ -95,14 +95,23 @@ async def _look(
 async def _consume(
     client: Client, topic: str, group: str, wanted: Filter, begin: dict[str, Any], show: Show, enough: asyncio.Event
 ) -> None:
+    faults: list[OSError] = []
+
     async def handle(msg: Received) -> None:
-        if enough.is_set():
-            await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
-        show(msg)
+        if not enough.is_set():
+            try:
+                show(msg)
+                return
+            except OSError as fault:  # nobody reads what we write any more
+                faults.append(fault)
+                enough.set()
+        await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
 
     await client.session.route(topic)  # a consumer would wait for name server and topic for ever
     async with client.push_consumer(topic, handle, group=group, filter=wanted, concurrency=1, grace_s=0.0, **begin):
         await enough.wait()
+    if faults:
+        raise faults[0]
 
 
 def _facts(msg: Received) -> dict[str, Any]:

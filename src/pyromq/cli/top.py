@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import tables
+from .numbers import LONGEST_S, Number
 from .shell import Shell, talks, to_json
 from .tree import examples
 
@@ -48,7 +49,12 @@ class Frame:
 
 @click.command(epilog=examples("pyromq top", "pyromq top --every 5 --rows 20", "pyromq top --once --json"))
 @click.option(
-    "--every", type=click.FloatRange(min=0.1), default=2.0, show_default=True, metavar="SECONDS", help="Between frames."
+    "--every",
+    type=Number(min=0.1, max=LONGEST_S),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between frames.",
 )
 @click.option("--rows", "most", type=click.IntRange(min=1), default=15, show_default=True, help="Lines of each table.")
 @click.option("--once", is_flag=True, help="One frame, then end.")

@@ -6,12 +6,14 @@ handed on to it, and a command that does not know the option says so. Every grou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, cast
 
 import click
 
+_NEGATIVE = re.compile(r"-\d+(\.\d+)?")
 _GIVEN = "pyromq.given"  # options that stood before a command's name, as words
 
 ANYWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
@@ -47,6 +49,16 @@ class Tree(click.Group):
             raise click.UsageError(f"No such command '{args[0]}'.{closest(args[0], known)}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command, [*take_given(ctx), *rest]
+
+
+class TakesNegatives(click.Command):
+    """A command whose last argument may be a negative number; any other word with a dash is still an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        negatives = [] if "--" in args else [word for word in args if _NEGATIVE.fullmatch(word)]
+        if negatives:  # they stand last, behind the mark that ends the options
+            args = [word for word in args if word not in negatives] + ["--", *negatives]
+        return super().parse_args(ctx, args)
 
 
 def take_given(ctx: click.Context) -> list[str]:

@@ -77,13 +77,13 @@ _HINTS: dict[int, str] = {
 }
 
 
-def refused(code: int, remark: str | None, address: str) -> Refused:
-    """An answer other than success."""
+def refused(code: int, remark: str | None, address: str, hint: str | None = None) -> Refused:
+    """An answer other than success. The hint is the code's, unless the caller knows what was asked for."""
     try:
         name = ResponseCode(code).name
     except ValueError:
         name = "an unknown code"
     text = f"{address} answered {code} ({name}): {(remark or 'no remark').strip()}"
-    error = Refused(text.rstrip("."), hint=_HINTS.get(code, ""), address=address, code=code)
+    error = Refused(text.rstrip("."), hint=_HINTS.get(code, "") if hint is None else hint, address=address, code=code)
     error.remark = remark or ""
     return error
