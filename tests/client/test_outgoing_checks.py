@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,17 @@ from pyromq.client.outgoing import message_properties
         ({"tag": "a||b"}, "no filter can name the tag 'a||b'"),
         ({"props": {"KEYS": "x"}}, "'KEYS' is RocketMQ's own"),
         ({"keys": ["two words"]}, "has a blank in it"),
+        ({"delay": math.nan}, "delay: nan is no number of seconds"),
+        ({"delay": math.inf}, "delay inf has no end"),
+        ({"delay": 1e308}, "has no end"),
+        ({"delay": "soon"}, "delay: 'soon' is no number of seconds"),
+        ({"delay": []}, "delay: [] is no number of seconds"),
+        ({"deliver_at_ms": 1.5}, "deliver_at_ms is 1.5, and not a whole number"),
+        ({"tag": 5}, "the tag is 5, and not a string"),
+        ({"keys": 5}, "keys is 5, and not strings"),
+        ({"keys": [5]}, "a key is 5, and not a string"),
+        ({"order_key": 5}, "order_key is 5, and not a string"),
+        ({"props": "a=b"}, "props is 'a=b', and not a mapping"),
     ],
 )
 def test_refused(how: dict[str, Any], said: str) -> None:

@@ -371,6 +371,11 @@ async def test_an_sql_filter_over_the_properties(tmp_path: Path) -> None:
             await seen.count(2)
         with pytest.raises(Refused, match="line 1, column 9"):
             await client.push_consumer("T", Seen(), group="h", filter=sql("region =")).start()
+        async with client.pull_consumer("q", filter=sql("a >")) as consumer:
+            with pytest.raises(Refused, match="line 1, column"):
+                await consumer.assign(await consumer.queues("T"))
+            with pytest.raises(Refused, match="line 1, column"):
+                await consumer.subscribe("T")
         async with client.pull_consumer("p", filter=wanted, begin=FIRST) as consumer:
             await consumer.assign(await consumer.queues("T"))
             while len(pulled) < 2:
@@ -385,6 +390,9 @@ async def test_a_broker_without_sql_says_so_at_the_start(world: World) -> None:
     async with world.client() as client:
         with pytest.raises(Refused, match="does not support"):
             await client.push_consumer("T", Seen(), group="g", filter=sql("a > 1")).start()
+        async with client.pull_consumer("p", filter=sql("a > 1")) as consumer:
+            with pytest.raises(Refused, match="does not support"):
+                await consumer.subscribe("T")
 
 
 async def test_what_cannot_be_is_refused_with_a_word_of_advice(world: World) -> None:

@@ -152,7 +152,7 @@ class Client:
         **options: Any,
     ) -> PushConsumer:
         """Messages come to the handler. Other options: those of `ConsumeOptions`. Start it, or use `async with`."""
-        wanted = {topic: filter or Filter()} if isinstance(topic, str) else topic
+        wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
         consumer = PushConsumer(
             self.session,
             group,
@@ -192,7 +192,7 @@ class Client:
 
     def pull_consumer(self, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
         """You say when, and which queues, or `subscribe` to a share. Further options are those of `PullOptions`."""
-        consumer = PullConsumer(self.session, group, filter or Filter(), PullOptions(**options))
+        consumer = PullConsumer(self.session, group, Filter() if filter is None else filter, PullOptions(**options))
         self._consumers.append(consumer)
         self._requests.add_pull(consumer)
         return consumer

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.compression import DEFAULT_LEVEL, Compression, compress, compressed_flag
 from ..protocol.headers.send import LONG_NAMES, SendMessageV2
 from ..protocol.properties import encode_properties
+from .arguments import Seconds, check_text, kind_fault, milliseconds
 from .errors import BadMessage
 from .session import AUTO_CREATED_QUEUES
 from .values import encode_value
@@ -32,12 +32,6 @@ _OWN_PROPERTIES = frozenset(
 _QUEUE_ID, _BROKER, _BORN = LONG_NAMES["queueId"], LONG_NAMES["bname"], LONG_NAMES["bornTimestamp"]
 _PROPERTIES, _SYS_FLAG = LONG_NAMES["properties"], LONG_NAMES["sysFlag"]
 _RECONSUME_TIMES, _MAX_RECONSUME_TIMES = LONG_NAMES["reconsumeTimes"], LONG_NAMES["maxReconsumeTimes"]
-
-Seconds = float | timedelta
-
-
-def seconds(value: Seconds) -> float:
-    return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,23 +120,27 @@ def message_properties(
     found[Property.UNIQ_KEY] = unique_id
     found[Property.WAIT] = "true"
     if tag:
+        check_text("the tag", tag)
         if "||" in tag:
             raise BadMessage(f"no filter can name the tag {tag!r}: || stands between tags", hint="Choose another tag")
         found[Property.TAGS] = tag
     if keys:
         found[Property.KEYS] = _joined(keys)
     if order_key:
+        check_text("order_key", order_key)
         found[Property.SHARDING_KEY] = order_key
     if delay is not None:
-        if seconds(delay) < 0:
-            raise BadMessage(f"delay {delay} lies in the past", hint="Give 0 seconds or more")
-        found[Property.TIMER_DELAY_MS] = str(round(seconds(delay) * 1000))
+        found[Property.TIMER_DELAY_MS] = str(milliseconds("delay", delay))
     if deliver_at_ms is not None:
+        if (fault := kind_fault("deliver_at_ms", deliver_at_ms, int, "a whole number")) is not None:
+            raise BadMessage(fault, hint="Give milliseconds since 1970")
         found[Property.TIMER_DELIVER_MS] = str(deliver_at_ms)
     return found
 
 
 def _own_words(props: Mapping[str, str]) -> dict[str, str]:
+    if (fault := kind_fault("props", props, Mapping, "a mapping of names to values")) is not None:
+        raise BadMessage(fault)
     found = {str(name): str(value) for name, value in props.items()}
     for name in found:
         if name in _OWN_PROPERTIES:
@@ -151,8 +149,11 @@ def _own_words(props: Mapping[str, str]) -> dict[str, str]:
 
 
 def _joined(keys: Iterable[str]) -> str:
+    if (fault := kind_fault("keys", keys, Iterable, "strings")) is not None:
+        raise BadMessage(fault)
     words = [keys] if isinstance(keys, str) else list(keys)
     for word in words:
+        check_text("a key", word)
         if not word or KEY_SEPARATOR in word:
             raise BadMessage(f"key {word!r} is empty or has a blank in it, which separates keys")
     return KEY_SEPARATOR.join(words)

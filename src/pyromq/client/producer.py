@@ -13,17 +13,17 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from ..model import names
 from ..model.codes import RequestCode
 from ..model.message import Property, StoredMessage, SysFlag
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.headers.send import RecallMessage
+from .arguments import Seconds, check_text, group_fault, kind_fault, milliseconds, seconds
 from .batches import BATCH_BYTES, BATCH_MESSAGES, Batching, BatchSends, Gathering, batches_of, gathered_parts
 from .errors import BadMessage, Closed, TimedOut
 from .handlers import Handler
 from .lanes import Lanes
 from .middleware import Draft, Middleware, SendNext, around_sending
-from .outgoing import BatchItem, Packing, Seconds, message_properties, pack, pack_batch, pack_item, seconds
+from .outgoing import BatchItem, Packing, message_properties, pack, pack_batch, pack_item
 from .received import Received
 from .requests import Replies, reply_properties, reply_topic, request_properties
 from .sending import QueueChoice, Sender, SendPolicy, SendResult, by_key
@@ -53,7 +53,7 @@ class Producer:
         batching: Batching | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        if (fault := names.group_fault(group)) is not None:
+        if (fault := group_fault(group)) is not None:
             raise BadMessage(fault, hint="Choose another producer group")
         self._session = session
         self.group = group = session.on_wire(group)
@@ -150,7 +150,7 @@ class Producer:
             (draft,) = drafts
             if gathers and (gathered := self._gathered(draft, order_key)) is not None:
                 return [await gathered]
-            message = pack(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+            message = pack(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
             return await self._in_turn(message.topic, order_key, self._sender.send(message, choose, limit_s))
 
         return (await self._post([Draft(topic, value, properties)], deliver))[0]
@@ -159,21 +159,25 @@ class Producer:
         self, topic: str, value: Any, properties: dict[str, str], choose: QueueChoice | None, limit_s: float | None
     ) -> SendResult:
         """The way of nearly every send, with nothing in between: it is what a program does most."""
-        message = pack(self._session.on_wire(topic), value, properties, self._packing)
+        message = pack(self._on_wire(topic), value, properties, self._packing)
         self._enter()
         try:
             return (await self._sender.send(message, choose, limit_s))[0]
         finally:
             self._leave()
 
+    def _on_wire(self, topic: str) -> str:
+        check_text("the topic", topic)
+        return self._session.on_wire(topic)
+
     def _gathered(self, draft: Draft, order_key: str | None) -> asyncio.Future[SendResult] | None:
         """None: it is better sent alone, since it is compressed. With an order key all go the same way, in order."""
         assert self._gathering is not None
-        item = pack_item(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+        item = pack_item(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
         compresses = self._packing.compression is not None and len(item.entry.body) > self._packing.compress_over_bytes
         if compresses and order_key is None:
             return None
-        return self._gathering.add(self._session.on_wire(draft.topic), order_key, item)
+        return self._gathering.add(self._on_wire(draft.topic), order_key, item)
 
     async def send_oneway(
         self,
@@ -192,7 +196,7 @@ class Producer:
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
             (draft,) = drafts
-            message = pack(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+            message = pack(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
             await self._in_turn(message.topic, order_key, self._sender.send_oneway(message, choose))
             return []
 
@@ -224,7 +228,7 @@ class Producer:
 
         async def deliver(drafts: Iterable[Draft]) -> list[SendResult]:
             batches = batches_of(map(self._item, drafts), most, BATCH_MESSAGES)
-            name = self._session.on_wire(topic)
+            name = self._on_wire(topic)
             if order_key is None:
                 return await self._batches.send_all(name, batches)
             async with self._lanes.turn(name, order_key):
@@ -239,7 +243,7 @@ class Producer:
             return await deliver(map(draft, values))
 
     def _item(self, draft: Draft) -> BatchItem:
-        return pack_item(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+        return pack_item(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
 
     async def _post(self, drafts: list[Draft], deliver: SendNext) -> list[SendResult]:
         """Through the client's middleware, if it has one."""
@@ -298,11 +302,13 @@ class Producer:
             self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
         ) | {Property.TRAN_MSG: "true", Property.PGROUP: self.group}
         if check_after is not None:
-            properties[Property.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(max(1, round(seconds(check_after))))
+            properties[Property.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(
+                max(1, round(milliseconds("check_after", check_after) / 1000))
+            )
         choose = _choice(order_key, None)
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
-            half = pack(self._session.on_wire(drafts[0].topic), drafts[0].value, drafts[0].properties, self._packing)
+            half = pack(self._on_wire(drafts[0].topic), drafts[0].value, drafts[0].properties, self._packing)
             half.sys_flag |= SysFlag.TRANSACTION_PREPARED
             return await self._sender.send(half, choose)
 
@@ -345,7 +351,7 @@ class Producer:
         timeout: Seconds = 3.0,  # noqa: ASYNC109 - it travels with the message
     ) -> Received:
         """Sends, and waits for what a consumer gives to `reply`. TimedOut: it may still be working on it."""
-        limit_s, correlation = seconds(timeout), self._session.ids.next()
+        limit_s, correlation = milliseconds("timeout", timeout) / 1000, self._session.ids.next()
         properties = message_properties(
             self._session.ids.next(), tag=tag, keys=keys, props=props, order_key=order_key
         ) | request_properties(correlation, self._session.client_id, limit_s)
@@ -353,7 +359,7 @@ class Producer:
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
             (draft,) = drafts
-            message = pack(self._session.on_wire(draft.topic), draft.value, draft.properties, self._packing)
+            message = pack(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
             await self._introduce(message.topic)
             return await self._in_turn(message.topic, order_key, self._sender.send(message, choose, limit_s))
 
@@ -377,6 +383,8 @@ class Producer:
 
     async def reply(self, request: Received, value: Any) -> SendResult:
         """The answer to a message that came from `request`, pushed to its sender. Refused: nobody waits any more."""
+        if (fault := kind_fault("what to reply to", request, Received, "a message that a handler got")) is not None:
+            raise BadMessage(fault)
         properties = message_properties(self._session.ids.next()) | reply_properties(request)
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
@@ -391,6 +399,8 @@ class Producer:
 
     async def recall(self, result: SendResult) -> None:
         """Takes back a message whose delivery time has not come. Refused: too late, or recall is not enabled."""
+        if (fault := kind_fault("what to recall", result, SendResult, "the result of its send")) is not None:
+            raise BadMessage(fault, hint="Keep what `send` returned, and give that")
         if not result.recall_handle:
             raise BadMessage(
                 f"message {result.message_id} cannot be recalled: the broker gave no handle for it",
@@ -417,6 +427,7 @@ def _choice(order_key: str | None, queue: QueueChoice | None) -> QueueChoice | N
         return queue
     if queue is not None:
         raise BadMessage("order_key chooses the queue, and so does queue", hint="Give one of them")
+    check_text("order_key", order_key)
     if not order_key:
         raise BadMessage("order_key is empty", hint="Leave it out for messages without order")
     return by_key(order_key)

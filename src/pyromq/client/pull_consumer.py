@@ -18,15 +18,15 @@ from typing import Self
 
 from .. import logs
 from ..errors import ProtocolError
-from ..model import names
 from ..model.group import ConsumeFromWhere, ConsumeType
 from ..protocol.bodies.heartbeat import ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
+from .arguments import Seconds, check_begin, check_filter_kind, group_fault, seconds
 from .background import Bell, Tasks
 from .core.allocation import Average, Strategy
 from .errors import Closed, Error
+from .filter_check import check_at_brokers
 from .offsets import BrokerOffsets, at_time, first_offset, highest, lowest
-from .outgoing import Seconds, seconds
 from .reading import Pulled, Puller, PullResult
 from .rebalance import share_of
 from .received import Received
@@ -49,6 +49,9 @@ class PullOptions:
     strategy: Strategy = field(default_factory=Average)  # of `subscribe`
     rebalance_s: float = 20.0
 
+    def __post_init__(self) -> None:
+        check_begin(self.begin, self.begin_ms)
+
 
 @dataclass(slots=True, eq=False)
 class _Place:
@@ -66,8 +69,9 @@ class PullConsumer:
     """Event loop only, one caller of `poll` at a time."""
 
     def __init__(self, session: Session, group: str, wanted: Filter, options: PullOptions) -> None:
-        if (fault := names.group_fault(group)) is not None:
+        if (fault := group_fault(group)) is not None:
             raise Error(fault, hint="Choose another name")
+        check_filter_kind(wanted)
         self._session = session
         self.group = group = session.on_wire(group)
         self._wanted = wanted
@@ -81,6 +85,7 @@ class PullConsumer:
         self._paused: set[MessageQueue] = set()
         self._unread: list[Received] = []  # of a batch, all of one queue
         self._topics: list[str] = []  # whose queues are shared with the group's other members
+        self._checked: set[str] = set()  # topics whose brokers can evaluate the filter
         self._changed = Bell(session.clock)
         self._moved = asyncio.Event()  # queues came or went: whoever polls looks again
         self._is_open = False
@@ -132,7 +137,9 @@ class PullConsumer:
         self._check_open()
         if self._topics:
             raise Error("this consumer has subscribed: its queues are shared out", hint="Do one or the other")
-        await self._move_to(set(queues))
+        wanted = set(queues)
+        await self._check_filter({queue.topic for queue in wanted})
+        await self._move_to(wanted)
         await self._session.heartbeat()
 
     async def subscribe(self, *topics: str) -> None:
@@ -143,12 +150,22 @@ class PullConsumer:
         self._check_open()
         if self._topics or self._places or not topics:
             raise Error("subscribe() takes topics, once, and not after assign()")
-        self._topics = [self._session.on_wire(topic) for topic in topics]
-        for topic in self._topics:
+        wanted = [self._session.on_wire(topic) for topic in topics]
+        for topic in wanted:
             await self._session.route(topic)
+        await self._check_filter(set(wanted))
+        self._topics = wanted
         await self._session.heartbeat()
         await self.rebalance()
         self._tasks.start(self._rebalance_loop())
+
+    async def _check_filter(self, topics: set[str]) -> None:
+        """Of each topic once, before anything is pulled."""
+        for topic in sorted(topics - self._checked):
+            if self._wanted.sql:
+                await self._session.route(topic)
+                await check_at_brokers(self._session, self.group, topic, self._wanted)
+            self._checked.add(topic)
 
     def members_changed(self) -> None:
         self._changed.ring()

@@ -15,12 +15,12 @@ from typing import Any, Self
 from .. import logs
 from ..errors import ProtocolError
 from ..model import names
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from ..model.message import StoredMessage
-from ..protocol.bodies.body import encode_body
-from ..protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData
+from ..protocol.bodies.heartbeat import ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
+from .arguments import check_begin, check_filter_kind, group_fault, kind_fault, topic_fault
 from .assigned import Assigned
 from .attempts import Attempt, Counted, Runner
 from .background import Bell, Tasks
@@ -28,6 +28,7 @@ from .core.allocation import Average, Strategy
 from .core.process_queue import FlowLimits, ProcessQueue
 from .core.retry import Retry
 from .errors import Error
+from .filter_check import check_at_brokers
 from .giving_back import GivingBack
 from .handlers import Handler, worker
 from .handling import Concurrent, Deliveries, Orderly
@@ -67,6 +68,7 @@ class ConsumeOptions:
     offsets_folder: Path = field(default_factory=lambda: Path.home() / ".rocketmq_offsets")  # broadcast only
 
     def __post_init__(self) -> None:
+        check_begin(self.begin, self.begin_ms)
         if self.orderly and self.broadcast:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
         if self.concurrency < 1 or not 1 <= self.pull_messages <= 1024:
@@ -97,9 +99,15 @@ class PushConsumer:
         tracer: Tracer | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        for fault in (names.group_fault(group), *(names.topic_fault(topic) for topic in wanted)):
+        if (
+            fault := kind_fault("the topic", wanted, Mapping, "a string (or a mapping of topics to filters)")
+        ) is not None:
+            raise Error(fault)
+        for fault in (group_fault(group), *map(topic_fault, wanted)):
             if fault is not None:
                 raise Error(fault, hint="Choose another name")
+        for each in wanted.values():
+            check_filter_kind(each)
         self._session, self._clock = session, session.clock
         self._own_group, self.group = group, session.on_wire(group)
         group = self.group
@@ -160,8 +168,7 @@ class PushConsumer:
         self._session.check_open()
         for topic, wanted in self._wanted.items():
             await self._learn(topic)
-            if wanted.sql:
-                await self._check_filter(topic, wanted)
+            await check_at_brokers(self._session, self.group, topic, wanted)
         self._session.add_member(self)
         self.is_open = True
         self._deliveries.start()
@@ -181,18 +188,6 @@ class PushConsumer:
         except Error as fault:
             if not names.is_retry(topic):  # that one is made by the first heartbeat
                 log.warning("no queues to consume yet", group=self.group, fault=str(fault))
-
-    async def _check_filter(self, topic: str, wanted: Filter) -> None:
-        """A broker that cannot evaluate it says so now, and not by silence. Refused has the reason."""
-        known = self._session.known_route(topic)
-        if known is None:
-            return  # nobody to ask yet
-        body = CheckClientRequestBody(
-            client_id=self._session.client_id, group=self.group, subscription_data=wanted.describe(topic, 0)
-        )
-        for name in known.addresses:
-            if (address := known.master(name)) is not None:
-                await self._session.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=encode_body(body))
 
     async def stop(self) -> None:
         """Pulls end, handlers that run are finished, what is done is committed, the group is left."""

@@ -160,6 +160,8 @@ class Session:
 
     def on_wire(self, name: str) -> str:
         """A topic's or group's name with the client's namespace, as brokers know it."""
+        if not isinstance(name, str):
+            raise Error(f"{name!r} is no name of a topic or group", hint="Give a string")
         return with_namespace(self.config.namespace, name) if self.config.namespace else name
 
     def sends_to(self, address: str) -> str:

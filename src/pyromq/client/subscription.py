@@ -49,6 +49,9 @@ def everything() -> Filter:
 
 def tag(*tags: str) -> Filter:
     """Messages with one of these tags. RocketMQ's own notation (`a || b`, `*`) works too."""
+    for each in tags:
+        if not isinstance(each, str):
+            raise Error(f"tag({each!r}): a tag is a string", hint="Leave the filter out to get every message")
     parts = [part.strip() for each in tags for part in each.split(_SEPARATOR)]
     if not parts or not all(parts):
         raise Error(f"tag{tags!r}: a tag is empty", hint="Leave the filter out to get every message")
@@ -57,6 +60,8 @@ def tag(*tags: str) -> Filter:
 
 def sql(expression: str) -> Filter:
     """Messages whose properties fit: `region = 'eu' AND total > 10`. Brokers need enablePropertyFilter=true."""
+    if not isinstance(expression, str):
+        raise Error(f"sql({expression!r}): the expression is a string", hint="Write sql(\"region = 'eu'\")")
     if not expression.strip():
         raise Error("sql(''): the expression is empty", hint="Leave the filter out to get every message")
     return Filter(sql=expression)

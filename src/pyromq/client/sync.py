@@ -21,11 +21,12 @@ from ..model.message_trace import MessageTrace
 from ..protocol.bodies.keyed import MessageQueue
 from ..transport.loop import loop_factory
 from . import client as _async
+from .arguments import Seconds
 from .batches import Batching
 from .errors import Closed, Error
 from .handlers import Handler
 from .middleware import Middleware
-from .outgoing import Packing, Seconds
+from .outgoing import Packing
 from .producer import DEFAULT_GROUP
 from .producer import Producer as AsyncProducer
 from .pull_consumer import PullConsumer as AsyncPullConsumer

@@ -1,0 +1,78 @@
+"""Arguments of the wrong kind are refused in words where they are given, rather than by a fault deep inside.
+
+No awaits, and no knowledge of brokers: what a name or an expression may hold is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+from ..model import names
+from ..model.group import ConsumeFromWhere
+from .errors import BadMessage, Error
+from .subscription import Filter
+
+Seconds = float | timedelta
+
+
+def kind_fault(what: str, value: object, kind: type, wanted: str) -> str | None:
+    """None, if it is of the kind."""
+    return None if isinstance(value, kind) else f"{what} is {_shown(value)}, and not {wanted}"
+
+
+def topic_fault(topic: object) -> str | None:
+    return names.topic_fault(topic) if isinstance(topic, str) else kind_fault("the topic", topic, str, "a string")
+
+
+def group_fault(group: object) -> str | None:
+    return names.group_fault(group) if isinstance(group, str) else kind_fault("the group", group, str, "a string")
+
+
+def seconds(value: Seconds) -> float:
+    try:
+        found = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if math.isnan(found):
+        raise Error(f"{_shown(value)} is no number of seconds", hint="Give a number or a timedelta")
+    return found
+
+
+def milliseconds(what: str, value: Seconds) -> int:
+    """A time that travels with a message. BadMessage."""
+    try:
+        length_s = seconds(value)
+    except Error as fault:
+        raise BadMessage(f"{what}: {fault}") from None
+    if length_s < 0:
+        raise BadMessage(f"{what} {value} lies in the past", hint="Give 0 seconds or more")
+    if math.isinf(length_s * 1000):
+        raise BadMessage(f"{what} {value} has no end", hint="Give a number of seconds")
+    return round(length_s * 1000)
+
+
+def check_text(what: str, value: object) -> None:
+    if (fault := kind_fault(what, value, str, "a string")) is not None:
+        raise BadMessage(fault)
+
+
+def check_filter_kind(wanted: object) -> None:
+    if (fault := kind_fault("the filter", wanted, Filter, "made by tag(...) or sql(...)")) is not None:
+        raise Error(fault, hint='Write filter=pyromq.tag("paid"), or filter=pyromq.sql("total > 10")')
+
+
+def check_begin(begin: Any, begin_ms: Any) -> None:
+    if not isinstance(begin, ConsumeFromWhere):
+        allowed = ", ".join(each.name for each in ConsumeFromWhere)
+        raise Error(
+            f"begin={begin!r} is no place to begin", hint=f"Give a pyromq.ConsumeFromWhere: one of its {allowed}"
+        )
+    if not isinstance(begin_ms, int):
+        raise Error(f"begin_ms={begin_ms!r} is no whole number of milliseconds since 1970")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 64 else text[:64] + "..."
