@@ -356,6 +356,7 @@ class Broker:
         return Recall(
             self.live,
             self.topics,
+            self.store,
             self.intake,
             self.timer_park,
             store_host,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pyromq.broker.admin.inspection import INSPECT
 from pyromq.broker.timing.pending import Pending
@@ -76,6 +78,59 @@ async def test_a_recall_holds_over_a_restart(tmp_path: Path, how: str) -> None:
     async with virtual_broker(tmp_path, disk.kill() if how == "kill" else disk, clock, **ON) as life:
         await life.advance(20)
         assert life.bodies("T") == ["b"]
+
+
+def waits(life: Virtual) -> tuple[dict[str, int], int]:
+    assert life.broker.timers is not None
+    return life.broker.timers.counts.by_topic(), life.broker.timers.waiting
+
+
+async def test_a_second_recall_takes_nothing_more_from_the_count(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        first, second, *_ = [await timed(life, body, 40) for body in "abcd"]
+        await timed(life, "e", 60)
+        twice = [await recall(life, first) for _ in range(2)]
+        assert twice[0].fields == twice[1].fields == {"msgId": "id-a", "MSG_REGION": "DefaultRegion"}
+        assert [one.code for one in await asyncio.gather(recall(life, second), recall(life, second))] == [0, 0]
+        await life.advance(1)
+        assert waits(life) == ({"T": 3}, 3)
+        await life.advance(45)
+        assert (life.bodies("T"), waits(life)) == (["c", "d"], ({"T": 1}, 1))
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_nor_does_it_after_a_restart(tmp_path: Path, how: str) -> None:
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock, killed=how == "kill", **ON) as life:
+        handle = await timed(life, "a", 40)
+        await timed(life, "b", 40)
+        assert (await recall(life, handle)).code == 0
+        await life.advance(3)
+    async with virtual_broker(tmp_path, disk.kill() if how == "kill" else disk, clock, **ON) as life:
+        assert (await recall(life, handle)).code == 0
+        await life.advance(1)
+        assert waits(life) == ({"T": 1}, 1)
+        await life.advance(45)
+        assert (life.bodies("T"), waits(life)) == (["b"], ({}, 0))
+
+
+async def test_markers_that_another_broker_left_twice_and_for_nothing_are_forgotten_with_their_slot(
+    tmp_path: Path,
+) -> None:
+    """Without an index nobody knows them before: when their slot has come, the count is right again."""
+    async with virtual_broker(tmp_path, index_enabled=False, **ON) as life:
+        handle = await timed(life, "a", 10)
+        for body in "bcde":
+            await timed(life, body, 40)
+        await life.advance(1)
+        await recall(life, handle)
+        marker = life.stored(TIMER)[-1]
+        life.broker.intake.put(replace(marker, physical_offset=0), lambda outcome: None)
+        life.broker.intake.flush()
+        await recall(life, RecallHandle("T", "broker-a", START_MS + 10_000, "nobody").encode())
+        await life.advance(20)
+        assert (life.bodies("T"), waits(life)) == ([], ({"T": 4}, 4))
 
 
 async def test_until_the_last_moment(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Request 370: a message that waits for its time is called back.
 
 A marker is put to the timer, in the slot of the message; when the slot comes, neither of the two is delivered.
-Codes and remarks are those of Java; what is too late or too early is said in words.
+Codes and remarks are those of Java; what is too late or too early is said in words. A message that was recalled before
+gets no second marker, since each takes one from the count of what waits: the answer is the same.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from ...model.names import TIMER_TOPIC
 from ...model.recall_handle import BadHandle, RecallHandle, decode_handle
 from ...model.topic import Perm
 from ...protocol.headers.send import RecallMessage
-from ...protocol.properties import encode_properties
+from ...protocol.properties import decode_properties, encode_properties
 from ...protocol.record import Record
+from ...store.message_store import MessageStore
+from ...store.reader import KeyQuery
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
@@ -26,6 +29,9 @@ from ..metadata.topics import Topics
 from .timer_records import TimerPark
 
 TAG = "_RECALL_TAG_"
+REMEMBERED = 1_000  # markers that the index may not know yet
+
+_Identity = tuple[str | None, ...]
 
 
 class Recall:
@@ -35,6 +41,7 @@ class Recall:
         self,
         live: Live[BrokerConfig],
         topics: Topics,
+        store: MessageStore,
         intake: Intake,
         park: TimerPark,
         store_host: bytes,
@@ -44,12 +51,14 @@ class Recall:
     ) -> None:
         self._live = live
         self._topics = topics
+        self._store = store
         self._intake = intake
         self._park = park
         self._store_host = store_host
         self._now_ms = now_ms
         self._born_host = born_host
         self._count = count
+        self._latest: dict[_Identity, asyncio.Future[Outcome]] = {}
 
     async def __call__(self, request: Request) -> Reply:
         header = request.header(RecallMessage)
@@ -61,22 +70,41 @@ class Recall:
         except RequestRefused as refused:
             refused.fields = region
             raise
-        outcome = await self._put(marker, config.sync_flush_timeout / 1000)
-        if outcome.refusal is not None:
-            outcome.refusal.fields = region
-            raise outcome.refusal
-        self._count(TIMER_TOPIC, 0, 1, outcome.places[-1].size)
+        if not await self._is_recalled(marker, handle.unique):
+            outcome = await asyncio.shield(self._put(marker, config.sync_flush_timeout / 1000))
+            if outcome.refusal is not None:
+                outcome.refusal.fields = region
+                raise outcome.refusal
         return Reply(fields={"msgId": handle.unique} | region)
 
-    async def _put(self, marker: Record, wait_s: float) -> Outcome:
+    async def _is_recalled(self, marker: Record, unique: str) -> bool:
+        """Whether the same marker is stored, which the index knows, also after a restart."""
+        wanted = _identity(marker)
+        if wanted in self._latest:
+            return False  # its put is asked
+        return any(_identity(one) == wanted for one in await self._store.by_key(KeyQuery(TIMER_TOPIC, unique)))
+
+    def _put(self, marker: Record, wait_s: float) -> asyncio.Future[Outcome]:
+        """Its outcome, or that of the same one just before. Who goes away must not end it for others."""
+        identity = _identity(marker)
+        before = self._latest.get(identity)
+        if before is not None:
+            return before
         ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def end(outcome: Outcome) -> None:
+            if outcome.refusal is None:
+                self._count(TIMER_TOPIC, 0, 1, outcome.places[-1].size)
+            else:
+                self._latest.pop(identity, None)
             if not ended.done():
                 ended.set_result(outcome)
 
+        if len(self._latest) >= REMEMBERED:
+            del self._latest[next(iter(self._latest))]
+        self._latest[identity] = ended
         self._intake.put(marker, end, wait_s)
-        return await ended
+        return ended
 
     def _checked(self, header: RecallMessage, config: BrokerConfig) -> RecallHandle:
         """In Java's order."""
@@ -132,6 +160,12 @@ class Recall:
 def delete_key(config: BrokerConfig, topic: str, unique: str) -> str:
     """How a marker names its message; a setting that all brokers of the store must agree on."""
     return f"{topic}+{unique}" if config.append_topic_for_timer_delete_key else unique
+
+
+def _identity(record: Record) -> _Identity:
+    """Markers that have it in common recall the same message. That of a message has no key."""
+    pairs = decode_properties(record.properties)
+    return tuple(pairs.get(name) for name in (Property.TIMER_DEL_UNIQKEY, Property.REAL_TOPIC, Property.TIMER_OUT_MS))
 
 
 def _illegal(why: str) -> RequestRefused:

@@ -66,7 +66,9 @@ class TimerSlots:
         self._store_host = store_host
         self._topic_in_key = topic_in_key
         self._count = count
-        self._left: set[int] = set()  # units of the present slot that are done, though others of it were refused
+        self._left: set[int] = (
+            set()
+        )  # units of the present slot that are done and counted, though others of it were refused
         # Delivered just before a kill, and not yet noted: what came due until now may have left already.
         self._doubtful_until = 0 if store.recovery.clean_stop else clock.now_ms()
         self.lost = 0
@@ -74,15 +76,12 @@ class TimerSlots:
     async def empty(self, due: Due) -> bool:
         """False: some could not be stored, try the slot again later."""
         recalled = await self._recalled(due)
-        matched: set[str] = set()
         for start in range(0, len(due.messages), AT_ONCE):
             positions = [at for at in due.messages[start : start + AT_ONCE] if at not in self._left]
             units = await self._run_blocking(partial(self._timers.units, positions))
             for share in _shares(units):
-                if not await self._deliver(share, recalled, matched):
+                if not await self._deliver(share, recalled):
                     return False
-        for key in recalled.keys() - matched:
-            self._counts.add(recalled[key], 1)  # it recalled nothing, so nothing is missing
         self._left.clear()
         return True
 
@@ -93,13 +92,20 @@ class TimerSlots:
 
     # --- recalls --------------------------------------------------------------------------------------------------
 
-    async def _recalled(self, due: Due) -> dict[str, str]:
-        """Which keys were recalled, and their topics."""
-        found: dict[str, str] = {}
+    async def _recalled(self, due: Due) -> set[str]:
+        """Which keys were recalled. A marker took one from its topic's count when it came, and gives it back now.
+
+        The message that it recalls is taken from the count in its place: so a marker for nothing, or a second one for
+        the same message, leaves nothing behind.
+        """
+        found: set[str] = set()
         for start in range(0, len(due.recalls), AT_ONCE):
             units = await self._run_blocking(partial(self._timers.units, due.recalls[start : start + AT_ONCE].tolist()))
             for one in await self._read(units):
-                found[one.pairs.get(Property.TIMER_DEL_UNIQKEY, "")] = one.pairs.get(Property.REAL_TOPIC, "")
+                found.add(one.pairs.get(Property.TIMER_DEL_UNIQKEY, ""))
+                if one.unit.position not in self._left:
+                    self._left.add(one.unit.position)
+                    self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), 1)
         return found
 
     def _key(self, pairs: dict[str, str]) -> str:
@@ -131,16 +137,12 @@ class TimerSlots:
                 found.append(_Message(unit, record, decode_properties(record.properties)))
         return found
 
-    async def _deliver(self, units: Sequence[Unit], recalled: dict[str, str], matched: set[str]) -> bool:
+    async def _deliver(self, units: Sequence[Unit], recalled: set[str]) -> bool:
         refusals: list[RequestRefused] = []
         seen: set[tuple[str, str, int]] = set()
         for one in await self._read(units):
             key = self._key(one.pairs)
-            if not one.unit.is_roll and key in recalled:
-                matched.add(key)
-                self._left.add(one.unit.position)
-                continue
-            if await self._has_left(one, seen):
+            if (not one.unit.is_roll and key in recalled) or await self._has_left(one, seen):
                 self._left.add(one.unit.position)
                 self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
                 continue
