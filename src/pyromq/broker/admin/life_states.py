@@ -80,7 +80,8 @@ def classify(topic: str, record: Record, pairs: Mapping[str, str], due_ms: int) 
     return Copy(by_topic[held], record, pairs) if held in by_topic and real == topic else None
 
 
-Decided = Callable[[Copy], tuple[str, int]]  # a half message: undecided, committed, rolled back ...; and its checks
+# Of a half message: undecided, rolled back or given up; and its checks, which are forgotten once it is decided.
+Decided = Callable[[Copy], tuple[str, int | None]]
 
 
 def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> dict[str,
     if newest.step is Step.GIVEN_UP:
         return {"state": "given up", "atMs": newest.record.store_timestamp}
     word, checks = decided(newest)
-    return {"state": word, "checks": checks}
+    return {"state": word} if checks is None else {"state": word, "checks": checks}
 
 
 class Progress:

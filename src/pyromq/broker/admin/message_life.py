@@ -178,13 +178,13 @@ class MessageLife:
             return self._dead_letters.leaves_ms(copy.record, files)
         return file_leaves_ms(files, copy.position, hours, self._now_ms())
 
-    def _decided(self, half: Copy) -> tuple[str, int]:
+    def _decided(self, half: Copy) -> tuple[str, int | None]:
         """The op topic does not say how a transaction ended. A committed message would be there, so it was not."""
         offset, _ = self._halves.stands_for(half.record.queue_offset, half.position)
         open_half = self._halves.undecided.get(offset)
         if open_half is not None:
             return "half", open_half.checks
-        return _WORDS.get(self._halves.ledger.state(offset), "rolled back"), 0
+        return _WORDS.get(self._halves.ledger.state(offset), "rolled back"), None
 
     def _gone(self, header: MessageLifeRequest) -> dict[str, Any]:
         at = self._expired.of(header.id, self._now_ms(), self._store.commit_log.start)
