@@ -194,6 +194,7 @@ def test_doctor_without_a_name_server() -> None:
     done = CliRunner().invoke(cli, ["doctor", "-n", "127.0.0.1:1", "--timeout", "1"])
     assert done.exit_code == 2
     assert "FAIL  name server: 127.0.0.1:1 does not answer" in done.stdout
+    assert "brokerIP1" not in done.stdout
     assert "Start all by: pyromq up" in done.stdout
 
 

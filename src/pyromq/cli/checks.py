@@ -85,7 +85,8 @@ async def name_servers(patient: Patient) -> AsyncIterator[Finding]:
             answer = await patient.calls.broker(address, RequestCode.GET_BROKER_CLUSTER_INFO)
         except Error as fault:
             cure = "Start it (pyromq namesrv), mend the address, or take it out of the list"
-            yield Finding("name server", BROKEN, f"{address} does not answer: {fault}", cure)
+            what = str(fault).removesuffix(fault.hint).rstrip(". ")  # its hint is for brokers
+            yield Finding("name server", BROKEN, f"{address} does not answer: {what}", cure)
             continue
         table = decode_body(ClusterInfo, answer.body or b"{}").broker_addr_table
         known[address] = frozenset(one for data in table.values() for one in data.broker_addrs.values())

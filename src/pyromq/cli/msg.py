@@ -201,7 +201,8 @@ async def resend(shell: Shell, topic: str, message_id: str, target: str | None, 
         await shell.group(group, places)
     found = await by_id(shell.calls, places, topic, message_id)
     if found is None:
-        raise Fail(f"no message {message_id} of topic {topic} is known here")
+        by_key = f"pyromq msg query {topic} --key {message_id}"
+        raise Fail(f"no message {message_id} of topic {topic} is known here. Is it a key? Ids: {by_key}")
     goal = f"group {group}" if group else f"topic {target or topic}"
     if shell.is_dry:
         shell.about_to(f"send {message_id} again to {goal}")
