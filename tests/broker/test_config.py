@@ -11,6 +11,7 @@ from pyromq.broker.java_keys import BROKER_KEYS
 from pyromq.config import load, settings_of
 from pyromq.errors import ConfigError
 from pyromq.store.config import FlushMode
+from pyromq.store.retention import RetentionConfig
 
 
 def loaded(tmp_path: Path, text: str) -> BrokerConfig:
@@ -48,6 +49,29 @@ def test_an_address_that_the_listener_does_not_serve_is_not_advertised() -> None
     with pytest.raises(ConfigError, match="set brokerIP1 to one of this machine's"):
         _ = BrokerConfig(bind_address="0.0.0.0", allow_unauthenticated=True).advertised_host
     assert BrokerConfig(bind_address="127.0.0.2").advertised_host == "127.0.0.2"
+
+
+@pytest.mark.parametrize(
+    ("line", "range_"),
+    [
+        ("fileReservedTime=99999999999999999999", "from 0 to 2147483647"),
+        ("deleteCommitLogFilesInterval=2147483648", "from 0 to 2147483647"),
+        ("transactionTimeOut=9223372036854775808", "from 0 to 9223372036854775807"),
+        ("diskSpaceWarningLevelRatio=nan", "at least 0"),
+    ],
+)
+def test_numbers_that_java_s_type_cannot_hold_are_refused(tmp_path: Path, line: str, range_: str) -> None:
+    with pytest.raises(ConfigError, match=f"line 1: {line.replace('=', ' = ')}: must be {range_}$"):
+        loaded(tmp_path, line)
+
+
+def test_what_java_s_long_holds_is_taken(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path, "transactionTimeOut=9223372036854775807\nmaxLogBytes=8796093022208\nfileReservedTime=2147483647"
+    )
+    retention = config.part(RetentionConfig)
+    assert (config.transaction_time_out, retention.max_log_bytes) == ((1 << 63) - 1, 8 << 40)
+    assert retention.file_reserved_hours == (1 << 31) - 1
 
 
 def test_names_that_no_topic_could_have_are_refused() -> None:

@@ -129,6 +129,10 @@ def test_a_refused_key_may_stand_with_its_harmless_value(tmp_path: Path, text: s
         ),
         ("loadRatio=nan", "line 1: loadRatio = nan: must be from 0 to 1"),
         ("scanNotActiveBrokerInterval=0", "line 1: scanNotActiveBrokerInterval = 0: must be at least 1"),
+        (
+            "scanNotActiveBrokerInterval=2147483648",
+            "line 1: scanNotActiveBrokerInterval = 2147483648: must be from 1 to 2147483647",
+        ),
         ("flushDiskType=NEVER", "line 1: flushDiskType = NEVER: must be one of SYNC_FLUSH, ASYNC_FLUSH"),
         ("allowUnauthenticated=perhaps", "line 1: allowUnauthenticated = perhaps: must be true or false"),
         (

@@ -100,16 +100,20 @@ class BrokerConfig(StoreConfig):
     compressed_register: bool = setting(False, flag=False, live=True, help="deflate the registration")
 
     # Connections
-    channel_expired_timeout: int = setting(120_000, low=1_000, flag=False, help="ms without heartbeat of a client")
+    channel_expired_timeout: int = setting(
+        120_000, low=1_000, flag=False, wide=True, help="ms without heartbeat of a client"
+    )
     server_channel_max_idle_time_seconds: int = setting(
         120, low=1, flag=False, help="s without traffic on a connection"
     )
     shutdown_wait_time_seconds: int = setting(10, low=0, flag=False, help="s for requests in flight at a stop")
 
     # Overload
-    start_accept_send_request_time_stamp: int = setting(0, low=0, flag=False, help="sends are refused before this ms")
+    start_accept_send_request_time_stamp: int = setting(
+        0, low=0, flag=False, wide=True, help="sends are refused before this ms"
+    )
     wait_time_mills_in_send_queue: int = setting(
-        200, low=1, flag=False, live=True, help="ms that a send may wait to be served, then SYSTEM_BUSY"
+        200, low=1, flag=False, live=True, wide=True, help="ms that a send may wait to be served, then SYSTEM_BUSY"
     )
     queued_requests: int = setting(
         10_000,
@@ -124,10 +128,16 @@ class BrokerConfig(StoreConfig):
         low=1,
         flag=False,
         live=True,
+        wide=True,
         help="ms that the event loop runs late, then SYSTEM_BUSY",
     )
     max_unflushed_bytes: int = setting(
-        512 << 20, low=1 << 20, flag=False, live=True, help="bytes appended but not on the medium, then SYSTEM_BUSY"
+        512 << 20,
+        low=1 << 20,
+        flag=False,
+        live=True,
+        wide=True,
+        help="bytes appended but not on the medium, then SYSTEM_BUSY",
     )
     max_waiting_replies: int = setting(
         100_000, low=1, flag=False, live=True, help="sends stored whose reply waits for the disk, then SYSTEM_BUSY"
@@ -166,7 +176,9 @@ class BrokerConfig(StoreConfig):
 
     # Pulling and offsets
     long_polling_enable: bool = setting(True, flag=False, live=True, help="hold a pull that finds nothing")
-    short_polling_time_mills: int = setting(1_000, low=1, flag=False, live=True, help="ms to hold it otherwise")
+    short_polling_time_mills: int = setting(
+        1_000, low=1, flag=False, live=True, wide=True, help="ms to hold it otherwise"
+    )
     max_transfer_bytes_on_message_in_memory: int = setting(256 << 10, low=1, flag=False, live=True, help="of one pull")
     max_transfer_count_on_message_in_memory: int = setting(32, low=1, flag=False, live=True, help="of one pull")
     max_transfer_bytes_on_message_in_disk: int = setting(64 << 10, low=1, flag=False, live=True, help="of a cold pull")
@@ -188,13 +200,22 @@ class BrokerConfig(StoreConfig):
         False, flag=False, live=True, help="stop groups that read too far behind (consumeEnable=false)"
     )
     consumer_fallbehind_threshold: int = setting(
-        16 << 30, low=1, flag=False, live=True, help="bytes of log between a group and the end that are too far"
+        16 << 30,
+        low=1,
+        flag=False,
+        live=True,
+        wide=True,
+        help="bytes of log between a group and the end that are too far",
     )
     cold_data_flow_control_enable: bool = setting(
         False, flag=False, live=True, help="hold reads from the medium to the rates below"
     )
-    cg_cold_read_threshold: int = setting(3 << 20, low=1, flag=False, live=True, help="bytes per second of one group")
-    global_cold_read_threshold: int = setting(100 << 20, low=1, flag=False, live=True, help="bytes per second of all")
+    cg_cold_read_threshold: int = setting(
+        3 << 20, low=1, flag=False, live=True, wide=True, help="bytes per second of one group"
+    )
+    global_cold_read_threshold: int = setting(
+        100 << 20, low=1, flag=False, live=True, wide=True, help="bytes per second of all"
+    )
     max_held_pulls: int = setting(200_000, low=1, flag=False, live=True, help="pulls held at a time, then answered")
     lite_pull_message_enable: bool = setting(True, flag=False, live=True, help="serve request 361")
     reject_pull_consumer_enable: bool = setting(False, flag=False, live=True, help="refuse groups that pull actively")
@@ -202,7 +223,9 @@ class BrokerConfig(StoreConfig):
         True, flag=False, live=True, help="false: a reset is told to the clients, as in 4.9"
     )
     flush_consumer_offset_interval: int = setting(5_000, low=1, flag=False, help="ms between writes of the offsets")
-    consumer_offset_update_version_step: int = setting(500, low=1, flag=False, help="commits per version of the table")
+    consumer_offset_update_version_step: int = setting(
+        500, low=1, flag=False, wide=True, help="commits per version of the table"
+    )
 
     # Filters
     max_filter_message_size: int = setting(
@@ -215,7 +238,12 @@ class BrokerConfig(StoreConfig):
         False, flag=False, live=True, help="filter a retry topic that is subscribed to by SQL92 as its messages' topics"
     )
     filter_data_clean_time_span: int = setting(
-        86_400_000, low=0, flag=False, live=True, help="ms that the filter of a group without members is remembered"
+        86_400_000,
+        low=0,
+        flag=False,
+        live=True,
+        wide=True,
+        help="ms that the filter of a group without members is remembered",
     )
     expect_consumer_num_use_filter: int = setting(
         32, low=1, flag=False, help="sizes the bit positions kept in consumerFilter.json for Java brokers"
@@ -224,7 +252,7 @@ class BrokerConfig(StoreConfig):
 
     # Delays
     flush_delay_offset_interval: int = setting(
-        10_000, low=1, flag=False, help="ms between writes of how far delay levels are delivered"
+        10_000, low=1, flag=False, wide=True, help="ms between writes of how far delay levels are delivered"
     )
 
     # Timers
@@ -272,10 +300,10 @@ class BrokerConfig(StoreConfig):
 
     # Transactions
     transaction_check_interval: int = setting(
-        30_000, low=1, flag=False, live=True, help="ms between two rounds of asking about half messages"
+        30_000, low=1, flag=False, live=True, wide=True, help="ms between two rounds of asking about half messages"
     )
     transaction_time_out: int = setting(
-        6_000, low=0, flag=False, live=True, help="ms after its birth before a half message is asked about"
+        6_000, low=0, flag=False, live=True, wide=True, help="ms after its birth before a half message is asked about"
     )
     transaction_check_max: int = setting(
         15, low=0, flag=False, live=True, help="times that it is asked about, then it is given up"

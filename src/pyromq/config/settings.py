@@ -24,6 +24,7 @@ from typing import Any, TypeVar, overload
 from ..errors import ConfigError
 
 T = TypeVar("T")
+JAVA_INT, JAVA_LONG = (1 << 31) - 1, (1 << 63) - 1
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -41,6 +42,7 @@ class Setting:
     high: float | None
     live: bool
     flag: bool
+    wide: bool
 
     def parse(self, raw: object) -> Any:
         """The typed value of text (file, environment, flag) or of a TOML value. ValueError says what is wrong."""
@@ -71,10 +73,17 @@ class Setting:
         """ValueError if the value is outside the setting's range."""
         if value is None or isinstance(value, (str, tuple, Path, Enum)):
             return
+        self._check_type(value)
         low_enough = self.high is None or value <= self.high
         high_enough = self.low is None or value >= self.low
         if not (low_enough and high_enough):  # asked this way round, so that nan is outside of every range
             raise ValueError(f"must be {self.range_text}")
+
+    def _check_type(self, value: Any) -> None:
+        """A whole number without a bound of its own: Java's type of the setting is the bound, as it is there."""
+        most = JAVA_LONG if self.wide else JAVA_INT
+        if self.kind is int and self.high is None and not -most - 1 <= value <= most:
+            raise ValueError(f"must be from {-most - 1 if self.low is None else int(self.low)} to {most}")
 
     @property
     def range_text(self) -> str:
@@ -111,7 +120,15 @@ class Setting:
 
 @overload
 def setting(
-    default: T, *, help: str, java: str = ..., low: float = ..., high: float = ..., live: bool = ..., flag: bool = ...
+    default: T,
+    *,
+    help: str,
+    java: str = ...,
+    low: float = ...,
+    high: float = ...,
+    live: bool = ...,
+    flag: bool = ...,
+    wide: bool = ...,
 ) -> T: ...
 @overload
 def setting(*, factory: Callable[[], T], help: str, java: str = ..., live: bool = ..., flag: bool = ...) -> T: ...
@@ -125,9 +142,13 @@ def setting(
     high: float | None = None,
     live: bool = False,
     flag: bool = True,
+    wide: bool = False,
 ) -> Any:
-    """Declare a field. `live`: may be changed over the wire while running. `flag`: has a command-line option."""
-    facts = {"help": help, "java": java, "low": low, "high": high, "live": live, "flag": flag}
+    """Declare a field. `live`: may be changed over the wire while running. `flag`: has a command-line option.
+
+    `wide`: a whole number of 64 bits, as Java's long; others without `high` have 32.
+    """
+    facts = {"help": help, "java": java, "low": low, "high": high, "live": live, "flag": flag, "wide": wide}
     return dataclasses.field(default=default, default_factory=factory, metadata=facts)
 
 

@@ -36,7 +36,7 @@ class NamesrvConfig(TransportSettings):
         ("configBlackList", "configStorePath", "kvConfigPath"), flag=False, help="never changed over the wire"
     )
     scan_not_active_broker_interval: int = setting(
-        5000, low=10, live=True, help="milliseconds between two looks for silent brokers"
+        5000, low=10, live=True, wide=True, help="milliseconds between two looks for silent brokers"
     )
     order_message_enable: bool = setting(
         False, live=True, flag=False, help="routes carry the order configuration of ordered topics"

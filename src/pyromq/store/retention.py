@@ -41,13 +41,16 @@ class RetentionConfig:
         help="percent of disk use above which old files go at any hour",
     )
     disk_force_ratio: float = setting(
-        0.85, java="diskSpaceCleanForciblyRatio", help="share of the disk above which the oldest go whatever their age"
+        0.85,
+        java="diskSpaceCleanForciblyRatio",
+        low=0,
+        help="share of the disk above which the oldest go whatever their age",
     )
     disk_warning_ratio: float = setting(
-        0.90, java="diskSpaceWarningLevelRatio", help="share of the disk above which writes are refused"
+        0.90, java="diskSpaceWarningLevelRatio", low=0, help="share of the disk above which writes are refused"
     )
     force_enabled: bool = setting(True, java="cleanFileForciblyEnable", help="allow deletion before the age is reached")
-    max_log_bytes: int = setting(0, low=0, help="the log's oldest files go above this size; 0 is no limit")
+    max_log_bytes: int = setting(0, low=0, wide=True, help="the log's oldest files go above this size; 0 is no limit")
     files_per_round: int = setting(10, java="deleteFileBatchMax", low=1, help="most files that go in one round")
     pause_ms: int = setting(100, java="deleteCommitLogFilesInterval", low=0, help="time between two files of a round")
     in_use_ms: int = setting(

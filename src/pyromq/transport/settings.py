@@ -55,13 +55,13 @@ class TransportSettings:
         0, low=0, flag=False, help="unread bytes above which a peer is not served on; 0 takes 1 MiB"
     )
     write_buffer_max_bytes: int = setting(
-        64 << 20, low=1, flag=False, help="unread bytes above which a peer's connection is closed"
+        64 << 20, low=1, flag=False, wide=True, help="unread bytes above which a peer's connection is closed"
     )
     unfinished_requests: int = setting(
         1024, low=1, flag=False, help="requests of one connection in work; reading pauses"
     )
-    unfinished_bytes: int = setting(32 << 20, low=1, flag=False, help="bytes of these")
-    held_bytes: int = setting(1 << 30, low=1, flag=False, help="bytes held for all peers together")
+    unfinished_bytes: int = setting(32 << 20, low=1, flag=False, wide=True, help="bytes of these")
+    held_bytes: int = setting(1 << 30, low=1, flag=False, wide=True, help="bytes held for all peers together")
     queued_requests: int = setting(
         10_000, low=1, flag=False, help="waiting requests of one class; further ones get SYSTEM_BUSY"
     )

@@ -50,6 +50,10 @@ async def test_a_change_counts_at_once_and_after_a_restart(tmp_path: Path) -> No
         (b"storePathRootDir=/tmp/elsewhere", "cannot be changed while running"),
         (b"autoCreateTopicEnabled=false", "did you mean 'autoCreateTopicEnable'"),
         (b"brokerPermission=77", "from 0 to 7"),
+        (
+            b"fileReservedTime=99999999999999999999",
+            "fileReservedTime = 99999999999999999999: must be from 0 to 2147483647",
+        ),
         (b"rocketmqHome=/tmp/$(id)", "cannot be changed while running"),
         (b"", "the body is empty"),
         (b"\xff\xfe", "no UTF-8"),
