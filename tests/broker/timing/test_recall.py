@@ -133,6 +133,21 @@ async def test_markers_that_another_broker_left_twice_and_for_nothing_are_forgot
         assert (life.bodies("T"), waits(life)) == ([], ({"T": 4}, 4))
 
 
+async def test_what_does_not_say_where_it_belongs_leaves_the_count_too(tmp_path: Path) -> None:
+    async with virtual_broker(tmp_path, **ON) as life:
+        await timed(life, "a", 10)
+        bad = life.stored(TIMER)[0]
+        bad = replace(
+            bad, physical_offset=0, properties=bytes(bad.properties).replace(b"REAL_QID\x010", b"REAL_QID\x01x")
+        )
+        life.broker.intake.put(bad, lambda outcome: None)
+        life.broker.intake.flush()
+        await life.advance(1)
+        assert waits(life) == ({"T": 2}, 2)
+        await life.advance(20)
+        assert (life.bodies("T"), waits(life)) == (["a"], ({}, 0))
+
+
 async def test_until_the_last_moment(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path, **ON) as life:
         handle = await timed(life, "a", 10)

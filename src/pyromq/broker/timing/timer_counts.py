@@ -1,7 +1,7 @@
 """How many messages wait for a time, by topic: `config/timermetrics` and request 61, as Java keeps them.
 
 After a kill the counts may be off by what happened in the last second; the sum over all topics is counted by the wheel
-itself.
+itself. A recall of what does not wait (its half message may still be committed) takes one from both until its time.
 """
 
 from __future__ import annotations

@@ -142,12 +142,12 @@ class TimerSlots:
         seen: set[tuple[str, str, int]] = set()
         for one in await self._read(units):
             key = self._key(one.pairs)
-            if (not one.unit.is_roll and key in recalled) or await self._has_left(one, seen):
+            is_gone = (not one.unit.is_roll and key in recalled) or await self._has_left(one, seen)
+            target = None if is_gone else self._target(one)
+            if target is None:
                 self._left.add(one.unit.position)
                 self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
-                continue
-            target = self._target(one)
-            if target is not None:
+            else:
                 self._intake.put(target, self._put(one, target, refusals))
         self._intake.flush()
         if refusals:
