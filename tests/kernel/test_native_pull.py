@@ -260,7 +260,14 @@ def test_random_stores_and_requests(tmp_path: Path, steps: list[bytes | float], 
 
 
 async def _random(tmp_path: Path, steps: list[bytes | float]) -> None:
-    await same(tmp_path, steps, native_module(), commit_log_file_bytes=16 << 10, queue_file_bytes=20 * 16)
+    """Large log files: where one ends, a buffer is stored in two parts, and a held pull may wake between them."""
+    await same(tmp_path, steps, native_module(), queue_file_bytes=20 * 16)
+
+
+async def test_pulls_over_the_ends_of_log_files(tmp_path: Path) -> None:
+    steps: list[Step] = [filled(90), *(pull(n, n, queue=n % 3, maxMsgNums=32) for n in range(30))]
+    told = await same(tmp_path, steps, native_module(), commit_log_file_bytes=16 << 10, queue_file_bytes=20 * 16)
+    assert told.by_kernel > 0
 
 
 async def test_on_a_real_disk(tmp_path: Path) -> None:
