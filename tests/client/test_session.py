@@ -155,3 +155,17 @@ async def test_a_known_topic_whose_broker_is_away_is_no_unknown_topic(cluster: C
         await client.session.route("T")
     with pytest.raises(TopicNotFound, match=r"topic 'T2' does not exist .*Closest: 'T'"):
         await client.session.route("T2")
+
+
+async def test_a_topic_that_is_made_while_we_ask_has_a_route(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another sender: between our question for its route and the one for the names of all topics."""
+    cluster.broker("a", Other=1)
+    client = await cluster.client()
+    asked = client.session.name_servers.topics
+
+    async def make_it_first() -> list[str]:
+        cluster.broker("b", T=1)
+        return await asked()
+
+    monkeypatch.setattr(client.session.name_servers, "topics", make_it_first)
+    assert list((await client.session.route("T")).addresses) == ["b"]

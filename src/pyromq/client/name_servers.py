@@ -32,6 +32,12 @@ class NameServers:
 
     async def route(self, topic: str) -> Route:
         """TopicNotFound, NoBroker, NoNameServer, or Refused."""
+        try:
+            return await self._ask_route(topic)
+        except NoBroker:  # unless the topic was made between the question for its route and the one for all topics
+            return await self._ask_route(topic)
+
+    async def _ask_route(self, topic: str) -> Route:
         address, answer = await self.ask(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo(topic=topic, accept_standard_json_only=True)
         )
