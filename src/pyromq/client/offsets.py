@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from .. import logs
+from ..errors import PyroError
 from ..files import replace_file
 from ..model import names
 from ..model.codes import RequestCode, ResponseCode
@@ -94,11 +95,19 @@ class LocalOffsets:
 
     def _table(self) -> ByQueue[int]:
         if self._known is None:
-            try:
-                self._known = decode_body(ResetOffsetBody, self._path.read_bytes()).offset_table
-            except FileNotFoundError:
-                self._known = ByQueue()
+            self._known = self._written()
         return self._known
+
+    def _written(self) -> ByQueue[int]:
+        """The file, or the one before it if that is damaged or gone, as Java's clients do."""
+        for path in (self._path, self._path.with_name(self._path.name + ".bak")):
+            try:
+                return decode_body(ResetOffsetBody, path.read_bytes()).offset_table
+            except FileNotFoundError:
+                continue
+            except (OSError, PyroError) as fault:
+                log.error("offsets cannot be read, what was before them counts", path=str(path), fault=str(fault))
+        return ByQueue()
 
 
 # --- what brokers know of a queue ------------------------------------------------------------------------------------
