@@ -45,10 +45,10 @@ def test_the_demo_shows_every_kind_and_cleans_up(tmp_path: Path) -> None:
         assert f"> {kind}: " in done.stdout
     assert "kill -9, and up again" in done.stdout
     assert "nothing that was sent before is lost" in done.stdout
-    assert re.search(r"greetings +broker-a +0 +3 +3 +0", done.stdout)  # the lag of a group
+    assert re.search(r"greetings +broker-a +0 +([23]) +\1 +0", done.stdout)  # the lag of a group, wherever it began
     assert re.search(r"group +sleepers: consumed", done.stdout)  # the life of a message
     assert re.search(r"consumed +readers", done.stdout)  # the trace of another
-    assert re.search(r"greetings\W+broker-a\W+0\W+3", done.stdout)  # Spark's table
+    assert re.search(r"greetings\W+broker-a\W+0\W+[23]", done.stdout)  # Spark's table
     assert "backlog: messages 30" in done.stdout
     assert list(tmp_path.iterdir()) == []
     processes = re.findall(r"process (\d+)", done.stdout)
