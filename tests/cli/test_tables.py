@@ -59,3 +59,9 @@ def test_a_time_past_the_calendar_is_in_words() -> None:
 
 def test_facts() -> None:
     assert list(tables.facts({"topic": "orders", "lag": 3})) == ["topic  orders", "lag    3"]
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert tables.visible("evil\x1b[31mred\x07\x9b2J") == "evil\\x1b[31mred\\x07\\x9b2J"
+    assert tables.visible("two\nlines\tand 日本") == "two\nlines\tand 日本"
+    assert tables.shown("tag", "t\x1b[2J\n") == "t\\x1b[2J\\n"

@@ -10,7 +10,7 @@ import click
 
 from ..client.received import Received  # at the top: the SDK reads the types of handlers
 from .shell import Shell, talks, to_json
-from .tables import moment
+from .tables import moment, visible
 from .times import time_ms
 from .tree import examples
 
@@ -132,4 +132,4 @@ def _facts(msg: Received) -> dict[str, Any]:
 def _line(msg: Received) -> str:
     about = [f"{msg.queue.broker_name}/{msg.queue.queue_id}@{msg.offset}", msg.tag, " ".join(msg.keys)]
     body = msg.body.decode("utf-8", "backslashreplace")
-    return f"{moment(msg.stored_ms)}  {'  '.join(each for each in about if each)}  {body}"
+    return visible(f"{moment(msg.stored_ms)}  {'  '.join(each for each in about if each)}  {body}")

@@ -13,6 +13,7 @@ from typing import Any
 from unicodedata import east_asian_width
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNITS = ("Ms", "Bytes", "Seconds")
 NOTHING = "-"
 
@@ -54,12 +55,17 @@ def shown(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
+        return visible(", ".join(map(str, value))).replace("\n", "\\n")
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={one}" for key, one in value.items())
+        return visible(", ".join(f"{key}={one}" for key, one in value.items())).replace("\n", "\\n")
     if isinstance(value, int | float):
         return _number(name, value)
-    return str(value).replace("\n", "\\n")
+    return visible(str(value)).replace("\n", "\\n")
+
+
+def visible(text: str) -> str:
+    """Control characters as `\\x1b`: a message must not move an operator's cursor. Line ends and tabs stay."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def _number(name: str, value: float) -> str:
