@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .shell import Shell, changes, one_broker, talks
 from .tree import TakesNegatives, Tree, examples, unknown
 
+if TYPE_CHECKING:
+    from ..admin.calls import Calls
+
 
 @click.group(cls=Tree)
 def config() -> None:
     """Settings of running brokers, by Java's names."""
+
+
+async def _show(
+    shell: Shell, key: str, broker: str | None, ask: Callable[[Calls, str], Awaitable[dict[str, str]]], what: str
+) -> None:
+    """What each broker tells, where its name fits."""
+    rows: list[dict[str, Any]] = []
+    known: set[str] = set()
+    for place in await shell.masters(broker):
+        found = await ask(shell.calls, place.address)
+        known |= found.keys()
+        rows += [
+            {"broker": place.name, "key": name, "value": value}
+            for name, value in sorted(found.items())
+            if fnmatchcase(name, key)
+        ]
+    if not rows:
+        raise unknown(what, key, known)
+    shell.rows(rows)
 
 
 @config.command(epilog=examples("pyromq broker config get", "pyromq broker config get '*Message*' -b broker-a --json"))
@@ -24,19 +47,7 @@ async def get(shell: Shell, key: str, broker: str | None) -> None:
     """Show settings: all, KEY, or those that fit (`*Size`). Exit code 1 if none does."""
     from ..admin import settings
 
-    rows: list[dict[str, Any]] = []
-    known: set[str] = set()
-    for place in await shell.masters(broker):
-        found = await settings.of_broker(shell.calls, place.address)
-        known |= found.keys()
-        rows += [
-            {"broker": place.name, "key": name, "value": value}
-            for name, value in sorted(found.items())
-            if fnmatchcase(name, key)
-        ]
-    if not rows:
-        raise unknown("setting", key, known)
-    shell.rows(rows)
+    await _show(shell, key, broker, settings.of_broker, "setting")
 
 
 @config.command(
@@ -71,19 +82,7 @@ async def stats(shell: Shell, key: str, broker: str | None) -> None:
     """Show what brokers tell of themselves: all, KEY, or keys that fit (`put*`). Exit code 1 if none does."""
     from ..admin import cluster
 
-    rows: list[dict[str, Any]] = []
-    known: set[str] = set()
-    for place in await shell.masters(broker):
-        found = await cluster.runtime(shell.calls, place.address)
-        known |= found.keys()
-        rows += [
-            {"broker": place.name, "key": name, "value": value}
-            for name, value in sorted(found.items())
-            if fnmatchcase(name, key)
-        ]
-    if not rows:
-        raise unknown("key", key, known)
-    shell.rows(rows)
+    await _show(shell, key, broker, cluster.runtime, "key")
 
 
 @click.command(epilog=examples("pyromq broker drain broker-a --yes", "pyromq broker drain broker-a --undo --yes"))

@@ -16,16 +16,15 @@ Works on any DB-API connection. It blocks, so the producer asks it in a thread.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from ..ambient import Clock, SystemClock
+from ..ambient import Clock
+from .noted_rows import NotedRows
 from .received import Received
 
 DEFAULT_PATIENCE_S = 600.0
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
 class TransactionTable:
@@ -40,46 +39,29 @@ class TransactionTable:
         patience_s: float = DEFAULT_PATIENCE_S,
         clock: Clock | None = None,
     ) -> None:
-        if not _NAME.fullmatch(table):
-            raise ValueError(f"table = {table!r}: letters, digits and _ only")
-        if placeholder not in ("?", "%s"):
-            raise ValueError(f"placeholder = {placeholder!r}: ? or %s, see the paramstyle of your driver")
-        self._connect = connect
-        self._table = table
-        self._mark = placeholder
+        self._rows = NotedRows(connect, table, "message_id", 64, placeholder, clock)
         self._patience_ms = patience_s * 1000
-        self._clock = clock or SystemClock()
 
     def create(self) -> None:
         """If it is not there yet."""
-        self._run(
-            f"CREATE TABLE IF NOT EXISTS {self._table} (message_id VARCHAR(64) PRIMARY KEY, noted_ms BIGINT NOT NULL)"
-        )
+        self._rows.create()
 
     def note(self, connection: Any, message_id: str) -> None:
         """Within the caller's transaction on this connection; the caller commits."""
         with closing(connection.cursor()) as cursor:
             cursor.execute(
-                f"INSERT INTO {self._table} (message_id, noted_ms) VALUES ({self._mark}, {self._mark})",
-                (message_id, self._clock.now_ms()),
+                f"INSERT INTO {self._rows.table} (message_id, noted_ms) VALUES ({self._rows.mark}, {self._rows.mark})",
+                (message_id, self._rows.now_ms()),
             )
 
     def __call__(self, msg: Received) -> bool | None:
         """True if it was noted. One that is not may still be under way elsewhere: False only after `patience_s`."""
-        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
-            cursor.execute(f"SELECT 1 FROM {self._table} WHERE message_id = {self._mark}", (msg.id,))
+        with closing(self._rows.connect()) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(f"SELECT 1 FROM {self._rows.table} WHERE message_id = {self._rows.mark}", (msg.id,))
             if cursor.fetchone() is not None:
                 return True
-        return False if self._clock.now_ms() - msg.born_ms > self._patience_ms else None
+        return False if self._rows.now_ms() - msg.born_ms > self._patience_ms else None
 
     def forget(self, older_than_s: float) -> None:
         """Removes old rows. Brokers ask for 15 minutes by default (transactionCheckMax x transactionCheckInterval)."""
-        self._run(
-            f"DELETE FROM {self._table} WHERE noted_ms < {self._mark}", self._clock.now_ms() - older_than_s * 1000
-        )
-
-    def _run(self, statement: str, *values: Any) -> None:
-        with closing(self._connect()) as connection:
-            with closing(connection.cursor()) as cursor:
-                cursor.execute(statement, values)
-            connection.commit()
+        self._rows.forget(older_than_s)

@@ -11,7 +11,6 @@ by the handler's own database transaction. Two deliveries of one message never r
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, Literal, Protocol
@@ -21,12 +20,12 @@ from ..ambient import Clock, SystemClock
 from ..client.handlers import Outcomes
 from ..client.in_work import InWork
 from ..client.middleware import HandleNext, Middleware
+from ..client.noted_rows import NotedRows
 from ..client.received import Received
 
 log = logs.get("pyromq.client")
 
 DAY_S = 86_400.0
-_TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _STATEMENT_WORDS = 200  # in one question: databases bound the number of parameters
 
 By = Literal["id", "key"] | Callable[[Received], str | None]
@@ -138,23 +137,14 @@ class SeenInDatabase:
         placeholder: str = "?",
         clock: Clock | None = None,
     ) -> None:
-        if not _TABLE_NAME.fullmatch(table):
-            raise ValueError(f"table = {table!r}: letters, digits and _ only")
-        if placeholder not in ("?", "%s"):
-            raise ValueError(f"placeholder = {placeholder!r}: ? or %s, see the paramstyle of your driver")
-        self._connect = connect
-        self._table = table
-        self._mark = placeholder
-        self._clock = clock or SystemClock()
+        self._rows = NotedRows(connect, table, "word", 255, placeholder, clock)
 
     def create(self) -> None:
         """If it is not there yet."""
-        self._run(f"CREATE TABLE IF NOT EXISTS {self._table} (word VARCHAR(255) PRIMARY KEY, noted_ms BIGINT NOT NULL)")
+        self._rows.create()
 
     def forget(self, older_than_s: float) -> None:
-        self._run(
-            f"DELETE FROM {self._table} WHERE noted_ms < {self._mark}", self._clock.now_ms() - older_than_s * 1000
-        )
+        self._rows.forget(older_than_s)
 
     async def known(self, words: Sequence[str]) -> set[str]:
         return await asyncio.to_thread(self._known, list(words))
@@ -164,31 +154,25 @@ class SeenInDatabase:
 
     def _known(self, words: list[str]) -> set[str]:
         found: set[str] = set()
-        with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+        with closing(self._rows.connect()) as connection, closing(connection.cursor()) as cursor:
             for part in _parts(words):
-                marks = ", ".join([self._mark] * len(part))
-                cursor.execute(f"SELECT word FROM {self._table} WHERE word IN ({marks})", part)
+                marks = ", ".join([self._rows.mark] * len(part))
+                cursor.execute(f"SELECT word FROM {self._rows.table} WHERE word IN ({marks})", part)
                 found.update(row[0] for row in cursor.fetchall())
         return found
 
     def _note(self, words: list[str]) -> None:
         """A word that another process noted meanwhile is no fault: old rows go first, in one transaction."""
-        now_ms = self._clock.now_ms()
-        with closing(self._connect()) as connection:
+        now_ms = self._rows.now_ms()
+        with closing(self._rows.connect()) as connection:
             with closing(connection.cursor()) as cursor:
                 for part in _parts(words):
-                    marks = ", ".join([self._mark] * len(part))
-                    cursor.execute(f"DELETE FROM {self._table} WHERE word IN ({marks})", part)
+                    marks = ", ".join([self._rows.mark] * len(part))
+                    cursor.execute(f"DELETE FROM {self._rows.table} WHERE word IN ({marks})", part)
                 cursor.executemany(
-                    f"INSERT INTO {self._table} (word, noted_ms) VALUES ({self._mark}, {self._mark})",
+                    f"INSERT INTO {self._rows.table} (word, noted_ms) VALUES ({self._rows.mark}, {self._rows.mark})",
                     [(word, now_ms) for word in words],
                 )
-            connection.commit()
-
-    def _run(self, statement: str, *values: Any) -> None:
-        with closing(self._connect()) as connection:
-            with closing(connection.cursor()) as cursor:
-                cursor.execute(statement, values)
             connection.commit()
 
 
