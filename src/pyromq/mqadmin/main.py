@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed or refused (the Java tool leaves with 0 there), 2 n
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -38,6 +39,7 @@ def main() -> None:
         code = DONE
     except KeyboardInterrupt:
         code = 130
+    gc.freeze()  # nothing is worth collecting at the end of a process: a tenth of a short command's time
     sys.exit(code)
 
 
