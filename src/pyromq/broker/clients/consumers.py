@@ -60,7 +60,9 @@ class ConsumerGroup:
 
     @property
     def client_ids(self) -> list[str]:
-        return [member.client_id for member in self.members.values()]
+        """Each once. Java's clients may lose sight of a connection after the broker was away and open another, and
+        heartbeats have come over both: told of itself twice, a client takes half of the queues and nobody the rest."""
+        return list(dict.fromkeys(member.client_id for member in self.members.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,10 @@ class Consumers:
         return sorted(self._groups_of.get(peer, ()))
 
     def find_client(self, group: str, client_id: str) -> Member | None:
+        """Where it was heard last, if it has two connections."""
         members = self._groups[group].members.values() if group in self._groups else ()
-        return next((member for member in members if member.client_id == client_id), None)
+        its = (member for member in members if member.client_id == client_id)
+        return max(its, key=lambda member: member.seen, default=None)
 
     def conflicts(self) -> list[Conflict]:
         return [group.conflict for group in self._groups.values() if group.conflict is not None]
@@ -162,25 +166,33 @@ class Consumers:
         return changed
 
     def unregister(self, peer: Peer, group_name: str) -> Notice | None:
-        """The client says that it leaves."""
+        """The client says that it leaves: on this connection, and on any other that it has lost sight of."""
         group = self._groups.get(group_name)
-        if group is None or group.members.pop(peer, None) is None:
+        leaves = group.members.get(peer) if group is not None else None
+        if group is None or leaves is None:
             return None
-        groups = self._groups_of.get(peer, set())
-        groups.discard(group_name)
-        if not groups:
-            self._groups_of.pop(peer, None)
+        its = [one.peer for one in group.members.values() if one.client_id == leaves.client_id]
+        return self._remove(group, its)
+
+    def lose(self, peer: Peer) -> list[Notice]:
+        """The connection is gone, and the client with it."""
+        names = sorted(self._groups_of.get(peer, ()))
+        notices = [self._remove(self._groups[name], [peer]) for name in names]
+        return [notice for notice in notices if notice is not None]
+
+    def _remove(self, group: ConsumerGroup, peers: Iterable[Peer]) -> Notice | None:
+        for peer in peers:
+            del group.members[peer]
+            groups = self._groups_of[peer]
+            groups.discard(group.name)
+            if not groups:
+                del self._groups_of[peer]
         if not group.members:
-            del self._groups[group_name]
+            del self._groups[group.name]
             return None
         members = list(group.members.values())
         group.conflict = _conflict(group.name, members[0], members[1:])
         return self._notice(group)
-
-    def lose(self, peer: Peer) -> list[Notice]:
-        """The connection is gone, and the client with it."""
-        notices = [self.unregister(peer, group) for group in sorted(self._groups_of.get(peer, ()))]
-        return [notice for notice in notices if notice is not None]
 
     def silent_since(self, moment: float) -> list[Peer]:
         """Connections over which no heartbeat came since then: to be closed, which makes `lose` happen."""

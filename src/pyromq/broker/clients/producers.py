@@ -70,9 +70,8 @@ class Producers:
             yield members[(self._turn + place) % len(members)]
 
     def find_client(self, client_id: str) -> Peer | None:
-        """By its id, in whatever group: where a reply is to go."""
-        for members in self._groups.values():
-            for producer in members.values():
-                if producer.client_id == client_id:
-                    return producer.peer
-        return None
+        """By its id, in whatever group, where it was heard last: there a reply is to go."""
+        everybody = (producer for members in self._groups.values() for producer in members.values())
+        its = (producer for producer in everybody if producer.client_id == client_id)
+        last = max(its, key=lambda producer: producer.seen, default=None)
+        return None if last is None else last.peer
