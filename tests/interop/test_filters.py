@@ -65,6 +65,7 @@ def test_a_java_consumer_gets_what_its_expression_matches(
         assert sorted(consumer.bodies()) == [*numbered(15, 20), "99"]
 
 
+@pytest.mark.slow
 def test_a_filter_works_on_after_a_restart_and_a_kill(client: java.Client, filtering: OwnCluster) -> None:
     topic = filtering.new_topic(queues=2)
     with client.consuming("push", filtering.servers, topic, f"GID_{topic}", tags=FROM_FIFTEEN) as consumer:

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.interop
 
 KINDS = ("push", "orderly", "broadcast", "lite")
 HEADERS = {"5.5.0": False, "4.9.8": True}
+VERSIONS = ["5.5.0", pytest.param("4.9.8", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(params=["stop", "kill"])
@@ -33,7 +34,7 @@ def together(own: OwnCluster) -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.mark.parametrize("version", HEADERS)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_acknowledged_is_lost_and_everybody_goes_on(
     version: str,
     broker_away: Callable[[], None],
@@ -78,7 +79,7 @@ def have_all(kind: str, consumers: Sequence[java.Consuming], bodies: set[str]) -
     eventually(lambda: not missing(), f"the {kind} consumer has all {len(bodies)}", seen=missing)
 
 
-@pytest.mark.parametrize("version", HEADERS)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_group_goes_on_where_it_was(
     version: str,
     broker_away: Callable[[], None],

@@ -115,6 +115,7 @@ def dead_letters(client: java.Client, cluster: OwnCluster, group: str) -> list[d
         return reader.deliveries()
 
 
+@pytest.mark.slow
 def test_what_takes_longer_than_the_time_out_is_given_back_by_the_client(
     client: java.Client, quick: OwnCluster
 ) -> None:
@@ -132,6 +133,7 @@ def test_what_takes_longer_than_the_time_out_is_given_back_by_the_client(
         eventually(lambda: quick.stored_offsets(topic, group) == {"0": 2}, "and holds nothing up")
 
 
+@pytest.mark.slow
 def test_sixteen_retries_end_in_the_dead_letters(client: java.Client, quick: OwnCluster) -> None:
     topic = quick.new_topic(queues=1)
     group = group_for(quick, topic, client)

@@ -18,7 +18,7 @@ from pyromq.model.group import ConsumeFromWhere
 from tests.interop.peers import cache, java
 from tests.support import require
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 VERSION = "5.5.0"
 USER, SECRET = "rocketmq", "12345678"
 PROVIDERS = "org.apache.rocketmq.auth.authentication.provider"

@@ -98,6 +98,7 @@ def test_a_java_client_with_tls_sends_and_consumes_through_our_broker(
     assert sorted(client.consume(tls_broker, topic, f"GID_{topic}", 4)) == ["m0", "m1", "m2", "m3"]
 
 
+@pytest.mark.slow
 def test_our_enforcing_broker_turns_a_plain_client_away(
     tls_broker: str, java_client: Callable[..., java.Client]
 ) -> None:
