@@ -17,6 +17,7 @@ from ..errors import ProtocolError, RequestRefused
 from ..kernel.appends import Burst
 from ..kernel.records import Placed
 from ..model.codes import ResponseCode
+from ..protocol.batch import BatchEntry
 from ..protocol.record import Record
 from ..store.config import FlushMode
 from ..store.disk import DiskError, DiskFull
@@ -52,7 +53,9 @@ class Door(Protocol):
 
     def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None: ...
 
-    def put_batch(self, batch: Record, done: Done, wait_s: float = 0.0) -> None: ...
+    def put_batch(
+        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
+    ) -> None: ...
 
 
 class _Put(NamedTuple):
@@ -107,12 +110,14 @@ class Intake:
             asyncio.get_running_loop().call_soon(self.flush)
         self._burst.append(_Put(record, done, wait_s))
 
-    def put_batch(self, batch: Record, done: Done, wait_s: float = 0.0) -> None:
-        """Store the messages of a batch body as records of their own, all or none."""
+    def put_batch(
+        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
+    ) -> None:
+        """Store the messages of a batch body as records of their own, all or none; `entries` if it was decoded."""
         self.flush()  # what came before stays before
         begun = self._clock.monotonic()
         try:
-            places = self._store.put_batch(batch)
+            places = self._store.put_batch(batch, entries)
         except (DiskError, StoreError) as fault:
             self._refused(fault, done)
         except ProtocolError as fault:

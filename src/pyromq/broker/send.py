@@ -198,11 +198,12 @@ class SendHandler:
         if send.to.topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and send.unique is not None:
             self._inner_batch(send)
             return
+        entries = None
         if len(send.request.command.body) > property_room(send.config):
-            self._entries(send)  # only a large batch can have a message whose properties are too long
+            entries = self._entries(send)  # only a large batch can have a message whose properties are too long
         # A batch has no record of its own; its identity is all that is wanted of its properties.
         send.record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
-        self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s)
+        self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s, entries)
 
     def _entries(self, send: _Send) -> list[BatchEntry]:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import ProtocolError, RequestRefused
 from ..model.codes import ResponseCode
-from ..protocol.batch import BatchEntry, decode_batch, encode_batch
+from ..protocol.batch import BatchEntry, decode_batch
 from ..protocol.properties import MAX_PROPERTIES_BYTES
 from ..protocol.record import CRC_PROPERTY_BYTES, Record
 from .duplicates import SEND_ID, DuplicateTable, Known, SendId, is_sent_on, read_send_id
@@ -42,12 +42,14 @@ class SendOnce:
         else:
             self._repeat(known, done, wait_s)
 
-    def put_batch(self, batch: Record, done: Done, wait_s: float = 0.0) -> None:
+    def put_batch(
+        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
+    ) -> None:
         identity = _identity(batch)
         if identity is None:
-            self._intake.put_batch(batch, done, wait_s)
+            self._intake.put_batch(batch, done, wait_s, entries)
             return
-        entries = _numbered(batch.body, identity)
+        entries = _numbered(_decoded(batch.body) if entries is None else entries, identity)
         known = self._table.find(identity, batch.topic, self._now_ms())
         if known is None:
             known = self._table.begin(identity, batch.topic, self._now_ms())
@@ -68,9 +70,8 @@ class SendOnce:
     def _put_rest(
         self, batch: Record, entries: Sequence[BatchEntry], identity: SendId, known: Known, done: Done, wait_s: float
     ) -> None:
-        batch.body = encode_batch(entries)
         try:
-            self._intake.put_batch(batch, self._ended(identity, known, done), wait_s)
+            self._intake.put_batch(batch, self._ended(identity, known, done), wait_s, entries)
         except BaseException:
             self._table.failed(identity, known)  # else every repeat would wait for it for ever
             raise
@@ -118,22 +119,26 @@ def _malformed(value: str) -> RequestRefused:
     )
 
 
-def _numbered(body: bytes, identity: SendId) -> list[BatchEntry]:
-    """The messages of a batch, each with the batch's identity and its place in it: that is what the log keeps."""
+def _decoded(body: bytes) -> list[BatchEntry]:
     try:
-        entries = decode_batch(body)
+        return decode_batch(body)
     except ProtocolError as fault:
         raise illegal_batch(str(fault)) from None
+
+
+def _numbered(entries: Sequence[BatchEntry], identity: SendId) -> list[BatchEntry]:
+    """The messages of a batch, each with the batch's identity and its place in it: that is what the log keeps."""
     if not entries:
         raise illegal_batch("there is no message in it")
+    mark = b"%s\x01%s/" % (SEND_ID, identity.text())
     numbered = []
-    for number, entry in enumerate(entries):
-        between = b"" if entry.properties.endswith(b"\x02") or not entry.properties else b"\x02"
-        told = b"%s%s\x01%s\x02" % (between, SEND_ID, identity.text(number))
-        if len(entry.properties) + len(told) > _ROOM:
+    for number, (body, flag, properties) in enumerate(entries):
+        between = b"" if properties.endswith(b"\x02") or not properties else b"\x02"
+        told = b"%s%s%d\x02" % (between, mark, number)
+        if len(properties) + len(told) > _ROOM:
             raise illegal_batch(
-                f"the properties of message {number} take {len(entry.properties)} bytes, the limit is "
+                f"the properties of message {number} take {len(properties)} bytes, the limit is "
                 f"{_ROOM - len(told)} with {SEND_ID.decode()}"
             )
-        numbered.append(entry._replace(properties=entry.properties + told))
+        numbered.append(BatchEntry(body, flag, properties + told))
     return numbered

@@ -16,6 +16,7 @@ from .. import logs
 from ..ambient import Clock
 from ..kernel.appends import Burst
 from ..kernel.records import Placed, kernel_name
+from ..protocol.batch import BatchEntry
 from ..protocol.record import Record
 from .catalogue import Catalogue, KnownQueue, last_of, write_catalogue
 from .changes import Changes
@@ -177,10 +178,10 @@ class MessageStore:
         with self._room.watched():
             return self._appended(self._writer.put(records))
 
-    def put_batch(self, batch: Record) -> list[Placed]:
+    def put_batch(self, batch: Record, entries: Sequence[BatchEntry] | None = None) -> list[Placed]:
         """The messages of a batch body as records of their own."""
         with self._room.watched():
-            return self._appended(self._writer.put_batch(batch))
+            return self._appended(self._writer.put_batch(batch, entries))
 
     def why_no_room(self) -> str | None:
         """Why the last message was refused, while the disk is as full as it was then."""

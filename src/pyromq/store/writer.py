@@ -12,7 +12,7 @@ from .. import logs
 from ..kernel.appends import KEY_BYTES, Burst
 from ..kernel.records import Placed
 from ..model.message import WRAPPED_BATCH, Property, SysFlag
-from ..protocol.batch import decode_batch
+from ..protocol.batch import BatchEntry, decode_batch
 from ..protocol.properties import find_property
 from ..protocol.record import Record
 from .batch_queue import BatchQueue
@@ -84,10 +84,14 @@ class Writer:
         self._readable.appended([queue for queue, _ in queues.values()], self._log.end)
         return places
 
-    def put_batch(self, batch: Record) -> list[Placed]:
-        """A batch body (request 320) as records of its own: same queue, times and hosts, one file."""
+    def put_batch(self, batch: Record, entries: Sequence[BatchEntry] | None = None) -> list[Placed]:
+        """A batch body (request 320) as records of its own: same queue, times and hosts, one file.
+
+        `entries` are stored in place of the body, where that was decoded before.
+        """
         self._check_body(batch)
-        entries = decode_batch(batch.body)
+        if entries is None:
+            entries = decode_batch(batch.body)
         records = [
             Record(
                 topic=batch.topic,
