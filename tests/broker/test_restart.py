@@ -42,7 +42,7 @@ async def test_offsets_are_written_while_it_runs(tmp_path: Path) -> None:
         await broker.send()
         await broker.pull(offset=1, commitOffset=1, sysFlag=5)
         file = tmp_path / "config" / "consumerOffset.json"
-        await turns_until(lambda: broker.broker._saves[2]._saver.writes > 0)
+        await turns_until(lambda: broker.broker.tables.offset_save._saver.writes > 0)
         assert '"T@G":{\n\t\t\t0:1\n\t\t}' in file.read_text()
 
 

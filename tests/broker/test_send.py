@@ -241,7 +241,7 @@ async def test_what_was_tried_too_often_goes_to_the_dead_letters(broker: Running
 
 async def test_a_group_that_holds_queue_locks_sends_straight_to_the_dead_letters(broker: Running) -> None:
     queue = MessageQueue(broker_name="broker-a", queue_id=0, topic="T")
-    broker.broker.locks.lock("G", "c1", [queue], broker.broker._clock.monotonic())
+    broker.broker.client_side.locks.lock("G", "c1", [queue], broker.broker.ground.clock.monotonic())
     await broker.send("%RETRY%G", b"ordered")
     assert [one["body"] for one in await stored(broker, "%DLQ%G")] == ["ordered"]
 
@@ -271,7 +271,7 @@ async def test_the_first_send_to_a_new_topic_is_stored_once_the_topic_is_on_disk
     async def saved() -> None:
         await on_disk.wait()
 
-    monkeypatch.setattr(broker.broker._new_topics, "_saved", saved)
+    monkeypatch.setattr(broker.broker.tables.new_topics, "_saved", saved)
     sends = [asyncio.ensure_future(broker.send("Fresh", b"%d" % number)) for number in range(3)]
     other = await broker.send("SELF_TEST_TOPIC")  # served after them, so they have been looked at
     assert other.code == ResponseCode.NO_PERMISSION
@@ -289,7 +289,7 @@ async def test_a_new_topic_that_cannot_be_kept_takes_nothing(broker: Running, mo
         if faults:
             raise faults.pop()
 
-    monkeypatch.setattr(broker.broker._new_topics, "_saved", saved)
+    monkeypatch.setattr(broker.broker.tables.new_topics, "_saved", saved)
     refused = await broker.send("Fresh")
     assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "the new topic cannot be kept: config/topics.json: no room" in (refused.remark or "")

@@ -60,7 +60,7 @@ async def test_without_identity_every_send_is_a_message(broker: Running) -> None
 
 async def test_off_it_is_a_property_like_any_other(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as plain:
-        assert plain.broker.duplicates is None
+        assert plain.broker.sends.duplicates is None
         await plain.send(properties=identity(1))
         await plain.send(properties=identity(1))
         assert await bodies(plain) == [b"hello", b"hello"]
@@ -182,14 +182,14 @@ async def test_a_stop_and_start_remembers_and_age_forgets(tmp_path: Path) -> Non
             await broker.send(body=bytes(2500), properties=identity(2 + number))
     async with running_broker(tmp_path, duplicate_window_enable=True) as broker:
         assert where(await broker.send(properties=identity(1)))[:2] == first
-        config = broker.broker._config
+        config = broker.broker.ground.config
         store = broker.broker.store
         assert find_start(store.commit_log, config.delay_levels, 0) == 0
         last = store.commit_log.last_time
         assert find_start(store.commit_log, config.delay_levels, last + 1) > 2 << 20
     async with running_broker(tmp_path, duplicate_window_enable=True, duplicate_window_messages=10) as broker:
-        assert broker.broker.duplicates is not None
-        assert len(broker.broker.duplicates) == 10
+        assert broker.broker.sends.duplicates is not None
+        assert len(broker.broker.sends.duplicates) == 10
         assert where(await broker.send(properties=identity(1501)))[1] == "1500"
         assert (await broker.send(properties=identity(7))).code == 13
 

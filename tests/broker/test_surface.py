@@ -76,7 +76,7 @@ def test_a_code_has_one_state() -> None:
 
 
 async def test_every_known_code_is_either_served_or_refused_with_the_reason(broker: Running) -> None:
-    handlers = broker.broker._front["main"]._handlers
+    handlers = broker.broker.front.dispatchers["main"]._handlers
     assert [code.name for code in RequestCode if code not in handlers] == []
     for code, reason in REASONS.items():
         answer = await broker.call(code)
@@ -90,7 +90,7 @@ async def test_an_unknown_code_is_answered_as_java_does(broker: Running) -> None
 
 
 async def test_the_fast_port_serves_everything_but_what_may_wait(broker: Running) -> None:
-    fast = broker.broker._front["fast"]._handlers
+    fast = broker.broker.front.dispatchers["fast"]._handlers
     assert RequestCode.SEND_MESSAGE_V2 in fast
     assert RequestCode.HEART_BEAT in fast
     assert RequestCode.PULL_MESSAGE not in fast

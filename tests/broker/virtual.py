@@ -64,7 +64,7 @@ class Virtual(Running):
             for name, value in fields.items()
         }
         command = Command(code=code, opaque=self._opaque, version=peer.version, fields=texts, body=body)
-        answer = self.broker._front["main"](Request(command, peer, self.clock.monotonic()))
+        answer = self.broker.front.dispatchers["main"](Request(command, peer, self.clock.monotonic()))
         reply = await await_answer(answer)
         if reply is not None:
             return reply.to_command(command)

@@ -12,8 +12,9 @@ CODE = modules()
 
 # Inside broker/ each folder is a capability, and so are these files with their `_checks`. Administration looks into all
 # of them; the tables of metadata/ and clients/ may be handed to everybody. Otherwise capabilities meet in the log.
+# wiring/ is the composition root's: it makes the parts of all of them, and nobody but broker.py knows it.
 BROKER_FILES = {"send", "pull", "query"}
-BROKER_ADMIN = "admin"
+BROKER_LOOKS_INTO_ALL = ("admin", "wiring")
 BROKER_TABLES = ("metadata", "clients")
 
 
@@ -60,7 +61,7 @@ def neighbours(code: dict[str, Module]) -> list[str]:
     found = []
     for name, imported in dependencies(code).items():
         own = capability(name, code)
-        if own is None or own == BROKER_ADMIN:
+        if own is None or own in BROKER_LOOKS_INTO_ALL:
             continue
         found += [
             f"{name} imports {target}"
@@ -146,6 +147,7 @@ def test_the_check_finds_a_cycle() -> None:
         code_of(broker__pop__ack="from ..timing import park", broker__timing__park=""),
         code_of(broker__pop__ack="from ..send_checks import x", broker__send_checks="x = 1"),
         code_of(broker__pull="from .pop.ack import x", broker__pop__ack="x = 1"),
+        code_of(broker__pop__ack="from ..wiring.pop import x", broker__wiring__pop="x = 1"),
     ],
 )
 def test_the_check_finds_capabilities_that_know_each_other(house: dict[str, Module]) -> None:
@@ -154,4 +156,5 @@ def test_the_check_finds_capabilities_that_know_each_other(house: dict[str, Modu
 
 def test_the_check_lets_the_composition_root_and_the_tables_through() -> None:
     assert neighbours(code_of(broker__broker="from .pop import ack", broker__pop__ack="")) == []
+    assert neighbours(code_of(broker__wiring__pop="from ..pop import ack", broker__pop__ack="")) == []
     assert neighbours(code_of(broker__pop__ack="from ..metadata import topics", broker__metadata__topics="")) == []

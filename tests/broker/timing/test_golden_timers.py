@@ -67,7 +67,7 @@ def test_wheel_log_and_checkpoint_are_read_as_java_wrote_them(root: Path) -> Non
 
 
 def pending(life: Virtual, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    read_ms = life.broker.timer_store.read_ms
+    read_ms = life.broker.timing.timer_store.read_ms
     waits = [one for one in messages if one["topic"] == TIMER and int(one["properties"]["TIMER_OUT_MS"]) >= read_ms]
     recalled = {one["properties"].get("TIMER_DEL_UNIQKEY") for one in waits}
     return [
@@ -108,12 +108,12 @@ async def test_the_crashed_store_opens_too(tmp_path: Path) -> None:
     stored = manifest("crashed")["store"]["messages"]
     clock = ManualClock(max(one["storeTimestamp"] for one in stored))
     async with virtual_broker(root, RealDisk(root), clock, **WHOLE) as life:
-        waiting = life.broker.timer_store.waiting
+        waiting = life.broker.timing.timer_store.waiting
         assert waiting > 0
-        assert life.broker.timer_store.queue_offset == len([one for one in stored if one["topic"] == TIMER])
+        assert life.broker.timing.timer_store.queue_offset == len([one for one in stored if one["topic"] == TIMER])
         for _ in range(24 * 4):
             clock.step_wall(3600 - 10)
             await life.advance(10)
-        assert life.broker.timer_store.waiting == 0
-        assert life.broker.timers is not None
-        assert life.broker.timers.lost == 0
+        assert life.broker.timing.timer_store.waiting == 0
+        assert life.broker.timing.timers is not None
+        assert life.broker.timing.timers.lost == 0

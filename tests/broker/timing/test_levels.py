@@ -150,7 +150,7 @@ async def test_a_stop_repeats_and_loses_nothing(tmp_path: Path) -> None:
         await clock.advance(10)
     async with virtual_broker(tmp_path, disk, clock) as life:
         assert life.bodies("T") == ["0", "1", "2", "3"]
-        assert life.broker.delay_progress.all() == {3: 4}
+        assert life.broker.timing.progress.all() == {3: 4}
 
 
 @pytest.mark.parametrize("passed", [0, 1, 4.999, 5, 7, 14.9, 15, 30])
@@ -219,7 +219,7 @@ async def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path, monkeypatch:
         monkeypatch.undo()
         await life.advance(2)
         assert life.bodies("T") == ["0", "2", "1"]
-        assert life.broker.delay_progress.all() == {1: 3}
+        assert life.broker.timing.progress.all() == {1: 3}
 
 
 # --- retention --------------------------------------------------------------------------------------------------------
@@ -266,12 +266,12 @@ async def test_javas_pending_messages_come_due(tmp_path: Path) -> None:
     root = tmp_path / "store"
     clock = ManualClock(max(one["storeTimestamp"] for one in messages))
     async with virtual_broker(root, RealDisk(root), clock, trace_topic_enable=True) as life:
-        assert life.broker.delay_progress.body() == (
+        assert life.broker.timing.progress.body() == (
             b'{"dataVersion":{"counter":18,"stateVersion":0,"timestamp":1794769286063},'
             b'"offsetTable":{1:9,2:2,3:3,4:1,17:0,18:0}}'
         )
         asked = await life.call(RequestCode.GET_ALL_DELAY_OFFSET)
-        assert asked.body == life.broker.delay_progress.body()
+        assert asked.body == life.broker.timing.progress.body()
         for one in sorted(pending, key=lambda one: int(one["tagsCode"])):
             await life.advance((one["tagsCode"] - clock.now_ms()) / 1000 - 0.001)
             unique = one["properties"]["UNIQ_KEY"]

@@ -34,7 +34,7 @@ async def recall(life: Virtual, handle: str, topic: str = "T") -> Command:
 
 
 def pending(life: Virtual) -> Pending:
-    return Pending(life.broker.store, life.broker.delay_progress, life.broker.timers, 1000)
+    return Pending(life.broker.store, life.broker.timing.progress, life.broker.timing.timers, 1000)
 
 
 async def test_a_recalled_message_is_not_delivered(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_a_recalled_message_is_not_delivered(tmp_path: Path) -> None:
         assert (answer.code, answer.fields) == (0, {"msgId": "id-a", "MSG_REGION": "DefaultRegion"})
         await life.advance(20)
         assert life.bodies("T") == ["b"]
-        assert life.broker.timer_store.waiting == 0
+        assert life.broker.timing.timer_store.waiting == 0
 
 
 async def test_the_marker_is_the_one_that_java_stores(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ async def test_a_recall_holds_over_a_restart(tmp_path: Path, how: str) -> None:
 
 
 def waits(life: Virtual) -> tuple[dict[str, int], int]:
-    assert life.broker.timers is not None
-    return life.broker.timers.counts.by_topic(), life.broker.timers.waiting
+    assert life.broker.timing.timers is not None
+    return life.broker.timing.timers.counts.by_topic(), life.broker.timing.timers.waiting
 
 
 async def test_a_second_recall_takes_nothing_more_from_the_count(tmp_path: Path) -> None:

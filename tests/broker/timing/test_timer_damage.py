@@ -15,8 +15,8 @@ SLOT_BYTES = 32
 
 
 def parked(life: Virtual) -> dict[str, int]:
-    assert life.broker.timers is not None
-    return life.broker.timers.parked()
+    assert life.broker.timing.timers is not None
+    return life.broker.timing.timers.parked()
 
 
 def damage(disk: SimulatedDisk, what: str, slot_ms: int) -> None:

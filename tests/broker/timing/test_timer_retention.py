@@ -55,7 +55,7 @@ async def test_an_hour_of_retention_and_three_hours(tmp_path: Path) -> None:
         await fill(life)
         await life.advance(1.5 * HOUR_S)
         assert life.broker.store.commit_log.start > first.physical_offset
-        assert life.broker.timer_store.waiting == 3
+        assert life.broker.timing.timer_store.waiting == 3
         await fill(life)
         await life.advance(1.5 * HOUR_S - 1)
         assert life.bodies("T") == []
@@ -63,8 +63,8 @@ async def test_an_hour_of_retention_and_three_hours(tmp_path: Path) -> None:
         delivered = life.stored("T")
         assert [record.body for record in delivered] == [b"0", b"1", b"2"]
         assert int(properties(delivered[0])["TIMER_ROLL_TIMES"]) >= 1
-        assert life.broker.timers is not None
-        assert life.broker.timers.lost == 0
+        assert life.broker.timing.timers is not None
+        assert life.broker.timing.timers.lost == 0
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -84,8 +84,8 @@ async def test_three_days_of_retention_and_months(tmp_path: Path, killed: bool) 
             passed = (clock.now_ms() - START_MS) / 1000 / DAY_S
             assert bodies == [str(waits) for waits in (40, 90) if passed >= waits and passed - waits < 3]
             bodies = bodies or []
-            assert life.broker.timers is not None
-            assert life.broker.timers.lost == 0
+            assert life.broker.timing.timers is not None
+            assert life.broker.timing.timers.lost == 0
             assert life.broker.store.commit_log.start > 0
         if killed:
             disk = disk.kill()
@@ -117,9 +117,9 @@ async def test_whatever_makes_a_file_go_carries_timer_level_and_half(
         monkeypatch.undo()  # else what is delivered goes soon after, too
         await life.advance(3000)
         assert sorted(life.bodies("T")) == ["l", "t"]
-        assert life.broker.timers is not None
-        assert life.broker.delays is not None
-        assert (life.broker.timers.lost, life.broker.delays.lost) == (0, 0)
+        assert life.broker.timing.timers is not None
+        assert life.broker.timing.delays is not None
+        assert (life.broker.timing.timers.lost, life.broker.timing.delays.lost) == (0, 0)
 
 
 async def test_a_kill_between_copy_and_deletion_delivers_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ async def test_a_kill_between_copy_and_deletion_delivers_once(tmp_path: Path, mo
         def killed(position: int, now_ms: int) -> None:
             raise OSError("killed here")
 
-        monkeypatch.setattr(life.broker.timer_store, "carried", killed)
+        monkeypatch.setattr(life.broker.timing.timer_store, "carried", killed)
         await life.advance(1.1 * HOUR_S)
         assert len(life.stored(TIMER)) > 1
         assert life.broker.store.commit_log.start == 0

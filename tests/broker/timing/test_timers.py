@@ -159,7 +159,7 @@ async def test_a_stop_repeats_and_loses_nothing(tmp_path: Path) -> None:
         await clock.advance(10)
     async with virtual_broker(tmp_path, disk, clock) as life:
         assert life.bodies("T") == ["0", "1", "2", "3"]
-        assert life.broker.timer_store.waiting == 0
+        assert life.broker.timing.timer_store.waiting == 0
 
 
 @pytest.mark.parametrize("passed", [0, 0.5, 1, 4.999, 5, 5.5, 6, 9.9, 10, 30])

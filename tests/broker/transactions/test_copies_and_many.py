@@ -58,8 +58,7 @@ async def test_a_kill_between_copy_and_note_leaves_one_message(tmp_path: Path, m
         monkeypatch.undo()
         assert (len(life.stored(HALF)), ops(life)) == (2, [])
     async with virtual_broker(tmp_path, disk.kill(), clock) as life:
-        assert life.broker.half_messages is not None
-        (line,) = life.broker.half_messages.undecided(9)
+        (line,) = life.broker.transactions.listing.undecided(9)
         assert line["checks"] == 2, "what was counted goes with it"
         producer = register(life)
         await life.advance(30)
@@ -168,8 +167,7 @@ async def test_one_that_has_no_room_for_a_count_is_asked_about_and_given_up(tmp_
         assert producer.sent, "it is asked about"
         await life.advance(90)
         assert max(len(record.properties) for record in life.stored(GONE)) > length
-        assert life.broker.half_messages is not None
-        assert life.broker.half_messages.undecided(99) == []
+        assert life.broker.transactions.listing.undecided(99) == []
 
 
 # --- a forced deletion ----------------------------------------------------------------------------------------------
@@ -204,8 +202,7 @@ async def test_what_a_forced_deletion_takes_is_counted_and_said(
         assert ("id-k0" in caplog.text) is known
         await life.advance(31)
         assert await lost(life) == 2
-        assert life.broker.half_messages is not None
-        assert life.broker.half_messages.undecided(9) == []
+        assert life.broker.transactions.listing.undecided(9) == []
 
 
 async def test_what_went_just_before_a_kill_is_missed_at_the_start(
@@ -218,7 +215,7 @@ async def test_what_went_just_before_a_kill_is_missed_at_the_start(
         half = await send_half(life, "k1")
         assert (await end(life, half, COMMIT)).code == 0
         await life.advance(31)
-        life.broker._store_offsets()  # as every five seconds
+        life.broker.tables.store_offsets()  # as every five seconds
         await life.clock.settle()
         await force_out(life)
     async with virtual_broker(tmp_path, disk.kill(), clock, commit_log_file_bytes=1 << 16) as life:

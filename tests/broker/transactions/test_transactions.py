@@ -217,10 +217,9 @@ async def test_resume_counts_anew_and_refuses_the_rest(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
         half = await send_half(life)
         await life.advance(90)
-        assert life.broker.half_messages is not None
-        assert life.broker.half_messages.undecided(9)[0]["checks"] == 3
+        assert life.broker.transactions.listing.undecided(9)[0]["checks"] == 3
         assert (await life.call(RequestCode.RESUME_CHECK_HALF_MESSAGE, msgId=_id(half))).code == 0
-        assert life.broker.half_messages.undecided(9)[0] | {"position": 0, "offsetMsgId": ""} == {
+        assert life.broker.transactions.listing.undecided(9)[0] | {"position": 0, "offsetMsgId": ""} == {
             "topic": "T",
             "producerGroup": "P",
             "id": "id-k",
@@ -363,8 +362,7 @@ async def test_an_undecided_message_outlives_its_file(tmp_path: Path) -> None:
         assert message.body == b"k"
         await life.advance(120)
         assert life.bodies("T") == ["k"]
-        assert life.broker.half_messages is not None
-        assert life.broker.half_messages.undecided(9) == []
+        assert life.broker.transactions.listing.undecided(9) == []
 
 
 async def test_javas_store(tmp_path: Path) -> None:

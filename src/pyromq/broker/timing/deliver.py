@@ -1,6 +1,6 @@
 """Delivery of delayed messages: the loop that takes what is due out of the level queues and puts it to its topic.
 
-`broker.py` runs it beside the store. It sleeps until the first message of any level is due, or until one arrives at a
+`wiring/` starts it beside the store. It sleeps until the first message of any level is due, or until one arrives at a
 level that was empty. Reads see what is readable alone, puts go through `intake`, progress is `progress.py`. Retention
 calls `carry` before a log file goes. Nobody else moves these queues.
 """

@@ -1,6 +1,6 @@
 """The timer: a loop that lets timed messages wait, takes what is due, and keeps on disk how far it is.
 
-`broker.py` runs it beside the store. It sleeps until the next slot is due or a message arrives. Retention calls `carry`
+`wiring/` starts it beside the store. It sleeps until the next slot is due or a message arrives. Retention calls `carry`
 before a log file goes. Nobody else touches the timer store.
 """
 

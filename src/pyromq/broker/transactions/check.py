@@ -2,7 +2,7 @@
 
 A message is asked about once it is older than `transactionTimeOut` (or its own immunity), at most
 `transactionCheckMax` times, then it goes to TRANS_CHECK_MAX_TIME_TOPIC. Asking writes nothing but a number, so that
-many undecided messages do not fill the log. `broker.py` runs it.
+many undecided messages do not fill the log. `wiring/` starts it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,38 @@
+"""What every part of a broker stands on: its settings, clock, random numbers, disk and helper threads.
+
+`broker.py` makes it once and hands it to the other files of this folder. The parts themselves get what they use.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...ambient import Clock
+from ...config import Live
+from ...store.disk import Disk
+from ...store.flush_loop import RunBlocking
+from ...store.table_saver import FOLD_S
+from ...store.tables import Table
+from ..config import BrokerConfig
+from ..metadata.saving import SaveSoon
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    config: BrokerConfig  # as it was at the start; what may change while the broker runs is asked of `live`
+    live: Live[BrokerConfig]
+    clock: Clock
+    rng: random.Random
+    disk: Disk
+    run_blocking: RunBlocking
+
+    def table(self, name: str, fold_s: float = FOLD_S) -> SaveSoon:
+        """A table of the store's folder, written soon after each change."""
+        return SaveSoon(Table(self.disk, name), self.run_blocking, self.clock, fold_s)
+
+    async def every(self, seconds: float, act: Callable[[], None]) -> None:
+        while True:
+            await self.clock.sleep(seconds)
+            act()

@@ -1,0 +1,67 @@
+"""Pulls: checks, handler, limits of those who read from the medium, and what a pull of a kernel stands for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ... import logs
+from ...store.message_store import MessageStore
+from ...transport.limits import Limits
+from ..pull import PullHandler
+from ..pull_checks import PullChecks
+from ..pull_verdicts import Pulling
+from ..slow_readers import Backlog, ColdReads
+from ..stats.counters import Counters
+from .clients import ClientSide
+from .ground import Ground
+from .tables import Tables
+
+log = logs.get("pyromq.broker")
+
+
+class Pulls:
+    """Event loop only."""
+
+    def __init__(
+        self, ground: Ground, store: MessageStore, tables: Tables, clients: ClientSide, counters: Counters
+    ) -> None:
+        self._ground = ground
+        self._store = store
+        self._tables = tables
+        self._clients = clients
+        self.cold_reads, self._backlog = ColdReads(), Backlog()
+        self._checks = PullChecks(tables.topics, tables.groups, clients.consumers, clients.filters)
+        self.handler = PullHandler(
+            ground.live,
+            ground.clock,
+            store,
+            self._checks,
+            tables.offsets,
+            self.cold_reads,
+            self._backlog,
+            counters.got,
+        )
+
+    def parts(self, limits: Limits) -> Pulling:
+        return Pulling(
+            self._ground.live,
+            self._ground.clock,
+            self._store,
+            self._tables.topics,
+            self._tables.groups,
+            self._clients.consumers,
+            self._tables.offsets,
+            self._checks,
+            self.handler,
+            limits,
+        )
+
+    def protect(self) -> None:
+        """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""
+        groups = self._tables.groups
+        self.cold_reads.sweep(self._ground.clock.monotonic())
+        for name, behind in self._backlog.too_far(self._ground.live.config).items():
+            group = groups.find(name)
+            if group is not None and group.consume_enable:
+                log.warning("group reads too far behind and is stopped", group=name, bytes_behind=behind)
+                groups.put(msgspec.structs.replace(group, consume_enable=False))

@@ -1,0 +1,59 @@
+"""What is counted and measured while the broker runs, and the table of it that tools ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ...store.message_store import MessageStore
+from ...transport.request_class import RequestClass
+from ..admin.runtime import RuntimeInfo
+from ..admission import LoopLag
+from ..intake import Intake
+from ..pull import PullHandler
+from ..stats.counters import Counters
+from .ground import Ground
+from .timing import Timing
+
+SAMPLE_S = 10.0
+
+
+class Statistics:
+    """Event loop only."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self.counters = Counters(ground.config.broker_cluster_name, ground.clock.now_ms())
+        self.lag = LoopLag(ground.clock)
+
+    def watch(
+        self,
+        store: MessageStore,
+        intake: Intake,
+        pulls: PullHandler,
+        timing: Timing,
+        waiting: Callable[[RequestClass], int],
+    ) -> None:
+        self.runtime = RuntimeInfo(
+            self._ground.live,
+            self._ground.clock,
+            store,
+            self._ground.disk,
+            self.counters,
+            waiting,
+            self.lag.now_ms,
+            intake.times,
+            pulls,
+            timing.level_progress,
+            timing.behind,
+        )
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [self.lag.run(), self._sample_counters(), self._ground.every(1.0, self.runtime.sample)]
+
+    async def _sample_counters(self) -> None:
+        clock = self._ground.clock
+        while True:
+            await clock.sleep(SAMPLE_S)
+            for _ in self.counters.sampling(clock.now_ms()):
+                await clock.sleep(0)

@@ -1,0 +1,32 @@
+"""The store and what watches over its files: the disk's room, retention, and the notes on what went."""
+
+from __future__ import annotations
+
+from ...store.flush_loop import LogFlusher
+from ...store.message_store import MessageStore
+from ...store.retention import DiskGate, Retention, RetentionConfig
+from ..admin.expired import Expired
+from .ground import Ground
+from .tables import Tables
+
+
+class Storage:
+    """Event loop only. Making it takes the store's lock and recovers."""
+
+    def __init__(self, ground: Ground, tables: Tables, flusher: LogFlusher | None) -> None:
+        config, clock = ground.config, ground.clock
+        self.store = MessageStore(ground.disk, config, clock, ground.run_blocking, tables.is_batch_topic, flusher)
+        retention = config.part(RetentionConfig)
+        self.gate = DiskGate(ground.disk, retention)
+        self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)
+        self._expired_save = ground.table("pyromq/expired.json")
+        self.expired = Expired(
+            self._expired_save.table, self.store.commit_log, clock.now_ms, self._expired_save.changed
+        )
+
+    def refusal(self) -> str | None:
+        """Why nothing may be written, if that is so."""
+        return self.gate.refusal
+
+    async def close_tables(self) -> None:
+        await self._expired_save.close()
