@@ -4,10 +4,11 @@
 #   make bench  measurements as tables                      make docs   the documentation as pages in site/
 #   make native the native kernel, where there is gcc       make wheel  a wheel with it in dist/
 #   make lock   new locked versions                         make clean  removes what these made
+#   make test-sdk-java  the SDK's tests on Apache's broker
 #   make sanitize  the kernel's tests with address and undefined-behaviour checks
 
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test interop coverage lint bench docs lock clean peers java native wheel sanitize
+.PHONY: setup demo test test-sdk-java interop coverage lint bench docs lock clean peers java native wheel sanitize
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -80,6 +81,10 @@ test: $(DEV) $(NATIVE) java peers
 # Every program that we did not write, every case; make test runs the ones that are not marked slow.
 interop: $(DEV) $(NATIVE) java peers
 	$(BIN)/pytest tests/interop -m interop $(PYTEST_ARGS)
+
+# The SDK's tests that talk to a broker, on Apache's name server and broker 5.5.0 instead of ours.
+test-sdk-java: $(DEV) $(NATIVE) java peers
+	PYROMQ_TEST_BROKER=java $(BIN)/pytest tests/client tests/app $(PYTEST_ARGS)
 
 # The same tests as make test, watched: about half as fast.
 coverage: $(DEV) $(NATIVE) java peers

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.client.conftest import empty_world, world
+from tests.client.conftest import empty_world, shared_java, world, world_with
 
-__all__ = ["empty_world", "world"]
+__all__ = ["empty_world", "shared_java", "world", "world_with"]

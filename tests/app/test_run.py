@@ -14,8 +14,7 @@ import pytest
 from pyromq.ambient import SystemClock
 from pyromq.app.supervisor import Supervisor, snapshot
 from pyromq.client.producer import Producer
-from tests.broker.running import turns_until
-from tests.client.world import World
+from tests.client.world import Servers, turns_until
 
 SHOP = """
 import os
@@ -35,7 +34,7 @@ VERSION = "v1"
 
 
 @pytest.fixture
-async def shop(world: World) -> World:
+async def shop(world: Servers) -> Servers:
     """A broker with the topics of the service, and the service's source beside it."""
     await world.create_topic("orders", 4)
     await world.create_topic("invoices", 1)
@@ -46,7 +45,7 @@ async def shop(world: World) -> World:
 class Service:
     """`pyromq run` as its users start it."""
 
-    def __init__(self, world: World, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, world: Servers, process: asyncio.subprocess.Process) -> None:
         self._world = world
         self.process = process
         self.lines: list[str] = []
@@ -54,7 +53,7 @@ class Service:
         self._came = asyncio.Event()
 
     @classmethod
-    async def start(cls, world: World, *arguments: str) -> Service:
+    async def start(cls, world: Servers, *arguments: str) -> Service:
         (address,) = world.name_servers
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pyromq", "run", "shop:app", "--dir", str(world.folder), "-n", address),
@@ -91,7 +90,7 @@ class Service:
         return code
 
 
-async def invoices(world: World, count: int) -> list[list[str]]:
+async def invoices(world: Servers, count: int) -> list[list[str]]:
     """Version, process and order of each."""
     found: list[list[str]] = []
     async with world.client() as client, client.pull_consumer("look", auto_commit=False) as consumer:
@@ -109,7 +108,7 @@ async def send(producer: Producer, *orders: str) -> None:
         await producer.send("orders", each)
 
 
-async def test_one_process_serves_until_it_is_told_to_stop(shop: World) -> None:
+async def test_one_process_serves_until_it_is_told_to_stop(shop: Servers) -> None:
     service = await Service.start(shop)
     try:
         (pid,) = await service.ready()
@@ -121,7 +120,7 @@ async def test_one_process_serves_until_it_is_told_to_stop(shop: World) -> None:
         assert await service.stop() == 0, service.lines
 
 
-async def test_workers_share_the_work_one_that_dies_is_replaced_and_nothing_is_lost(shop: World) -> None:
+async def test_workers_share_the_work_one_that_dies_is_replaced_and_nothing_is_lost(shop: Servers) -> None:
     service = await Service.start(shop, "--workers", "2")
     try:
         first = await service.ready(2)
@@ -145,7 +144,7 @@ def await_pids(service: Service) -> list[int]:
     return [int(each.split()[-1]) for each in service.lines if "ready, process" in each]
 
 
-async def test_workers_end_with_the_one_who_keeps_them_however_it_ends(shop: World) -> None:
+async def test_workers_end_with_the_one_who_keeps_them_however_it_ends(shop: Servers) -> None:
     service = await Service.start(shop, "--workers", "2")
     pids = await service.ready(2)
     service.process.kill()
@@ -162,7 +161,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-async def test_changed_sources_start_the_workers_anew(shop: World) -> None:
+async def test_changed_sources_start_the_workers_anew(shop: Servers) -> None:
     service = await Service.start(shop, "--reload")
     try:
         await service.ready()
@@ -179,7 +178,7 @@ async def test_changed_sources_start_the_workers_anew(shop: World) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_an_app_that_is_not_there_ends_at_once_with_a_reason(world: World, workers: str) -> None:
+async def test_an_app_that_is_not_there_ends_at_once_with_a_reason(world: Servers, workers: str) -> None:
     (world.folder / "shop.py").write_text("application = 3")
     service = await Service.start(world, "--workers", workers)
     assert await service.process.wait() == 78

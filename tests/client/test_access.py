@@ -6,7 +6,6 @@ import asyncio
 import base64
 import hashlib
 import hmac
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,8 @@ from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData
 from pyromq.protocol.command import Command
 from tests.client.cluster import Cluster
-from tests.client.world import World
+from tests.client.conftest import NewWorld
+from tests.client.world import Servers
 
 # --- signatures -----------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ def test_and_unwrapped(wire: str, name: str) -> None:
     assert without_namespace("", wire) == wire
 
 
-async def test_two_namespaces_share_a_broker_and_never_meet(world: World) -> None:
+async def test_two_namespaces_share_a_broker_and_never_meet(world: Servers) -> None:
     for namespace in ("red", "blue"):
         await world.create_topic(f"{namespace}%orders", 1)
     got: dict[str, list[tuple[str, bytes]]] = {"red": [], "blue": []}
@@ -186,35 +186,30 @@ async def test_groups_and_retry_topics_are_in_the_namespace_too(cluster: Cluster
     assert sorted(each.topic for each in described.subscription_data_set) == ["%RETRY%ns%g", "ns%T"]
 
 
-async def test_transactions_are_asked_about_by_the_name_that_the_user_knows(tmp_path: Path) -> None:
-    world = World(tmp_path, transaction_check_interval=50, transaction_time_out=50)
-    await world.start_name_server()
-    await world.start_broker()
-    try:
-        await world.create_topic("ns%paid", 1)
-        came = asyncio.Event()
-        asked: list[str] = []
+async def test_transactions_are_asked_about_by_the_name_that_the_user_knows(world_with: NewWorld) -> None:
+    world = await world_with(transaction_check_interval=50, transaction_time_out=50)
+    await world.create_topic("ns%paid", 1)
+    came = asyncio.Event()
+    asked: list[str] = []
 
-        async def handle(msg: Received) -> None:
-            came.set()
+    async def handle(msg: Received) -> None:
+        came.set()
 
-        async with (
-            world.client(namespace="ns", access_key="user", secret_key="secret") as client,
-            client.producer("shop") as producer,
-            client.push_consumer("paid", handle, group="g", begin=ConsumeFromWhere.FIRST_OFFSET),
-        ):
+    async with (
+        world.client(namespace="ns", access_key="user", secret_key="secret") as client,
+        client.producer("shop") as producer,
+        client.push_consumer("paid", handle, group="g", begin=ConsumeFromWhere.FIRST_OFFSET),
+    ):
 
-            @producer.transaction_check("paid")
-            async def check(msg: Received) -> bool:
-                asked.append(msg.topic)
-                return True
+        @producer.transaction_check("paid")
+        async def check(msg: Received) -> bool:
+            asked.append(msg.topic)
+            return True
 
-            async with producer.transaction("paid", b"x") as transaction:
-                transaction.leave_open()
-            await came.wait()
-        assert asked == ["paid"]
-    finally:
-        await world.close()
+        async with producer.transaction("paid", b"x") as transaction:
+            transaction.leave_open()
+        await came.wait()
+    assert asked == ["paid"]
 
 
 # --- the VIP channel ------------------------------------------------------------------------------------------------

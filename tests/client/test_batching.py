@@ -18,7 +18,7 @@ from pyromq.protocol.batch import decode_batch
 from pyromq.protocol.properties import decode_properties
 from pyromq.transport.dispatch import Reply, Request
 from tests.client.cluster import Cluster, FakeBroker
-from tests.client.world import World
+from tests.client.world import Servers
 
 BATCH = RequestCode.SEND_BATCH_MESSAGE
 SINGLE = RequestCode.SEND_MESSAGE_V2
@@ -185,7 +185,7 @@ def test_nonsense_is_refused() -> None:
             Batching(**wrong)
 
 
-async def test_on_a_real_broker_every_message_is_itself(world: World) -> None:
+async def test_on_a_real_broker_every_message_is_itself(world: Servers) -> None:
     await world.create_topic("gathered", 2)
     async with world.client() as client, client.producer(batching=Batching(linger_s=0.001)) as producer:
         results = await asyncio.gather(

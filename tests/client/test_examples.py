@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.world import World
+from tests.client.world import Servers
 
 ROOT = Path(__file__).parents[2]
 
 
-async def run(world: World, *arguments: str) -> str:
+async def run(world: Servers, *arguments: str) -> str:
     (address,) = world.name_servers
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -38,6 +38,6 @@ PAGE = [
 
 
 @pytest.mark.parametrize("code", PAGE, ids=lambda code: code.splitlines()[0][:40])
-async def test_the_page_s_code_runs(world: World, code: str) -> None:
+async def test_the_page_s_code_runs(world: Servers, code: str) -> None:
     assert PAGE
     await run(world, "-c", code)

@@ -17,8 +17,7 @@ from pyromq.client.errors import Error, NoNameServer
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.transport.tls import ClientTls
-from tests.broker.running import turns_until
-from tests.client.world import World
+from tests.client.world import Servers, turns_until
 from tests.transport.certificates import Authority
 
 
@@ -77,7 +76,7 @@ async def test_a_broker_stopped_in_its_tracks_with_its_name_server_fails_no_send
                 frozen.send_signal(signal.SIGCONT)
 
 
-async def test_the_other_name_server_takes_over(empty_world: World) -> None:
+async def test_the_other_name_server_takes_over(empty_world: Servers) -> None:
     first, second = [await empty_world.start_name_server() for _ in range(2)]
     await empty_world.start_broker()
     got: list[bytes] = []

@@ -8,14 +8,13 @@ from itertools import pairwise
 from pyromq.client.received import Received
 from pyromq.client.sending import SendPolicy
 from pyromq.model.group import ConsumeFromWhere
-from tests.broker.running import turns_until
-from tests.client.world import World
+from tests.client.world import Servers, turns_until
 
 KEYS = [f"user-{number}" for number in range(5)]
 EACH = 40
 
 
-async def test_messages_of_one_sharding_key_stay_in_order_through_a_restart_of_the_broker(world: World) -> None:
+async def test_messages_of_one_sharding_key_stay_in_order_through_a_restart_of_the_broker(world: Servers) -> None:
     """A restart may repeat what was not committed or not answered; it must not let anything overtake."""
     await world.create_topic("T", queues=3, attributes="+message.type=FIFO")
     seen: dict[str, list[int]] = {key: [] for key in KEYS}

@@ -13,18 +13,18 @@ from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.transport.dispatch import Reply
 from tests.client.cluster import Cluster
-from tests.client.world import World
+from tests.client.world import Servers
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
 
-async def fill(world: World, count: int = 100, topic: str = "T") -> None:
+async def fill(world: Servers, count: int = 100, topic: str = "T") -> None:
     async with world.client() as client, client.producer() as producer:
         for number in range(count):
             await producer.send(topic, str(number), tag="even" if number % 2 == 0 else "odd")
 
 
-async def test_poll_returns_everything_once_and_what_was_returned_is_committed_at_the_end(world: World) -> None:
+async def test_poll_returns_everything_once_and_what_was_returned_is_committed_at_the_end(world: Servers) -> None:
     await fill(world)
     async with world.client() as client:
         async with client.pull_consumer("g", begin=FIRST) as consumer:
@@ -41,7 +41,7 @@ async def test_poll_returns_everything_once_and_what_was_returned_is_committed_a
             assert await consumer.poll(0.01) == []
 
 
-async def test_a_batch_that_was_not_dealt_with_comes_again(world: World) -> None:
+async def test_a_batch_that_was_not_dealt_with_comes_again(world: Servers) -> None:
     await fill(world, 5)
     async with world.client() as client:
 
@@ -60,7 +60,7 @@ async def test_a_batch_that_was_not_dealt_with_comes_again(world: World) -> None
                 found |= {int(message.body) for message in await consumer.poll(10)}
 
 
-async def test_seek_by_offset_to_the_ends_and_by_time(world: World) -> None:
+async def test_seek_by_offset_to_the_ends_and_by_time(world: Servers) -> None:
     await world.create_topic("T", queues=1)
     await fill(world, 10)
     async with world.client() as client, client.pull_consumer("g") as consumer:
@@ -80,7 +80,7 @@ async def test_seek_by_offset_to_the_ends_and_by_time(world: World) -> None:
         assert await consumer.poll(0.01) == []
 
 
-async def test_a_restart_of_the_broker_in_the_middle(world: World) -> None:
+async def test_a_restart_of_the_broker_in_the_middle(world: Servers) -> None:
     await fill(world, 60)
     async with world.client() as client, client.pull_consumer("g", begin=FIRST, pull_messages=5) as consumer:
         await consumer.assign(await consumer.queues("T"))
@@ -91,7 +91,7 @@ async def test_a_restart_of_the_broker_in_the_middle(world: World) -> None:
     assert sorted(found) == list(range(60))
 
 
-async def test_tags_are_filtered(world: World) -> None:
+async def test_tags_are_filtered(world: Servers) -> None:
     await fill(world, 20)
     async with world.client() as client, client.pull_consumer("g", filter=tag("odd"), begin=FIRST) as consumer:
         await consumer.assign(await consumer.queues("T"))

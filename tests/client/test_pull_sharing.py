@@ -17,7 +17,7 @@ from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.transport.dispatch import Reply
 from tests.client.cluster import Cluster, FakeBroker, pull_fields
-from tests.client.world import World
+from tests.client.world import Servers
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
@@ -30,7 +30,7 @@ async def poll_until(consumers: list[PullConsumer], enough: Callable[[], bool], 
     await asyncio.gather(*(read(each) for each in consumers))
 
 
-async def test_two_members_share_the_queues_and_who_stays_takes_over(world: World) -> None:
+async def test_two_members_share_the_queues_and_who_stays_takes_over(world: Servers) -> None:
     await world.create_topic("T", 4)
     got: list[bytes] = []
     async with (
@@ -54,7 +54,7 @@ async def test_two_members_share_the_queues_and_who_stays_takes_over(world: Worl
     assert sorted(got) == sorted([*(b"%d" % number for number in range(40)), b"last"])
 
 
-async def test_pushing_and_pulling_members_may_be_in_one_group(world: World) -> None:
+async def test_pushing_and_pulling_members_may_be_in_one_group(world: Servers) -> None:
     await world.create_topic("T", 4)
     got: list[bytes] = []
 
@@ -132,7 +132,7 @@ async def test_one_or_the_other(cluster: Cluster) -> None:
             await consumer.assign(await consumer.queues("T"))
 
 
-async def test_the_blocking_loop(world: World) -> None:
+async def test_the_blocking_loop(world: Servers) -> None:
     await world.create_topic("T", 2)
     (address,) = world.name_servers
 

@@ -19,13 +19,12 @@ from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.offsets import GetConsumerStatusBody
 from pyromq.protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo
 from pyromq.protocol.headers.offsets import GetConsumerStatus
-from tests.broker.running import turns_until
-from tests.client.world import World
+from tests.client.conftest import NewWorld
+from tests.client.world import Servers, turns_until
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
@@ -52,27 +51,22 @@ class Seen:
         await turns_until(lambda: len(self.messages) >= wanted)
 
 
-async def send(world: World, count: int, topic: str = "T", start: int = 0, **arguments: object) -> None:
+async def send(world: Servers, count: int, topic: str = "T", start: int = 0, **arguments: object) -> None:
     async with world.client() as client, client.producer() as producer:
         for number in range(start, start + count):
             await producer.send(topic, str(number), **arguments)  # type: ignore[arg-type]
 
 
-def committed(world: World, group: str, topic: str = "T") -> int:
-    """Over all queues."""
-    return sum(world.brokers["broker-a"].broker.offsets.queues(topic, group).values())
-
-
-async def test_everything_sent_is_handled_and_committed_at_the_stop(world: World) -> None:
+async def test_everything_sent_is_handled_and_committed_at_the_stop(world: Servers) -> None:
     await send(world, 50)
     seen = Seen()
     async with world.client() as client, client.push_consumer("T", seen, group="g", begin=FIRST):
         await seen.count(50)
     assert sorted(map(int, seen.bodies)) == list(range(50))
-    assert committed(world, "g") == 50
+    assert await world.committed("g") == 50
 
 
-async def test_the_next_consumer_of_the_group_goes_on_where_the_last_stopped(world: World) -> None:
+async def test_the_next_consumer_of_the_group_goes_on_where_the_last_stopped(world: Servers) -> None:
     await send(world, 10)
     for start in (0, 10, 20):
         seen = Seen()
@@ -82,7 +76,7 @@ async def test_the_next_consumer_of_the_group_goes_on_where_the_last_stopped(wor
         await send(world, 10, start=start + 10)
 
 
-async def test_a_new_group_begins_at_the_end_unless_told_otherwise(world: World) -> None:
+async def test_a_new_group_begins_at_the_end_unless_told_otherwise(world: Servers) -> None:
     await send(world, 5)
     seen = Seen()
     async with world.client() as client, client.push_consumer("T", seen, group="late") as consumer:
@@ -92,7 +86,7 @@ async def test_a_new_group_begins_at_the_end_unless_told_otherwise(world: World)
     assert sorted(seen.bodies) == ["5", "6", "7"]
 
 
-async def test_a_broker_that_restarts_loses_and_repeats_nothing_that_was_committed(world: World) -> None:
+async def test_a_broker_that_restarts_loses_and_repeats_nothing_that_was_committed(world: Servers) -> None:
     await send(world, 20)
     seen = Seen()
     async with world.client() as client, client.push_consumer("T", seen, group="g", begin=FIRST) as consumer:
@@ -104,7 +98,7 @@ async def test_a_broker_that_restarts_loses_and_repeats_nothing_that_was_committ
     assert sorted(map(int, seen.bodies)) == list(range(40))
 
 
-async def test_values_tags_and_keys_reach_the_handler(world: World) -> None:
+async def test_values_tags_and_keys_reach_the_handler(world: Servers) -> None:
     await world.create_topic("T")
     got: list[tuple[Order, Received]] = []
 
@@ -125,7 +119,7 @@ async def test_values_tags_and_keys_reach_the_handler(world: World) -> None:
     assert (msg.topic, msg.attempt, msg.properties["region"]) == ("T", 1, "eu")
 
 
-async def test_a_blocking_handler_runs_in_a_thread(world: World) -> None:
+async def test_a_blocking_handler_runs_in_a_thread(world: Servers) -> None:
     await send(world, 3)
     got: list[str] = []
 
@@ -139,7 +133,7 @@ async def test_a_blocking_handler_runs_in_a_thread(world: World) -> None:
     assert sorted(got) == ["0", "1", "2"]
 
 
-async def test_two_members_share_the_queues_and_one_that_leaves_hands_over(world: World) -> None:
+async def test_two_members_share_the_queues_and_one_that_leaves_hands_over(world: Servers) -> None:
     await world.create_topic("T", queues=4)
     one, two = Seen(), Seen()
     async with world.client() as first, world.client(instance="two") as second:
@@ -165,7 +159,7 @@ async def test_two_members_share_the_queues_and_one_that_leaves_hands_over(world
     assert two.bodies
 
 
-async def test_order_is_kept_in_each_queue_under_failures(world: World) -> None:
+async def test_order_is_kept_in_each_queue_under_failures(world: Servers) -> None:
     await world.create_topic("T", queues=4)
     async with world.client() as client, client.producer() as producer:
         for number in range(60):
@@ -188,10 +182,10 @@ async def test_order_is_kept_in_each_queue_under_failures(world: World) -> None:
         await turns_until(lambda: sum(map(len, seen.values())) == 60)
     assert failed == {"7", "27", "47"}
     assert all(seen[f"user-{user}"] == list(range(user, 60, 3)) for user in range(3))
-    assert committed(world, "g") == 60
+    assert await world.committed("g") == 60
 
 
-async def test_a_failed_message_comes_again_after_its_delay(world: World) -> None:
+async def test_a_failed_message_comes_again_after_its_delay(world: Servers) -> None:
     """Whichever way the broker takes it back: request 36, or a delayed send to the retry topic."""
     await send(world, 2)
     attempts: list[tuple[str, int, str]] = []
@@ -208,11 +202,11 @@ async def test_a_failed_message_comes_again_after_its_delay(world: World) -> Non
         await turns_until(lambda: len(attempts) == 4)
     assert sorted(attempts) == [("0", 1, "T"), ("1", 1, "T"), ("1", 2, "T"), ("1", 3, "T")]
     assert len(ids) == 1
-    assert committed(world, "g") == 2
-    assert committed(world, "g", "%RETRY%g") == 2
+    assert await world.committed("g") == 2
+    assert await world.committed("g", "%RETRY%g") == 2
 
 
-async def test_a_rejected_message_is_a_dead_letter(world: World) -> None:
+async def test_a_rejected_message_is_a_dead_letter(world: Servers) -> None:
     await send(world, 2)
 
     async def handle(text: str) -> None:
@@ -226,12 +220,12 @@ async def test_a_rejected_message_is_a_dead_letter(world: World) -> None:
         await seen.count(1)
     assert seen.bodies == ["1"]
     assert seen.messages[0].topic == "T"
-    assert committed(world, "g") == 2
+    assert await world.committed("g") == 2
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-async def test_operators_may_set_the_bound_of_a_group_at_the_broker(world: World, orderly: bool) -> None:
-    world.brokers["broker-a"].broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=0))
+async def test_operators_may_set_the_bound_of_a_group_at_the_broker(world: Servers, orderly: bool) -> None:
+    await world.create_group("g", retryMaxTimes=0)
     await send(world, 1)
 
     async def handle(text: str) -> None:
@@ -245,7 +239,7 @@ async def test_operators_may_set_the_bound_of_a_group_at_the_broker(world: World
     assert seen.bodies == ["0"]
 
 
-async def test_broadcast_gives_everything_to_everybody_and_remembers_in_a_file(world: World, tmp_path: Path) -> None:
+async def test_broadcast_gives_everything_to_everybody_and_remembers_in_a_file(world: Servers, tmp_path: Path) -> None:
     await send(world, 6)
     folder = tmp_path / "offsets"
     one, two, again = Seen(), Seen(), Seen()
@@ -263,10 +257,10 @@ async def test_broadcast_gives_everything_to_everybody_and_remembers_in_a_file(w
         await again.count(2)
     assert sorted(one.bodies) == sorted(two.bodies) == [str(number) for number in range(6)]
     assert sorted(again.bodies) == ["6", "7"]
-    assert committed(world, "g") == 0
+    assert await world.committed("g") == 0
 
 
-async def test_a_broadcast_member_without_a_name_goes_on_after_a_restart(world: World, tmp_path: Path) -> None:
+async def test_a_broadcast_member_without_a_name_goes_on_after_a_restart(world: Servers, tmp_path: Path) -> None:
     """Its client id has process and chance in it; its offsets must not."""
     options: dict[str, Any] = {"group": "g", "broadcast": True, "begin": FIRST, "offsets_folder": tmp_path / "offsets"}
     await send(world, 3)
@@ -279,7 +273,7 @@ async def test_a_broadcast_member_without_a_name_goes_on_after_a_restart(world: 
         await send(world, 3, start=start + 3)
 
 
-async def test_a_stop_finishes_the_handlers_that_run(world: World) -> None:
+async def test_a_stop_finishes_the_handlers_that_run(world: Servers) -> None:
     await send(world, 1)
     began, may_end, ended = asyncio.Event(), asyncio.Event(), []
 
@@ -299,10 +293,10 @@ async def test_a_stop_finishes_the_handlers_that_run(world: World) -> None:
         may_end.set()
         await stopping
     assert ended == [b"0"]
-    assert committed(world, "g") == 1
+    assert await world.committed("g") == 1
 
 
-async def test_subscribe_declares_before_the_start_and_wait_ends_with_the_stop(world: World) -> None:
+async def test_subscribe_declares_before_the_start_and_wait_ends_with_the_stop(world: Servers) -> None:
     await send(world, 3)
     seen = Seen()
     (address,) = world.name_servers
@@ -321,7 +315,7 @@ async def test_subscribe_declares_before_the_start_and_wait_ends_with_the_stop(w
     assert sorted(seen.bodies) == ["0", "1", "2"]
 
 
-async def test_operators_see_and_try_a_python_consumer(world: World) -> None:
+async def test_operators_see_and_try_a_python_consumer(world: Servers) -> None:
     """307, 309 and a reset, by way of the broker, as mqadmin asks for them."""
     await send(world, 4)
     seen = Seen()
@@ -343,7 +337,7 @@ async def test_operators_see_and_try_a_python_consumer(world: World) -> None:
         assert seen.bodies[4] == seen.bodies[0]
 
 
-async def test_operators_ask_for_the_offsets_that_a_python_consumer_holds(world: World) -> None:
+async def test_operators_ask_for_the_offsets_that_a_python_consumer_holds(world: Servers) -> None:
     """221, by way of the broker's 223."""
     await send(world, 4)
     seen = Seen()
@@ -356,10 +350,8 @@ async def test_operators_ask_for_the_offsets_that_a_python_consumer_holds(world:
         assert sum(held.values()) == 4
 
 
-async def test_an_sql_filter_over_the_properties(tmp_path: Path) -> None:
-    world = World(tmp_path / "sql", enable_property_filter=True)
-    await world.start_name_server()
-    await world.start_broker()
+async def test_an_sql_filter_over_the_properties(world_with: NewWorld) -> None:
+    world = await world_with(enable_property_filter=True)
     seen = Seen()
     pulled: list[bytes] = []
     wanted = sql("region = 'eu' AND total > 10")
@@ -382,10 +374,9 @@ async def test_an_sql_filter_over_the_properties(tmp_path: Path) -> None:
                 pulled += [msg.body for msg in await consumer.poll(timeout=1)]
     assert sorted(seen.bodies) == ["eu15", "eu25"]
     assert sorted(pulled) == [b"eu15", b"eu25"]
-    await world.close()
 
 
-async def test_a_broker_without_sql_says_so_at_the_start(world: World) -> None:
+async def test_a_broker_without_sql_says_so_at_the_start(world: Servers) -> None:
     await send(world, 1)
     async with world.client() as client:
         with pytest.raises(Refused, match="does not support"):
@@ -395,7 +386,7 @@ async def test_a_broker_without_sql_says_so_at_the_start(world: World) -> None:
                 await consumer.subscribe("T")
 
 
-async def test_what_cannot_be_is_refused_with_a_word_of_advice(world: World) -> None:
+async def test_what_cannot_be_is_refused_with_a_word_of_advice(world: Servers) -> None:
     async with world.client() as client:
         with pytest.raises(Error, match="do not go together"):
             client.push_consumer("T", Seen(), group="g", orderly=True, broadcast=True)

@@ -15,9 +15,8 @@ from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData
-from tests.broker.running import turns_until
 from tests.client.cluster import Cluster
-from tests.client.world import World
+from tests.client.world import Servers
 
 
 def test_the_argument_wins_over_the_environment_over_the_default() -> None:
@@ -38,7 +37,7 @@ def test_nonsense_is_refused_before_anything_opens() -> None:
         connect("a:1", call_timeout_s=0)
 
 
-async def test_no_name_server_unknown_topic_and_no_broker_are_different_errors(empty_world: World) -> None:
+async def test_no_name_server_unknown_topic_and_no_broker_are_different_errors(empty_world: Servers) -> None:
     address = await empty_world.start_name_server()
     await empty_world.start_broker()
     await empty_world.create_topic("orders")
@@ -83,7 +82,7 @@ def hung() -> Iterator[str]:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-async def test_a_hung_and_a_dead_name_server_are_left_for_one_that_answers(world: World, hung: str) -> None:
+async def test_a_hung_and_a_dead_name_server_are_left_for_one_that_answers(world: Servers, hung: str) -> None:
     (alive,) = world.name_servers
     async with world.client(name_servers=(hung, "127.0.0.1:1", alive), name_server_patience_s=0.05) as client:
         assert (await client.session.route("TBW102")).writable
@@ -141,11 +140,12 @@ async def test_heartbeats_every_30_s_and_at_once_when_a_connection_ended(cluster
     assert broker.requests(RequestCode.UNREGISTER_CLIENT)[0].fields["producerGroup"] == "makers"
 
 
-async def test_a_broker_that_comes_back_is_told_who_we_are(world: World) -> None:
+async def test_a_broker_that_comes_back_is_told_who_we_are(world: Servers) -> None:
     async with world.client() as client, client.producer("makers") as producer:
         await producer.send("T", b"x")
-        restarted = await world.restart_broker()
-        await turns_until(lambda: "makers" in restarted.broker.producers.all())
+        await world.restart_broker()
+        while not await world.has_producer("makers"):
+            continue
 
 
 async def test_a_known_topic_whose_broker_is_away_is_no_unknown_topic(cluster: Cluster) -> None:

@@ -19,17 +19,17 @@ from pyromq.client import pull_consumer as async_pull
 from pyromq.client import push_consumer as async_push
 from pyromq.client import sync
 from pyromq.client.errors import Closed, NoNameServer
-from tests.client.world import World
+from tests.client.world import Servers
 
 FIRST = pyromq.ConsumeFromWhere.FIRST_OFFSET
 
 
-async def in_a_thread(job: Callable[[str], Any], world: World) -> Any:
+async def in_a_thread(job: Callable[[str], Any], world: Servers) -> Any:
     """The world serves on this thread's loop meanwhile."""
     return await asyncio.to_thread(job, next(iter(world.name_servers)))
 
 
-async def test_send_and_consume_without_an_event_loop(world: World) -> None:
+async def test_send_and_consume_without_an_event_loop(world: Servers) -> None:
     def job(address: str) -> list[str]:
         got: list[str] = []
         enough = threading.Event()
@@ -50,10 +50,10 @@ async def test_send_and_consume_without_an_event_loop(world: World) -> None:
     assert await in_a_thread(job, world) == sorted(
         f"t:{each}" for each in ("one", "two", "three", "four", "five", "six")
     )
-    assert sum(world.brokers["broker-a"].broker.offsets.queues("T", "g").values()) == 6
+    assert await world.committed("g") == 6
 
 
-async def test_pull_without_an_event_loop(world: World) -> None:
+async def test_pull_without_an_event_loop(world: Servers) -> None:
     def job(address: str) -> list[int]:
         with sync.connect(address) as client, client.producer() as producer:
             producer.send_many("T", [str(number) for number in range(30)], order_key="k")
@@ -71,7 +71,7 @@ async def test_pull_without_an_event_loop(world: World) -> None:
     assert await in_a_thread(job, world) == list(range(30))
 
 
-async def test_many_threads_share_one_client(world: World) -> None:
+async def test_many_threads_share_one_client(world: Servers) -> None:
     def job(address: str) -> set[tuple[int, int]]:
         with sync.connect(address) as client, client.producer() as producer:
             places: list[tuple[int, int]] = []

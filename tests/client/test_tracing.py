@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from pyromq.cli.main import cli
 from pyromq.client.client import Client
 from pyromq.client.config import ClientConfig
 from pyromq.client.core.retry import RetryLater
-from pyromq.client.errors import Refused
+from pyromq.client.errors import Refused, TopicNotFound
 from pyromq.client.received import Received
 from pyromq.client.tracing import KEPT_EVENTS, MESSAGE_EVENTS
 from pyromq.errors import ConfigError
@@ -25,20 +25,20 @@ from pyromq.model.names import TRACE_TOPIC
 from pyromq.protocol.compression import Compression, decompress
 from pyromq.protocol.trace import decode_trace
 from pyromq.transport.dispatch import Reply
-from tests.broker.running import turns_until
 from tests.client.cluster import Cluster
-from tests.client.world import World
+from tests.client.conftest import NewWorld
+from tests.client.world import Servers, turns_until
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
 
-async def story(world: World, word: str, **more: Any) -> MessageTrace:
+async def story(world: Servers, word: str, **more: Any) -> MessageTrace:
     async with world.client() as client:
         (found,) = await client.traces(word, **more)
         return found
 
 
-async def test_a_send_and_its_deliveries(world: World) -> None:
+async def test_a_send_and_its_deliveries(world: Servers) -> None:
     """The first is refused by the handler, the second is taken."""
     await world.create_topic("T", 1)
     attempts: list[Received] = []
@@ -70,7 +70,7 @@ async def test_a_send_and_its_deliveries(world: World) -> None:
     assert (await story(world, "k1")) == found
 
 
-async def test_a_batch_is_traced_message_by_message_and_kinds_are_told(world: World) -> None:
+async def test_a_batch_is_traced_message_by_message_and_kinds_are_told(world: Servers) -> None:
     await world.create_topic("T", 1)
     async with world.client(trace=True) as client, client.producer() as producer:
         batch = await producer.send_many("T", ["a", "bb"], tag="t")
@@ -81,7 +81,7 @@ async def test_a_batch_is_traced_message_by_message_and_kinds_are_told(world: Wo
     assert (await story(world, ordered.message_id)).sent[0].kind is MessageKind.ORDERED
 
 
-async def test_both_steps_of_a_transaction(world: World) -> None:
+async def test_both_steps_of_a_transaction(world: Servers) -> None:
     await world.create_topic("T", 1)
     async with world.client(trace=True) as client, client.producer("PG") as producer:
         async with producer.transaction("T", "a", tag="t", keys=["k"]) as kept:
@@ -95,47 +95,37 @@ async def test_both_steps_of_a_transaction(world: World) -> None:
     assert [one.state for one in (await story(world, dropped.message_id)).ends] == ["ROLLBACK_MESSAGE"]
 
 
-async def test_answers_to_a_broker_that_asks(tmp_path: Path) -> None:
-    world = World(tmp_path, transaction_check_interval=50, transaction_time_out=50)
-    try:
-        await world.start_name_server()
-        await world.start_broker()
-        await world.create_topic("T", 1)
-        asked = asyncio.Event()
+async def test_answers_to_a_broker_that_asks(world_with: NewWorld) -> None:
+    world = await world_with(transaction_check_interval=50, transaction_time_out=50)
+    await world.create_topic("T", 1)
+    asked = asyncio.Event()
 
-        async def check(msg: Received) -> bool:
-            asked.set()
-            return True
+    async def check(msg: Received) -> bool:
+        asked.set()
+        return True
 
-        async with world.client(trace=True) as client, client.producer("PG") as producer:
-            producer.transaction_check("T", check)
-            async with producer.transaction("T", "a", tag="t") as transaction:
-                transaction.leave_open()
-            await asked.wait()
-        ends = (await story(world, transaction.message_id)).ends
-    finally:
-        await world.close()
+    async with world.client(trace=True) as client, client.producer("PG") as producer:
+        producer.transaction_check("T", check)
+        async with producer.transaction("T", "a", tag="t") as transaction:
+            transaction.leave_open()
+        await asked.wait()
+    ends = (await story(world, transaction.message_id)).ends
     assert (ends[0].state, ends[0].from_check) == ("UNKNOW", False)
     assert (ends[1].state, ends[1].from_check, ends[1].tags) == ("COMMIT_MESSAGE", True, "t")
 
 
-async def test_recalls(tmp_path: Path) -> None:
-    world = World(tmp_path, recall_message_enable=True)
-    try:
-        await world.start_name_server()
-        await world.start_broker()
-        await world.create_topic("T", 1)
-        async with world.client(trace=True) as client, client.producer("PG") as producer:
-            sent = await producer.send("T", "a", delay=300)
-            await producer.recall(sent)
-        found = await story(world, sent.message_id)
-    finally:
-        await world.close()
+async def test_recalls(world_with: NewWorld) -> None:
+    world = await world_with(recall_message_enable=True)
+    await world.create_topic("T", 1)
+    async with world.client(trace=True) as client, client.producer("PG") as producer:
+        sent = await producer.send("T", "a", delay=300)
+        await producer.recall(sent)
+    found = await story(world, sent.message_id)
     assert [one.kind for one in found.sent] == [MessageKind.DELAYED]
     assert [(one.topic, one.group, one.success) for one in found.recalls] == [("T", "PG", True)]
 
 
-async def test_a_topic_of_ones_own_and_the_command_line(world: World) -> None:
+async def test_a_topic_of_ones_own_and_the_command_line(world: Servers) -> None:
     await world.create_topic("T", 1)
     async with world.client(trace="Mine") as client, client.producer("PG") as producer:
         sent = await producer.send("MadeByThis", "hello")
@@ -148,25 +138,21 @@ async def test_a_topic_of_ones_own_and_the_command_line(world: World) -> None:
     assert publication["storeHost"] == world.brokers["broker-a"].address
 
 
-async def test_a_broker_that_wants_no_traces_gets_none(tmp_path: Path) -> None:
-    world = World(tmp_path, trace_on=False)
-    try:
-        await world.start_name_server()
-        await world.start_broker()
-        await world.create_topic("T", 1)
-        done = asyncio.Event()
+async def test_a_broker_that_wants_no_traces_gets_none(world_with: NewWorld) -> None:
+    world = await world_with(trace_on=False)
+    await world.create_topic("T", 1)
+    done = asyncio.Event()
 
-        async def handle(msg: Received) -> None:
-            done.set()
+    async def handle(msg: Received) -> None:
+        done.set()
 
-        async with world.client(trace=True) as client, client.producer() as producer:
-            await producer.send("T", "hello")
-            async with client.push_consumer("T", handle, group="G", begin=FIRST):
-                await done.wait()
-        store = world.brokers["broker-a"].broker.store
-        assert not [queue for queue in store.queues if queue.topic == TRACE_TOPIC]
-    finally:
-        await world.close()
+    async with world.client(trace=True) as client, client.producer() as producer:
+        sent = await producer.send("T", "hello")
+        async with client.push_consumer("T", handle, group="G", begin=FIRST):
+            await done.wait()
+    async with world.client() as client:
+        with suppress(TopicNotFound):  # no trace ever made it, unless its broker makes it at its start
+            assert await client.traces(sent.message_id) == []
 
 
 def test_a_name_that_is_no_topic_is_refused() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,27 +19,23 @@ from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Reply
-from tests.broker.running import turns_until
 from tests.client.cluster import Cluster
+from tests.client.conftest import NewWorld
 from tests.client.messages import stored
 from tests.client.test_push_consumer import Seen
-from tests.client.world import World
+from tests.client.world import Servers, turns_until
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 END = RequestCode.END_TRANSACTION
 
 
 @pytest.fixture
-async def quick(tmp_path: Path) -> AsyncIterator[World]:
+async def quick(world_with: NewWorld) -> Servers:
     """Its broker asks about half messages every 50 ms, once they are 50 ms old."""
-    world = World(tmp_path, transaction_check_interval=50, transaction_time_out=50)
-    await world.start_name_server()
-    await world.start_broker()
-    yield world
-    await world.close()
+    return await world_with(transaction_check_interval=50, transaction_time_out=50)
 
 
-async def delivered(world: World, count: int) -> list[str]:
+async def delivered(world: Servers, count: int) -> list[str]:
     """What a consumer gets: so many, and not more until a message sent afterwards has come too."""
     seen = Seen()
     async with (
@@ -54,7 +49,7 @@ async def delivered(world: World, count: int) -> list[str]:
     return sorted(body for body in seen.bodies if body != "last")
 
 
-async def test_a_block_that_ends_well_commits(world: World) -> None:
+async def test_a_block_that_ends_well_commits(world: Servers) -> None:
     async with (
         world.client() as client,
         client.producer("P") as producer,
@@ -64,7 +59,7 @@ async def test_a_block_that_ends_well_commits(world: World) -> None:
     assert await delivered(world, 1) == ["paid"]
 
 
-async def test_a_block_that_raises_rolls_back_and_its_own_error_goes_on(world: World) -> None:
+async def test_a_block_that_raises_rolls_back_and_its_own_error_goes_on(world: Servers) -> None:
     async with world.client() as client, client.producer("P") as producer:
         with pytest.raises(ZeroDivisionError):
             async with producer.transaction("T", "never"):
@@ -75,7 +70,7 @@ async def test_a_block_that_raises_rolls_back_and_its_own_error_goes_on(world: W
     assert await delivered(world, 1) == ["plain"]
 
 
-async def test_the_broker_asks_about_what_was_left_open(quick: World) -> None:
+async def test_the_broker_asks_about_what_was_left_open(quick: Servers) -> None:
     asked: list[str] = []
     async with quick.client() as client, client.producer("P") as producer:
 
@@ -94,7 +89,7 @@ async def test_the_broker_asks_about_what_was_left_open(quick: World) -> None:
     assert asked.count("later") == 2
 
 
-async def test_another_producer_of_the_group_answers_after_a_restart_of_both(quick: World) -> None:
+async def test_another_producer_of_the_group_answers_after_a_restart_of_both(quick: Servers) -> None:
     async with (
         quick.client() as client,
         client.producer("P") as producer,
@@ -107,7 +102,7 @@ async def test_another_producer_of_the_group_answers_after_a_restart_of_both(qui
         assert await delivered(quick, 1) == ["kept"]
 
 
-async def test_a_blocking_producer_that_never_sends_is_asked_too(quick: World) -> None:
+async def test_a_blocking_producer_that_never_sends_is_asked_too(quick: Servers) -> None:
     async with (
         quick.client() as client,
         client.producer("P") as producer,
@@ -165,7 +160,7 @@ async def test_the_brokers_of_a_topic_that_comes_later_are_met_too(cluster: Clus
         assert broker.requests(RequestCode.HEART_BEAT)
 
 
-async def test_nobody_is_asked_while_the_block_is_open(quick: World) -> None:
+async def test_nobody_is_asked_while_the_block_is_open(quick: Servers) -> None:
     asked: list[str] = []
     checked = asyncio.Event()
     async with quick.client() as client, client.producer("P") as producer:
@@ -189,7 +184,7 @@ async def test_nobody_is_asked_while_the_block_is_open(quick: World) -> None:
     assert await delivered(quick, 1) == ["slow"]
 
 
-async def test_a_check_that_raises_or_answers_nonsense_decides_nothing(quick: World) -> None:
+async def test_a_check_that_raises_or_answers_nonsense_decides_nothing(quick: Servers) -> None:
     answers = iter(("nonsense", RuntimeError("database is away"), True))
 
     async def check(msg: Received) -> object:
@@ -242,7 +237,7 @@ async def test_a_half_message_that_was_not_flushed_is_rolled_back(cluster: Clust
     assert broker.requests(END)[0].fields["commitOrRollback"] == "12"
 
 
-async def test_the_blocking_facade_has_them_too(world: World) -> None:
+async def test_the_blocking_facade_has_them_too(world: Servers) -> None:
     def work() -> None:
         with sync.connect(tuple(world.name_servers)) as client, client.producer("P") as producer:
             with producer.transaction("T", "good"):
@@ -254,7 +249,7 @@ async def test_the_blocking_facade_has_them_too(world: World) -> None:
     assert await delivered(world, 1) == ["good"]
 
 
-async def test_the_table_answers_for_exactly_what_its_database_committed(quick: World, tmp_path: Path) -> None:
+async def test_the_table_answers_for_exactly_what_its_database_committed(quick: Servers, tmp_path: Path) -> None:
     def database() -> sqlite3.Connection:
         return sqlite3.connect(tmp_path / "shop.db")
 

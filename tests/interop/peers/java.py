@@ -186,24 +186,27 @@ class Broker:
         self.name = name
         self.version = version
         self.home = home
-        port = free_broker_port()
-        self.address = f"127.0.0.1:{port}"
-        merged = {
+        self._settings = {
             "brokerClusterName": cluster,
             "brokerName": name,
             "brokerId": "0",
             "brokerIP1": "127.0.0.1",
             "bindAddress": "127.0.0.1",
             "namesrvAddr": ";".join(name_servers),
-            "listenPort": str(port),
             "storePathRootDir": str(home / "store"),
             "storePathCommitLog": str(home / "store" / "commitlog"),
             **QUICK_BROKER,
             **(settings or {}),
         }
-        conf = _write_properties(home / "conf" / "broker.conf", merged)
+        self._jvm, self._env = jvm, env
+        self.restart(free_broker_port())
+
+    def restart(self, port: int) -> None:
+        """On the same store, after `kill`."""
+        self.address = f"127.0.0.1:{port}"
+        conf = _write_properties(self.home / "conf" / "broker.conf", self._settings | {"listenPort": str(port)})
         main = "org.apache.rocketmq.broker.BrokerStartup"
-        self.program = start(version, main, ["-c", conf], home=home, jvm=jvm, env=env)
+        self.program = start(self.version, main, ["-c", conf], home=self.home, jvm=self._jvm, env=self._env)
         try:
             self.program.wait_for(r"The broker\[.*\] boot success")
         except ProgramFailed:
