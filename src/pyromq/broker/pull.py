@@ -1,78 +1,40 @@
 """Pulling: requests 11 and 361. Check, commit what comes along, select, read, answer; or hold until there is something.
 
-A pull that finds nothing waits in `long_poll` without a task. Arrivals of one turn of the loop are looked at together,
-so that many sends to a queue wake its readers once.
+What finds nothing waits in `pull_waiting`, which calls back when there is something new, or when its time is over.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from .. import logs
-from ..ambient import Clock, Timer
+from ..ambient import Clock
 from ..config import Live
-from ..kernel.records import Range
 from ..model.codes import ResponseCode
-from ..protocol.frame import decode_frames
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
 from ..store.layout import QUEUE_ENTRY_BYTES
 from ..store.message_store import MessageStore
-from ..store.queue import MessageQueue
 from ..store.reader import SCAN_ENTRIES, GetStatus, Selection
 from ..transport.dispatch import Answer, Reply, Request, await_answer, failed
 from ..transport.peer import Peer
 from .config import BrokerConfig
-from .long_poll import HeldPull, LongPoll
 from .metadata.offsets import Offsets
-from .pull_checks import Allowed, PullChecks, PullFlag
-from .sifting import Catch, Search, caught, sift
+from .pull_checks import PullChecks, PullFlag
+from .pull_tickets import KernelTicket, Ticket, code_of, colder, limits_of, search_of
+from .pull_waiting import WaitingPull, WaitingPulls
+from .sifting import Catch, caught, sift
 from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
 
 log = logs.get("pyromq.broker")
 
 OFFSET_RESET = "OFFSET_RESET"
 COLD_AT_ONCE = 1  # of the composition root's helper threads one is for cold reads
-_LOOKS = (
-    16  # how often a woken pull looks on behind entries that do not match, before its client is asked to come again
-)
-
-
-class FramePeer(Peer, Protocol):
-    """A peer that takes frames as a kernel has made them."""
-
-    def send_now(self, frames: bytes) -> None: ...
-
+_LOOKS = 16  # of a woken pull, on behind entries that do not match, before its client is asked to come again
 
 # Called with topic, group, queue, messages and bytes of everything that was handed out, the ms that it took to find and
 # read it, and whether it came from the medium.
 GetCounter = Callable[[str, str, int, int, int, float, bool], None]
-
-
-@dataclass(slots=True)
-class Ticket:
-    """A pull that is held: what is needed to look again and to answer."""
-
-    request: Request
-    header: PullMessage
-    allowed: Allowed
-    begun: float = 0.0  # when the look that is under way began
-
-
-@dataclass(slots=True)
-class KernelTicket:
-    """A pull that a kernel took and found nothing for. It is decoded only if the kernel cannot answer it after all."""
-
-    connection: FramePeer
-    frame: bytes
-    allowed: Allowed
-    again: Callable[[int], bytes | None]  # the kernel's answer from an offset on, if it has one
-
-    def decoded(self) -> Ticket:
-        request = Request(decode_frames(self.frame)[0][0], self.connection)
-        return Ticket(request, request.header(PullMessage), self.allowed)
 
 
 class PullHandler:
@@ -99,14 +61,11 @@ class PullHandler:
         self._count = count
         self.missed = 0  # pulls that were answered with nothing
         self.longest_ms = 0.0  # that one took from the look at its queue to the records in hand
-        self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
-        self._arrived: dict[tuple[str, int], MessageQueue] = {}
-        self._timer: Timer | None = None
-        self._timer_at = 0.0
+        self._waiting = WaitingPulls(clock, self._look_again, self._answer_held)
         self._tasks: set[asyncio.Future[None]] = set()
         # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
         self._cold_turn = asyncio.Semaphore(COLD_AT_ONCE)
-        store.on_arrival(self._note_arrival)
+        store.on_arrival(self._waiting.note_arrival)
 
     def __call__(self, request: Request) -> Answer:
         header = request.header(PullMessage)
@@ -151,7 +110,7 @@ class PullHandler:
 
     def hold_frame(self, header: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
         """Hold a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
-        return self._keep(*header, wait_ms, ticket.connection, ticket, self._live.config)
+        return self._waiting.keep(header, wait_ms, ticket.connection, ticket, self._live.config)
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -160,7 +119,7 @@ class PullHandler:
         if sieve is None:
             return self._look(ticket, self._select(ticket, ticket.header.queue_offset, config), config)
         ticket.begun = self._clock.monotonic()
-        sifted = sift(self._store.reader, _search(ticket, ticket.header.queue_offset, config), sieve)
+        sifted = sift(self._store.reader, search_of(ticket, ticket.header.queue_offset, config), sieve)
         if sifted.unread is not None and sifted.selection.status is not GetStatus.FOUND:
             return self._sift_cold(ticket, sifted.unread)
         return self._look(ticket, sifted.selection, config)
@@ -169,10 +128,10 @@ class PullHandler:
         """Records that have to come from the medium before an expression can be asked of them."""
         config, sieve = self._live.config, ticket.allowed.wanted.sieve
         assert sieve is not None
-        stretch = _colder(unread, config)
+        stretch = colder(unread, config)
         async with self._cold_turn:
             records = await self._store.read(stretch)
-        catch = Catch(_search(ticket, ticket.header.queue_offset, config))
+        catch = Catch(search_of(ticket, ticket.header.queue_offset, config))
         full = catch.take(records, sieve)
         selection = caught(stretch, catch, stretch.next_offset if full is None else full)
         return await await_answer(self._look(ticket, selection, config))
@@ -181,7 +140,7 @@ class PullHandler:
         header = ticket.header
         if selection.status is GetStatus.FOUND:
             return self._found(ticket, selection, config)
-        if _code(selection.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND and self._hold(ticket, config):
+        if code_of(selection.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND and self._hold(ticket, config):
             return None
         return self._nothing(ticket, selection)
 
@@ -214,7 +173,7 @@ class PullHandler:
         header, wanted = ticket.header, ticket.allowed.wanted
         ticket.begun = self._clock.monotonic()
         if wanted.sieve is not None:
-            return sift(self._store.reader, _search(ticket, offset, config), wanted.sieve).selection
+            return sift(self._store.reader, search_of(ticket, offset, config), wanted.sieve).selection
         count, size = limits_of(header, config)
         return self._store.reader.select(
             header.topic,
@@ -229,7 +188,7 @@ class PullHandler:
     def _found(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Reply | Awaitable[Reply]:
         records = self._store.reader.read_resident(selection.ranges)
         if records is None:
-            return self._found_cold(ticket, _colder(selection, config))
+            return self._found_cold(ticket, colder(selection, config))
         return self._give(ticket, selection, records)
 
     async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
@@ -259,7 +218,7 @@ class PullHandler:
 
     def _nothing(self, ticket: Ticket, selection: Selection) -> Reply:
         self.missed += 1
-        code = _code(selection.status, ticket.header.queue_offset)
+        code = code_of(selection.status, ticket.header.queue_offset)
         return self._answer(ticket, code, selection.status.value, selection)
 
     def _reset(self, ticket: Ticket, offset: int) -> Reply:
@@ -284,69 +243,32 @@ class PullHandler:
 
     @property
     def held(self) -> int:
-        return len(self._polls)
+        return len(self._waiting)
 
-    def waiting(self) -> list[HeldPull[Ticket | KernelTicket]]:
+    def waiting(self) -> list[WaitingPull]:
         """For the inspection command."""
-        return list(self._polls.held())
+        return self._waiting.all()
 
     def _hold(self, ticket: Ticket, config: BrokerConfig) -> bool:
         header = ticket.header
         if not header.sys_flag & PullFlag.SUSPEND or ticket.request.command.is_oneway:
             return False
         place = (header.topic, header.queue_id, header.queue_offset)
-        return self._keep(*place, header.suspend_timeout_millis, ticket.request.peer, ticket, config)
-
-    def _keep(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        wait_ms: int,
-        peer: Peer,
-        ticket: Ticket | KernelTicket,
-        config: BrokerConfig,
-    ) -> bool:
-        if not config.long_polling_enable:
-            wait_ms = config.short_polling_time_mills
-        if wait_ms <= 0 or len(self._polls) >= config.max_held_pulls:
-            return False
-        deadline = self._clock.monotonic() + wait_ms / 1000
-        self._polls.hold(HeldPull(topic, queue_id, offset, deadline, peer, ticket))
-        self._set_timer()
-        return True
+        return self._waiting.keep(place, header.suspend_timeout_millis, ticket.request.peer, ticket, config)
 
     def lost(self, peer: Peer) -> None:
         """The connection is gone: nobody waits any more."""
-        self._polls.drop(peer)
+        self._waiting.drop(peer)
 
     def topic_changed(self, topic: str) -> None:
         """Its permission may have changed, or it is gone: those who wait are answered and ask again."""
-        for pull in self._polls.take_topic(topic):
-            self._answer_held(pull)
+        self._waiting.end_topic(topic)
 
     def stop(self) -> None:
         """Answer everyone, so that they turn to another broker at once."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for pull in self._polls.take_all():
-            self._answer_held(pull)
+        self._waiting.end_all()
 
-    def _note_arrival(self, queue: MessageQueue) -> None:
-        if not self._polls:
-            return
-        if not self._arrived:
-            asyncio.get_running_loop().call_soon(self._serve_arrivals)
-        self._arrived[queue.topic, queue.queue_id] = queue
-
-    def _serve_arrivals(self) -> None:
-        arrived, self._arrived = self._arrived, {}
-        for (topic, queue_id), queue in arrived.items():
-            for pull in self._polls.take_arrived(topic, queue_id, queue.readable_end):
-                self._look_again(pull)
-
-    def _unless_answered(self, pull: HeldPull[Ticket | KernelTicket]) -> Ticket | None:
+    def _unless_answered(self, pull: WaitingPull) -> Ticket | None:
         """None: the kernel that had taken it has answered. Else it is Python's from now on."""
         ticket = pull.ticket
         if isinstance(ticket, KernelTicket):
@@ -357,7 +279,7 @@ class PullHandler:
             ticket = pull.ticket = ticket.decoded()
         return ticket
 
-    def _look_again(self, pull: HeldPull[Ticket | KernelTicket]) -> None:
+    def _look_again(self, pull: WaitingPull) -> None:
         """Something new is there. If none of it matches the pull goes on waiting, behind what was looked at."""
         ticket, config = self._unless_answered(pull), self._live.config
         if ticket is None:
@@ -374,28 +296,11 @@ class PullHandler:
             if pull.offset >= selection.max_offset:
                 break
         if selection.status is GetStatus.NO_MATCHED_MESSAGE and pull.offset >= selection.max_offset:
-            self._polls.hold(pull)
-            self._set_timer()
+            self._waiting.hold(pull)
             return
         self._send(ticket, self._nothing(ticket, selection))
 
-    def _set_timer(self) -> None:
-        """One timer for all: set for the earliest deadline, never later."""
-        due = self._polls.next_deadline()
-        if due is None or (self._timer is not None and self._timer_at <= due):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = due
-        self._timer = self._clock.call_later(max(0.0, due - self._clock.monotonic()), self._serve_due)
-
-    def _serve_due(self) -> None:
-        self._timer = None
-        for pull in self._polls.take_due(self._clock.monotonic()):
-            self._answer_held(pull)
-        self._set_timer()
-
-    def _answer_held(self, pull: HeldPull[Ticket | KernelTicket]) -> None:
+    def _answer_held(self, pull: WaitingPull) -> None:
         """Its time is over: one last look, and an answer whatever it finds."""
         ticket, config = self._unless_answered(pull), self._live.config
         if ticket is None:
@@ -425,42 +330,3 @@ class PullHandler:
         except Exception as fault:
             reply = failed(ticket.request, fault)
         ticket.request.peer.send(reply.to_command(ticket.request.command))
-
-
-def limits_of(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
-    """Messages and bytes of one pull; the first message is given whatever its size."""
-    if header.consumer_group in config.large_pull_groups:
-        count, size = config.large_pull_count, config.large_pull_bytes
-    else:
-        count = config.max_transfer_count_on_message_in_memory
-        size = config.max_transfer_bytes_on_message_in_memory
-    wanted = header.max_msg_bytes
-    return max(1, min(header.max_msg_nums, count)), size if wanted is None or wanted <= 0 else min(wanted, size)
-
-
-def _search(ticket: Ticket, offset: int, config: BrokerConfig) -> Search:
-    count, size = limits_of(ticket.header, config)
-    return Search(ticket.header.topic, ticket.header.queue_id, offset, count, size)
-
-
-def _colder(selection: Selection, config: BrokerConfig) -> Selection:
-    """As much of a selection as may come from disk at once."""
-    taken: list[Range] = []
-    size = 0
-    for one in selection.ranges:
-        size += one.size
-        too_many = len(taken) >= config.max_transfer_count_on_message_in_disk
-        if taken and (too_many or size > config.max_transfer_bytes_on_message_in_disk):
-            return Selection(selection.status, taken, one.queue_offset, selection.min_offset, selection.max_offset)
-        taken.append(one)
-    return selection
-
-
-def _code(status: GetStatus, offset: int) -> ResponseCode:
-    if status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE):
-        return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
-    return {
-        GetStatus.FOUND: ResponseCode.SUCCESS,
-        GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
-        GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
-    }.get(status, ResponseCode.PULL_OFFSET_MOVED)

@@ -35,8 +35,9 @@ from .config import BrokerConfig
 from .metadata.groups import Groups
 from .metadata.offsets import Offsets
 from .metadata.topics import Topics
-from .pull import FramePeer, KernelTicket, PullHandler, limits_of
+from .pull import PullHandler
 from .pull_checks import Allowed, PullChecks, PullFlag
+from .pull_tickets import FramePeer, KernelTicket, limits_of
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _NUMBERS = ("nextBeginOffset", "minOffset", "maxOffset")

@@ -1,0 +1,108 @@
+"""Pulls that found nothing and wait: woken by arrivals, or at their deadline, by one timer for all.
+
+None costs a task. Arrivals of one turn of the loop are looked at together, so that many sends to a queue wake its
+readers once. `long_poll` decides which; what is done with them is `pull.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ..ambient import Clock, Timer
+from ..store.queue import MessageQueue
+from ..transport.peer import Peer
+from .config import BrokerConfig
+from .long_poll import HeldPull, LongPoll
+from .pull_tickets import KernelTicket, Ticket
+
+WaitingPull: TypeAlias = HeldPull[Ticket | KernelTicket]
+
+
+class WaitingPulls:
+    """Event loop only. `look_again`: something new is there. `end`: the pull is to be answered whatever is found."""
+
+    def __init__(
+        self, clock: Clock, look_again: Callable[[WaitingPull], None], end: Callable[[WaitingPull], None]
+    ) -> None:
+        self._clock = clock
+        self._look_again = look_again
+        self._end = end
+        self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
+        self._arrived: dict[tuple[str, int], MessageQueue] = {}
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._polls)
+
+    def all(self) -> list[WaitingPull]:
+        return list(self._polls.held())
+
+    def keep(
+        self,
+        place: tuple[str, int, int],
+        wait_ms: int,
+        peer: Peer,
+        ticket: Ticket | KernelTicket,
+        config: BrokerConfig,
+    ) -> bool:
+        """Hold a pull by topic, queue and offset. False: it may not wait."""
+        if not config.long_polling_enable:
+            wait_ms = config.short_polling_time_mills
+        if wait_ms <= 0 or len(self._polls) >= config.max_held_pulls:
+            return False
+        deadline = self._clock.monotonic() + wait_ms / 1000
+        self.hold(HeldPull(*place, deadline, peer, ticket))
+        return True
+
+    def hold(self, pull: WaitingPull) -> None:
+        """Also again, after a look that found nothing."""
+        self._polls.hold(pull)
+        self._set_timer()
+
+    def drop(self, peer: Peer) -> None:
+        self._polls.drop(peer)
+
+    def end_topic(self, topic: str) -> None:
+        for pull in self._polls.take_topic(topic):
+            self._end(pull)
+
+    def end_all(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for pull in self._polls.take_all():
+            self._end(pull)
+
+    # --- what wakes them ------------------------------------------------------------------------------------------
+
+    def note_arrival(self, queue: MessageQueue) -> None:
+        if not self._polls:
+            return
+        if not self._arrived:
+            asyncio.get_running_loop().call_soon(self._serve_arrivals)
+        self._arrived[queue.topic, queue.queue_id] = queue
+
+    def _serve_arrivals(self) -> None:
+        arrived, self._arrived = self._arrived, {}
+        for (topic, queue_id), queue in arrived.items():
+            for pull in self._polls.take_arrived(topic, queue_id, queue.readable_end):
+                self._look_again(pull)
+
+    def _set_timer(self) -> None:
+        """One timer for all: set for the earliest deadline, never later."""
+        due = self._polls.next_deadline()
+        if due is None or (self._timer is not None and self._timer_at <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._clock.call_later(max(0.0, due - self._clock.monotonic()), self._serve_due)
+
+    def _serve_due(self) -> None:
+        self._timer = None
+        for pull in self._polls.take_due(self._clock.monotonic()):
+            self._end(pull)
+        self._set_timer()
