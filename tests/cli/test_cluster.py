@@ -51,7 +51,11 @@ def test_settings_of_brokers(two: Standing) -> None:
     assert {row["value"] for row in two.rows("broker", "config", "get", "fileReservedTime")} == {"72", "48"}
     assert "Closest: 'maxMessageSize'" in two.refused("broker", "config", "get", "maxMesageSize")
     assert "Closest: 'fileReservedTime'" in two.refused("broker", "config", "set", "fileReservdTime", "1", "--yes")
-    assert "brokerName" in two.refused("broker", "config", "set", "brokerName", "x", "--yes", code=78)
+    said = two.refused("broker", "config", "set", "brokerName", "x", "--yes", code=78)
+    assert said == (
+        "pyromq: brokerName of broker-a cannot be changed while running: set it in the broker's file and start it "
+        "again. Which can: pyromq config list\n"
+    )
     said = two.refused("broker", "config", "set", "fileReservedTime", "abc", "--yes", code=78)
     assert "must be a whole number" in said
     assert "updateTopicPerm" not in said  # the hint for those who may not send
@@ -71,10 +75,12 @@ def test_figures_and_draining_of_brokers(two: Standing) -> None:
     assert "would keep producers from writing to broker-b" in two.shown("broker", "drain", "broker-b", "--dry-run")
     (drained,) = two.rows("broker", "drain", "broker-b", "--yes")
     assert drained["topics"] > 1
+    assert "WARN  permission: broker-b is drained" in two.shown("doctor")
     permissions = {row["broker"]: row["permission"] for row in two.rows("topic", "route", "orders")}
     assert permissions == {"broker-a": "rw", "broker-b": "r"}
     assert two.rows("broker", "drain", "broker-b", "--undo", "--yes")[0]["topics"] == drained["topics"]
     assert {row["permission"] for row in two.rows("topic", "route", "orders")} == {"rw"}
+    assert "is drained" not in two.shown("doctor")
     assert two.shown("topic", "route", "orders").split()[:2] == ["broker", "cluster"]
     assert "Closest: 'broker-b'" in two.refused("broker", "drain", "brokr-b", "--yes")
     assert "Closest: 'orders'" in two.refused("topic", "route", "order")

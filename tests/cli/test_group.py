@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
 from pyromq.model.codes import RequestCode
+from pyromq.protocol.bodies.body import encode_body
+from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from pyromq.protocol.messages import decode_messages
 from tests.broker.running import Running, running_broker
 
@@ -60,12 +62,32 @@ async def test_skip_goes_past_everything(broker: Running) -> None:
 
 
 async def test_skip_one_stuck_message_of_one_queue(broker: Running) -> None:
+    """Its member is online: it is told at its next pull."""
+    member = ConsumerData(group_name="G", subscription_data_set=[SubscriptionData(topic="T", sub_string="*")])
+    beat = encode_body(HeartbeatData(client_id="c", consumer_data_set=[member]))
+    assert (await broker.call(RequestCode.HEART_BEAT, beat)).code == 0
     done = await run(broker, "skip", "G", "T", "--queue", "0", "--messages", "1", "--json")
     assert moved(done) == [place("T", 0, 3)]
     assert offsets(broker) == {0: 3, 1: 0}
     answer = await broker.pull(offset=2)
     assert int(answer.fields["nextBeginOffset"]) == 3
     assert [one.body for one in decode_messages((await broker.pull(offset=3)).body)] == [b"3", b"4"]
+
+
+async def test_the_next_member_of_a_group_that_was_offline_begins_at_once(broker: Running) -> None:
+    """No reset is pending: the first pull would be answered by it, and the member stand still for ten seconds."""
+    done = await run(broker, "reset", "G", "T", "--time", "0", "--json")
+    assert place("T", 0, 0) in moved(done)
+    assert [one.body for one in decode_messages((await broker.pull(offset=0)).body)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_an_earlier_reset_that_nobody_has_seen_is_replaced(broker: Running) -> None:
+    fields: dict[str, Any] = {"topic": "T", "group": "G", "timestamp": 0, "isForce": True}
+    assert (await broker.call(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields)).code == 0
+    done = await run(broker, "reset", "G", "T", "--queue", "0", "--offset", "4", "--json")
+    assert moved(done) == [place("T", 0, 4)]
+    assert offsets(broker)[0] == 4
+    assert int((await broker.pull(offset=0)).fields["nextBeginOffset"]) == 4
 
 
 async def test_skip_with_what_waits_for_a_retry(broker: Running) -> None:
@@ -115,6 +137,6 @@ async def test_a_dry_run_shows_where_it_would_go(broker: Running) -> None:
     done = await run(broker, "skip", "G", "T", "--queue", "0", "--dry-run")
     assert done.exit_code == 0, done.output
     assert "would let group G skip what waits in T" in done.stdout
-    assert ["T", broker.address, "0", "2", "5"] in [line.split() for line in done.stdout.splitlines()]
+    assert ["T", "broker-a", "0", "2", "5"] in [line.split() for line in done.stdout.splitlines()]
     assert "nothing was changed" in done.stdout
     assert offsets(broker) == {0: 2, 1: 0}

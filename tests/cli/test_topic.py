@@ -129,3 +129,29 @@ def test_forward_begins_where_a_group_is(two: Standing) -> None:
     assert "Let it skip them there: pyromq group skip halfway half" in told
     assert sorted(line["body"] for line in two.rows("msg", "export", "rest")) == ["4", "5"]
     assert "Closest: 'halfway'" in two.refused("topic", "forward", "half", "rest", "--group", "halfwa", "--yes")
+
+
+def test_fewer_queues_hide_messages_that_nobody_has_read(two: Standing) -> None:
+    two.shown("topic", "create", "shrinks", "--queues", "4", "-b", "broker-a")
+    for number, bodies in enumerate(("a", "b", "c", "de")):
+        two.send("shrinks", *bodies, queue=lambda queues, number=number: queues[number])
+    dry = two.run("topic", "update", "shrinks", "--queues", "2", "--dry-run")
+    assert "would change topic shrinks on 1 broker and hide 3 messages that are not consumed" in dry.stdout
+    assert "broker-a: 1 in queue 2, 2 in queue 3" in dry.stderr
+    assert "pyromq topic update shrinks --queues 2 --read-queues 4" in dry.stderr
+    assert "hide 3 messages" in two.refused("topic", "update", "shrinks", "--queues", "2", text="n\n")
+    assert "WARNING" not in two.run("topic", "update", "shrinks", "--queues", "2", "--read-queues", "4", "--yes").stderr
+    two.shown("group", "create", "reader")
+    two.shown("group", "skip", "reader", "shrinks", "--queue", "3", "-b", "broker-a", "--yes")
+    (row,) = two.rows("topic", "update", "shrinks", "--read-queues", "2", "--yes")
+    assert (row["readQueues"], row["hides"]) == (2, {"2": 1})
+
+
+def test_what_may_not_be_read_or_written_is_said(two: Standing) -> None:
+    two.shown("topic", "create", "shut", "--queues", "1", "--perm", "w")
+    for how in ([], ["-g", "some"]):
+        said = two.refused("sub", "shut", "--from", "first", "--count", "1", *how, code=78)
+        assert "topic 'shut' has no queue that may be read. Let it be read: pyromq topic perm shut rw" in said
+    two.shown("topic", "perm", "shut", "r", "--yes")
+    said = two.refused("pub", "shut", "x", code=78)
+    assert "topic 'shut' has no queue that may be written. Let it be written: pyromq topic perm shut rw" in said

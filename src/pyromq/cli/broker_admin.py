@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .exits import REFUSED
 from .shell import Shell, changes, one_broker, talks
-from .tree import TakesNegatives, Tree, examples, unknown
+from .tree import Fail, TakesNegatives, Tree, examples, unknown
 
 if TYPE_CHECKING:
     from ..admin.calls import Calls
+
+FIXED = "cannot be changed while running"  # our broker's words for it, before a list of all that can
 
 
 @click.group(cls=Tree)
@@ -60,6 +63,7 @@ async def get(shell: Shell, key: str, broker: str | None) -> None:
 async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
     """Change a setting of all brokers, or of one. Only those that may change while running are taken."""
     from ..admin import settings
+    from ..client.errors import Refused
 
     places = await shell.masters(broker)
     plan = []
@@ -70,7 +74,13 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
         plan.append({"broker": place.name, "key": key, "now": found[key], "value": value})
     shell.about_to(f"set {key} to {value}", plan)
     for place in places:
-        await settings.change_broker(shell.calls, place.address, {key: value})
+        try:
+            await settings.change_broker(shell.calls, place.address, {key: value})
+        except Refused as refusal:
+            if FIXED not in refusal.remark:
+                raise
+            cure = "set it in the broker's file and start it again. Which can: pyromq config list"
+            raise Fail(f"{key} of {place.name} {FIXED}: {cure}", REFUSED) from None
     shell.rows([{"broker": row["broker"], "key": key, "was": row["now"], "value": value} for row in plan])
 
 

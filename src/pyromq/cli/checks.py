@@ -17,8 +17,9 @@ from ..client.errors import Error, Refused
 from ..errors import CallFailed
 from ..model import names
 from ..model.codes import RequestCode
+from ..model.topic import Perm
 from ..protocol.bodies.body import decode_body
-from ..protocol.bodies.route import ClusterInfo
+from ..protocol.bodies.route import ClusterInfo, TopicRouteData
 from ..protocol.bodies.topics import TopicConfig
 from ..transport.address import parse_address
 from .tree import closest
@@ -54,7 +55,9 @@ class Patient:
     brokers: list[BrokerPlace] = field(default_factory=list)
     reached: dict[str, dict[str, str]] = field(default_factory=dict)  # by address: what it tells of itself
     inspected: dict[str, dict[str, Any]] = field(default_factory=dict)  # those of ours
+    closed: set[str] = field(default_factory=set)  # names of brokers that their own setting keeps from being used
     configs: dict[str, dict[str, TopicConfig]] = field(default_factory=dict)  # by broker name: its topics
+    routes: dict[str, TopicRouteData | None] = field(default_factory=dict)  # by topic: what the name server tells
 
     @property
     def masters(self) -> list[BrokerPlace]:
@@ -209,6 +212,7 @@ async def permissions(patient: Patient) -> AsyncIterator[Finding]:
         found = await settings.of_broker(patient.calls, place.address)
         bits = found.get("brokerPermission", "6")
         if int(bits) & 6 != 6:
+            patient.closed.add(place.name)
             cure = f"pyromq broker config set brokerPermission 6 -b {place.name}"
             yield Finding("permission", BROKEN, f"{place.name} has brokerPermission {bits}", cure)
 
@@ -229,6 +233,9 @@ async def routes(patient: Patient) -> AsyncIterator[Finding]:
         return
     wanted = sorted(known) if patient.topic is None else [patient.topic]
     bad = 0
+    async for one in _drained(patient, wanted):
+        bad += 1
+        yield one
     for name in wanted:
         async for one in _route(patient, name):
             bad += 1
@@ -237,13 +244,30 @@ async def routes(patient: Patient) -> AsyncIterator[Finding]:
         yield Finding("topics", GOOD, f"{len(wanted)} topics have routes, on all {len(patient.configs)} brokers")
 
 
+async def _drained(patient: Patient, wanted: list[str]) -> AsyncIterator[Finding]:
+    """Brokers whose topics may be written by their own settings, and not by what the name server tells producers."""
+    kept: dict[str, set[str]] = {place.name: set() for place in patient.masters}
+    for name in wanted:
+        route = patient.routes[name] = await topics.route(patient.calls, name)
+        for part in [] if route is None else route.queue_datas:
+            config = patient.configs.get(part.broker_name, {}).get(name)
+            if config is not None and config.perm & Perm.WRITE and not part.perm & Perm.WRITE:
+                kept[part.broker_name].add(name)
+    drained = {broker: each for broker, each in kept.items() if each and broker not in patient.closed}
+    is_all = len(drained) == len(patient.masters)
+    for broker, each in drained.items():
+        text = f"{broker} is drained: the name server tells producers not to write to {len(each)} of its topics"
+        cure = f"If nobody takes it down just now: pyromq broker drain {broker} --undo --yes"
+        yield Finding("permission", BROKEN if is_all else WARNING, text, cure)
+
+
 async def _route(patient: Patient, name: str) -> AsyncIterator[Finding]:
     having = sorted(broker for broker, each in patient.configs.items() if name in each)
     if len(having) < len(patient.configs):
         text = f"{name} is on {len(having)} of {len(patient.configs)} brokers ({', '.join(having)})"
         cure = "If one fails, nothing can be sent: pyromq topic create it on the others (-b), or leave it so on purpose"
         yield Finding("topic", WARNING, text, cure)
-    if await topics.route(patient.calls, name) is None:
+    if patient.routes[name] is None:
         cure = "The broker tells it within 30 s of a change; if it stays so, see its log for registrations that fail"
         yield Finding("route", BROKEN, f"the name server has no route of {name}", cure)
     for broker in having:
@@ -252,6 +276,15 @@ async def _route(patient: Patient, name: str) -> AsyncIterator[Finding]:
             words = {0: "neither read nor written", 2: "written, not read", 4: "read, not written"}[bits]
             cure = f"If that is not meant: pyromq topic perm {name} rw -b {broker}"
             yield Finding("permission", WARNING, f"{name} on {broker} can be {words}", cure)
+        config = patient.configs[broker][name]
+        if config.read_queue_nums < config.write_queue_nums:
+            text = (
+                f"{name} on {broker} has {config.write_queue_nums} queues to write and {config.read_queue_nums} to read"
+            )
+            cure = (
+                f"Nobody reads the rest: pyromq topic update {name} --read-queues {config.write_queue_nums} -b {broker}"
+            )
+            yield Finding("queues", BROKEN, text, cure)
 
 
 async def consumers(patient: Patient) -> AsyncIterator[Finding]:

@@ -1,6 +1,8 @@
-"""`pyromq group skip`, `reset` and `clone`: where a group goes on, set by hand. Request 222, as `mqadmin` does it.
+"""`pyromq group skip`, `reset` and `clone`: where a group goes on, set by hand.
 
-`skip` goes past what nobody wants any more or what cannot be handled, `reset` to a place or time.
+`skip` goes past what nobody wants any more or what cannot be handled, `reset` to a place or time. Members online are
+told by request 222, as `mqadmin` does it. Where nobody is online the offsets are committed: after a 222 the next member
+would drop its queues at its first pull, and stand still for ten seconds.
 """
 
 from __future__ import annotations
@@ -146,15 +148,33 @@ async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, qu
 async def _move(shell: Shell, what: str, work: Sequence[Move]) -> None:
     """Show from where to where; then do it. It counts as done if one broker did it."""
     await shell.topic(work[0].topic, work[0].places)
-    shell.about_to(what, [row for each in work for row in await _plan(shell, each)])
+    plans = [(each, place, await _plan(shell, each, place)) for each in work for place in each.places]
+    shell.about_to(what, [row for _, _, plan in plans for row in plan])
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
-    for each in work:
-        for place in each.places:
+    for each, place, plan in plans:
+        if not await _commit_on(shell, each, place, plan, rows):
             await _move_on(shell, each, place, rows, faults)
     if not rows:
         raise Fail("; ".join(faults) or "no broker has it")
     shell.rows(rows)
+
+
+async def _commit_on(
+    shell: Shell, work: Move, place: BrokerPlace, plan: Sequence[dict[str, Any]], rows: list[dict[str, Any]]
+) -> bool:
+    """Whether that was all: False if somebody is online there, or if an earlier reset waits for its first pull."""
+    from ..admin import groups, offsets
+
+    if not plan or await groups.connections(shell.calls, place.address, work.group) is not None:
+        return False
+    for row in plan:
+        goal = (place.address, work.group, work.topic, row["queue"])
+        await offsets.commit(shell.calls, *goal, row["goesOnAt"])
+        if await offsets.committed(shell.calls, *goal) != row["goesOnAt"]:
+            return False
+    rows += [{key: value for key, value in row.items() if key != "now"} for row in plan]
+    return True
 
 
 async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict[str, Any]], faults: list[str]) -> None:
@@ -179,30 +199,27 @@ async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict
         rows.append({"topic": at.topic, "broker": at.broker_name, "queue": at.queue_id, "goesOnAt": offset})
 
 
-async def _plan(shell: Shell, work: Move) -> list[dict[str, Any]]:
+async def _plan(shell: Shell, work: Move, place: BrokerPlace) -> list[dict[str, Any]]:
     """From where to where, as far as can be told without doing it."""
     from ..admin import offsets, topics
     from ..client.errors import Refused
 
+    try:
+        table = (await topics.stats(shell.calls, place.address, work.topic)).offset_table
+    except Refused:
+        return []  # not on this broker
     rows = []
-    for place in work.places:
-        try:
-            table = (await topics.stats(shell.calls, place.address, work.topic)).offset_table
-        except Refused:
-            continue  # not on this broker
-        for queue, reach in sorted(table.items(), key=lambda item: item[0].queue_id):
-            if work.queue is not None and queue.queue_id != work.queue:
-                continue
-            now = await offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)
-            to = work.offset if work.offset is not None else reach.max_offset
-            if (
-                work.offset is not None and not reach.min_offset <= to <= reach.max_offset
-            ):  # what the broker would refuse
-                reached = f"has offsets {reach.min_offset} to {reach.max_offset} alone"
-                raise Fail(f"offset {to}: queue {queue.queue_id} of {work.topic} on {place.name} {reached}")
-            if work.offset is None and work.time_ms != TO_THE_END:
-                to = await offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
-            rows.append(
-                {"topic": work.topic, "broker": place.name, "queue": queue.queue_id, "now": now, "goesOnAt": to}
-            )
+    for queue, reach in sorted(table.items(), key=lambda item: item[0].queue_id):
+        if work.queue is not None and queue.queue_id != work.queue:
+            continue
+        now = await offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)
+        to = work.offset if work.offset is not None else reach.max_offset
+        if work.offset is not None and not reach.min_offset <= to <= reach.max_offset:  # what the broker would refuse
+            reached = f"has offsets {reach.min_offset} to {reach.max_offset} alone"
+            raise Fail(f"offset {to}: queue {queue.queue_id} of {work.topic} on {place.name} {reached}")
+        if work.offset is None and work.time_ms != TO_THE_END:
+            to = await offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
+        rows.append(
+            {"topic": work.topic, "broker": queue.broker_name, "queue": queue.queue_id, "now": now, "goesOnAt": to}
+        )
     return rows

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .exits import REFUSED
 from .numbers import LONGEST_S, Number, seconds
 from .shell import Shell, talks, to_json
-from .tree import examples
+from .tree import Fail, examples
 
 if TYPE_CHECKING:
     from ..client.sending import SendResult
+    from ..client.session import Session
 
 
 @click.command(
@@ -49,16 +51,32 @@ async def pub(
     rate: float | None,
 ) -> None:
     """Send BODY to TOPIC: a text, @FILE, or - for standard input."""
-    from ..ambient import SystemClock
-
-    clock = SystemClock()
     arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": pairs(props), "order_key": order_key}
     async with shell.client() as client, client.producer() as producer:
+        await _check(shell, client.session, topic)
         for content in bodies(body, lines, count):
-            result = await producer.send(topic, content, delay=delay, **arguments)
+            result = await producer.send(topic, content, delay=delay, timeout=shell.calls.timeout_s, **arguments)
             click.echo(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=bool(delay)))
             if rate is not None:
-                await clock.sleep(1 / rate)
+                await client.session.clock.sleep(1 / rate)
+
+
+async def _check(shell: Shell, session: Session, topic: str) -> None:
+    """What no patience helps against: it is said at once, and in other words than that nobody answers."""
+    from ..admin import cluster
+    from ..client.errors import NoBroker, TopicNotFound
+
+    try:
+        route = await session.route(topic)
+    except TopicNotFound:
+        if not await cluster.brokers(shell.calls):
+            hint = "Start one: pyromq broker -n NAMESRV, or pyromq up, which is both"
+            raise NoBroker("no broker is registered with the name server", hint=hint) from None
+        return  # the first send may make it
+    masters = [name for name in route.addresses if route.master(name) is not None]
+    if masters and not route.writable:
+        cure = f"Let it be written: pyromq topic perm {topic} rw, or pyromq broker drain {masters[0]} --undo"
+        raise Fail(f"topic {topic!r} has no queue that may be written. {cure}", REFUSED)
 
 
 def bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:

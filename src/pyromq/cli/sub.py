@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..client.received import Received  # at the top: the SDK reads the types of handlers
+from .exits import REFUSED
 from .shell import Shell, talks, to_json
 from .tables import moment, visible
 from .times import time_ms
-from .tree import examples
+from .tree import Fail, examples
 
 if TYPE_CHECKING:
     from ..client.client import Client
@@ -85,7 +86,10 @@ async def _look(
     client: Client, topic: str, wanted: Filter, begin: dict[str, Any], show: Show, enough: asyncio.Event
 ) -> None:
     async with client.pull_consumer(LOOKING, filter=wanted, auto_commit=False, **begin) as consumer:
-        await consumer.assign(await consumer.queues(topic))
+        queues = await consumer.queues(topic)
+        if not queues:
+            raise cannot_be_read(topic)
+        await consumer.assign(queues)
         while not enough.is_set():
             for msg in await consumer.poll(timeout=POLL_S):
                 if not enough.is_set():
@@ -107,11 +111,19 @@ async def _consume(
                 enough.set()
         await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
 
-    await client.session.route(topic)  # a consumer would wait for name server and topic for ever
+    route = await client.session.route(topic)  # a consumer would wait for name server and topic for ever
+    if not route.readable:  # and for the permission
+        raise cannot_be_read(topic)
     async with client.push_consumer(topic, handle, group=group, filter=wanted, concurrency=1, grace_s=0.0, **begin):
         await enough.wait()
     if faults:
         raise faults[0]
+
+
+def cannot_be_read(topic: str) -> Fail:
+    """Brokers and queues are there; which of the two permissions lacks, the topic's or the broker's, doctor tells."""
+    cure = f"Let it be read: pyromq topic perm {topic} rw. If that is set, pyromq doctor --topic {topic} says more"
+    return Fail(f"topic {topic!r} has no queue that may be read. {cure}", REFUSED)
 
 
 def _facts(msg: Received) -> dict[str, Any]:

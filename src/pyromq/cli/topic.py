@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..admin.cluster import BrokerPlace
     from ..protocol.bodies.topics import TopicConfig
 
+    Pairs = list[tuple[BrokerPlace, TopicConfig]]
+
 PERMISSIONS = {"none": 0, "w": 2, "r": 4, "rw": 6}
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 
@@ -208,11 +210,46 @@ async def create(shell: Shell, name: str, broker: str | None, cluster: str | Non
 @_settings_options
 @changes
 async def update(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
-    """Change what is told, keep the rest. Messages in queues that are taken away are not read any more."""
+    """Change what is told, keep the rest. Messages in queues that are taken away are not read any more.
+
+    So take away the queues to write first (--queues 2 --read-queues 4), and those to read when all is consumed.
+    """
     if all(value is None or value == () for value in wanted.values()):
         raise click.UsageError("say what to change: --queues, --perm, --order, --type or --attr")
     pairs = await _present(shell, name, broker, cluster)
-    await _put(shell, "change", [(place, _changed(now, wanted)) for place, now in pairs], _attributes(wanted), ask=True)
+    changed = [(place, _changed(now, wanted)) for place, now in pairs]
+    hidden = await _hidden(shell, pairs, changed)
+    if hidden:
+        _warn_of_hidden(name, pairs, changed, hidden)
+    await _put(shell, "change", changed, _attributes(wanted), ask=True, hidden=hidden)
+
+
+async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, int]]:
+    """By broker and queue: messages that are not consumed, and that nobody would read any more."""
+    from ..admin.hidden import unread_beyond
+
+    found = {
+        place.name: await unread_beyond(shell.calls, place.address, new.topic_name, new.read_queue_nums)
+        for (place, old), (_, new) in zip(now, then, strict=True)
+        if new.read_queue_nums < old.read_queue_nums
+    }
+    return {name: queues for name, queues in found.items() if queues}
+
+
+def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: dict[str, dict[int, int]]) -> None:
+    """On standard error, also after --yes: messages that were acknowledged go out of sight."""
+    count = sum(sum(queues.values()) for queues in hidden.values())
+    where = "; ".join(
+        f"{broker}: " + ", ".join(f"{unread} in queue {queue}" for queue, unread in queues.items())
+        for broker, queues in hidden.items()
+    )
+    reads = max(config.read_queue_nums for _, config in now)
+    writes = min(config.write_queue_nums for _, config in then)
+    click.echo(
+        f"WARNING: {count} message{'s' * (count > 1)} not consumed yet would be in queues that nobody reads ({where}). "
+        f"To have them consumed first: pyromq topic update {name} --queues {writes} --read-queues {reads}",
+        err=True,
+    )
 
 
 @topic.command(epilog=examples("pyromq topic perm orders r --yes", "pyromq topic perm orders rw -b broker-a"))
@@ -249,9 +286,7 @@ async def delete(shell: Shell, name: str, cluster: str | None) -> None:
     shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"topic {name} is deleted")
 
 
-async def _present(
-    shell: Shell, name: str, broker: str | None, cluster: str | None
-) -> list[tuple[BrokerPlace, TopicConfig]]:
+async def _present(shell: Shell, name: str, broker: str | None, cluster: str | None) -> Pairs:
     """The brokers that have it; the command ends if none has."""
     from ..admin import topics
 
@@ -291,7 +326,13 @@ def _attributes(wanted: dict[str, Any]) -> str | None:
 
 
 async def _put(
-    shell: Shell, verb: str, pairs: list[tuple[BrokerPlace, TopicConfig]], attributes: str | None, *, ask: bool
+    shell: Shell,
+    verb: str,
+    pairs: Pairs,
+    attributes: str | None,
+    *,
+    ask: bool,
+    hidden: dict[str, dict[int, int]] | None = None,
 ) -> None:
     from ..admin import topics
 
@@ -300,10 +341,13 @@ async def _put(
         {"topic": name, "broker": place.name, "writeQueues": config.write_queue_nums}
         | {"readQueues": config.read_queue_nums, "permission": permission(config.perm), "order": config.order}
         | {"attributes": attributes}
+        | ({"hides": {str(queue): count for queue, count in hidden.get(place.name, {}).items()}} if hidden else {})
         for place, config in pairs
     ]
     if ask or shell.is_dry:
-        shell.about_to(f"{verb} topic {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}", plan)
+        what = f"{verb} topic {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}"
+        count = sum(sum(queues.values()) for queues in (hidden or {}).values())
+        shell.about_to(what + (f" and hide {count} messages that are not consumed" if count else ""), plan)
     for place, config in pairs:
         await topics.put(shell.calls, place.address, config, attributes)
     shell.rows(plan)
