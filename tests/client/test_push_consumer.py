@@ -223,6 +223,25 @@ async def test_a_rejected_message_is_a_dead_letter(world: Servers) -> None:
     assert await world.committed("g") == 2
 
 
+async def test_a_message_comes_again_so_many_times_and_is_then_a_dead_letter(world: Servers) -> None:
+    """The first delivery is not counted: `times=1` is two attempts."""
+    await send(world, 1)
+    attempts: list[int] = []
+
+    async def handle(msg: Received) -> None:
+        attempts.append(msg.attempt)
+        raise RetryLater(1)
+
+    seen = Seen()
+    options: dict[str, Any] = {"group": "g", "begin": FIRST, "retry": Retry(times=1)}
+    async with world.client() as client, client.push_consumer("T", handle, **options):
+        await turns_until(lambda: len(attempts) == 2)
+        async with world.client() as other, other.push_consumer("%DLQ%g", seen, group="undertaker", begin=FIRST):
+            await seen.count(1)
+    assert attempts == [1, 2]
+    assert seen.bodies == ["0"]
+
+
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_operators_may_set_the_bound_of_a_group_at_the_broker(world: Servers, orderly: bool) -> None:
     await world.create_group("g", retryMaxTimes=0)

@@ -263,6 +263,26 @@ async def test_an_illegal_offset_drops_the_queue_for_10_s_and_begins_anew(cluste
     assert broker.offsets["T", 0] == 1
 
 
+async def test_a_group_that_was_reset_while_nobody_consumed_begins_at_once(cluster: Cluster) -> None:
+    """Its broker moves the first pull to the offset that it has already given out."""
+    broker = broker_with(cluster, b"x", b"y")
+    broker.offsets["T", 0] = 1
+    moved = [Reply(ResponseCode.PULL_OFFSET_MOVED, fields=pull_fields(1, 2))]
+    broker.script[PULL] = lambda request: moved.pop() if moved else broker._on_11(request)
+    handler = Handler()
+    await consume(cluster, handler)
+    assert handler.calls == [(b"y", 1)]
+
+
+async def test_a_broker_that_moves_a_pull_to_its_own_offset_again_and_again_gets_its_pause(cluster: Cluster) -> None:
+    broker = broker_with(cluster, b"x")
+    broker.script[PULL] = lambda request: Reply(ResponseCode.PULL_OFFSET_MOVED, fields=pull_fields(0, 1))
+    await consume(cluster, Handler())
+    assert pulls(broker) == [0, 0]
+    await cluster.clock.advance(9.9)
+    assert pulls(broker) == [0, 0]
+
+
 async def test_late_results_of_a_queue_that_was_taken_away_do_not_count(cluster: Cluster) -> None:
     broker = broker_with(cluster, b"x", b"y")
     may_end = asyncio.Event()
@@ -350,7 +370,7 @@ async def test_an_ordered_message_that_failed_too_often_is_a_dead_letter(cluster
     fields = {"msgId": "A", "queueId": "0", "queueOffset": "0"}
     broker.script[RequestCode.SEND_MESSAGE_V2] = lambda request: Reply(fields=fields)  # goes to the dead letters
     handler = Handler(ValueError(), ValueError(), ValueError())
-    await consume(cluster, handler, orderly=True, retry=Retry(attempts=2))
+    await consume(cluster, handler, orderly=True, retry=Retry(times=2))
     await cluster.clock.advance(3)
     assert handler.calls == [(b"0", 1), (b"0", 2), (b"0", 3), (b"1", 1)]
     (sent,) = broker.requests(RequestCode.SEND_MESSAGE_V2)

@@ -204,7 +204,7 @@ class Consumers:
         common: dict[str, Any] = {"begin": ConsumeFromWhere.FIRST_OFFSET, "commit_s": 0.5, "rebalance_s": 2.0}
         for consumer in (
             client.push_consumer(
-                KINDS_TOPIC, self.handle, group=CONSUMERS, retry=Retry(attempts=MOST_RETRIES), **common
+                KINDS_TOPIC, self.handle, group=CONSUMERS, retry=Retry(times=MOST_RETRIES), **common
             ),
             client.push_consumer(LANES_TOPIC, self.handle_in_order, group=IN_ORDER, orderly=True, **common),
         ):

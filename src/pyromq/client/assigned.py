@@ -24,7 +24,18 @@ class Assigned:
     draining: asyncio.Task[Any] | None = None
     pulled_ms: int = 0
     handled_ms: int = 0
+    told_offset: int = -1
 
     @property
     def is_over(self) -> bool:
         return self.is_leaving or self.process.is_dropped
+
+    def is_told_its_own_offset(self, offset: int) -> bool:
+        """A group that was reset while nobody consumed: the broker moves the first pull to where it already is.
+
+        There is nothing to drop and nobody to wait for. One that says so again and again is illegal like any other.
+        """
+        if offset != self.next_offset or offset == self.told_offset or len(self.process):
+            return False
+        self.told_offset = offset
+        return True

@@ -144,7 +144,7 @@ class PushConsumer:
 
     def _make_deliveries(self, attempt: Attempt) -> Deliveries:
         options = self.options
-        retry = options.retry or Retry(attempts=None if options.orderly else 16)
+        retry = options.retry or Retry(times=None if options.orderly else 16)
         giving_back = GivingBack(self._session, self.group, retry)
         shape: dict[str, Any] = {
             "concurrency": options.concurrency,
@@ -373,7 +373,8 @@ class PushConsumer:
             return 0
         assigned.pulled_ms = self._clock.now_ms()
         if result.status is Pulled.ILLEGAL_OFFSET:
-            await self._move(assigned, result)
+            if not assigned.is_told_its_own_offset(result.next_offset):
+                await self._move(assigned, result)
             return 0
         assigned.process.add(result.messages)
         assigned.process.skip_to(result.next_offset)

@@ -18,15 +18,15 @@ from pyromq.client.core.retry import (
 
 
 def test_a_failed_message_comes_again_until_its_attempts_are_used_up() -> None:
-    levels = [send_back_level(ValueError(), times, Retry(attempts=16)) for times in range(18)]
+    levels = [send_back_level(ValueError(), times, Retry(times=16)) for times in range(18)]
     assert levels == [BROKER_CHOOSES] * 16 + [DEAD_LETTER] * 2
-    assert send_back_level(ValueError(), 10**6, Retry(attempts=None)) == BROKER_CHOOSES
-    assert send_back_level(ValueError(), 0, Retry(attempts=0)) == DEAD_LETTER
+    assert send_back_level(ValueError(), 10**6, Retry(times=None)) == BROKER_CHOOSES
+    assert send_back_level(ValueError(), 0, Retry(times=0)) == DEAD_LETTER
 
 
 def test_the_broker_may_count_by_the_groups_own_number() -> None:
     assert send_back_level(ValueError(), 10**6, Retry(of_group=True)) == BROKER_CHOOSES
-    assert [Retry(of_group=True).told, Retry(attempts=3).told, Retry(attempts=None).told] == [None, 3, 0x7FFFFFFF]
+    assert [Retry(of_group=True).told, Retry(times=3).told, Retry(times=None).told] == [None, 3, 0x7FFFFFFF]
 
 
 def test_a_handler_may_say_when_or_never() -> None:
@@ -46,7 +46,7 @@ def test_the_client_counts_levels_as_the_broker_would() -> None:
 
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 0"):
-        Retry(attempts=-1)
+        Retry(times=-1)
 
 
 def test_the_pause_after_busy_grows_to_a_second() -> None:

@@ -29,7 +29,7 @@ LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 
 
 BROKER_CHOOSES = 0  # delay level of a send-back: 3 + the number of attempts so far
 DEAD_LETTER = -1
-NO_END = 0x7FFFFFFF  # attempts, as Java writes that there is no bound
+NO_END = 0x7FFFFFFF  # retries, as Java writes that there is no bound
 _FIRST_RETRY_LEVEL = 3
 _BUSY_FIRST_S = 0.02
 _BUSY_MOST_S = 1.0
@@ -49,22 +49,23 @@ class RetryLater(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often a failed message comes again before it goes to the dead letters. None: as long as it fails.
+    """How many times a failed message comes again before it goes to the dead letters. None: as long as it fails.
 
-    `of_group`: the number is that of the group at its broker (retryMaxTimes), set by operators, and not `attempts`.
+    The first delivery is not counted, as in Java's maxReconsumeTimes: with `times=2` a handler has three attempts.
+    `of_group`: the number is that of the group at its broker (retryMaxTimes), set by operators, and not `times`.
     """
 
-    attempts: int | None = 16
+    times: int | None = 16
     of_group: bool = False
 
     def __post_init__(self) -> None:
-        if self.attempts is not None and self.attempts < 0:
-            raise ValueError(f"Retry(attempts={self.attempts}): at least 0, or None for no end")
+        if self.times is not None and self.times < 0:
+            raise ValueError(f"Retry(times={self.times}): at least 0, or None for no end")
 
     @property
     def most(self) -> int:
         """What the client itself holds to."""
-        return NO_END if self.attempts is None or self.of_group else self.attempts
+        return NO_END if self.times is None or self.of_group else self.times
 
     @property
     def told(self) -> int | None:
