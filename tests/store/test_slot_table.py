@@ -26,7 +26,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def packed(table: SlotTable) -> bytes:
-    return python_keys.big_endian(table._slots, 0, SLOTS)
+    return python_keys.big_endian(table.slots, 0, SLOTS)
 
 
 def put(table: SlotTable, slots: list[int], number: int) -> None:

@@ -40,6 +40,7 @@ from .metadata.topics import Topics
 from .send import SPECIAL, TYPED_SPECIAL, born_host, late_reply, property_room, region_fields
 from .send_checks import MOST_VERDICTS, SendChecks
 from .stamp import RESERVED, Stamp
+from .stats.counters import Counters
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _OWN_FIELDS = ("msgId", "queueId", "queueOffset", "transactionId")
@@ -61,7 +62,7 @@ class Sending:
     new_topics: NewTopics
     store: MessageStore
     clock: Clock
-    count: Callable[[str, int, int, int, int], None]  # topic, queue, messages, bytes, requests
+    counters: Counters
     limits: Limits
 
 
@@ -78,10 +79,13 @@ class Verdicts:
         self._parts = parts
         self.module = module
         self._grant = module.Grant
-        self._kernel = module.SendFeed(self)
+        steps = parts.store.steps(module.Steps)
+        self._kernel = module.SendFeed(self, steps, parts.live, parts.topics.find, parts.clock.monotonic)
         self._config: BrokerConfig | None = None
         self._given: dict[bytes, _Verdict] = {}
         self._use(parts.live.config)
+        parts.counters.sources.append(self.settle)
+        parts.intake.times.sources.append(self.settle)
 
     @property
     def feed(self) -> Feed:
@@ -127,8 +131,19 @@ class Verdicts:
         if not self._parts.intake.put_encoded(burst):
             return False  # Python meets it too, and answers
         for topic, queue_id, messages, size, requests in burst.counts:
-            self._parts.count(topic, queue_id, messages, size, requests)
+            self._parts.counters.put(topic, queue_id, messages, size, requests)
         return True
+
+    def slow(self, seconds: float, messages: int) -> None:
+        self._parts.intake.times.note(seconds, messages)
+
+    def settle(self) -> None:
+        """Tell the statistics what the kernel has counted for itself: before anybody looks at them."""
+        counts, quick = self._kernel.take_counts()
+        for topic, queue_id, messages, size, requests in counts:
+            self._parts.counters.put(topic, queue_id, messages, size, requests)
+        if quick:
+            self._parts.intake.times.note(0.0, quick)
 
     # --- judging --------------------------------------------------------------------------------------------------
 
@@ -140,7 +155,9 @@ class Verdicts:
             return None
         if config.start_accept_send_request_time_stamp:
             return None  # depends on the time
-        grant = self._grant(name, max(topic.write_queue_nums, topic.read_queue_nums), bool(topic.attributes))
+        grant = self._grant(
+            name, max(topic.write_queue_nums, topic.read_queue_nums), bool(topic.attributes), config, topic
+        )
         if len(self._given) > MOST_VERDICTS:
             self._given.clear()
         self._given[raw] = _Verdict(config, topic, grant)

@@ -68,3 +68,7 @@ class AppendHost(Protocol):
     def put(self, burst: Burst) -> bool:
         """Hand it to the writer. False: nothing was stored, Python shall try and say why."""
         ...
+
+    def slow(self, seconds: float, messages: int) -> None:
+        """A put by the kernel itself took a millisecond or more: for the statistics."""
+        ...

@@ -21,45 +21,45 @@ _FILL_AT_ONCE = 4096
 class ConsumeQueue:
     """See queue.MessageQueue. State per queue stays small: there may be tens of thousands."""
 
-    __slots__ = ("_entries", "min_offset", "queue_id", "readable_end", "topic")
+    __slots__ = ("entries", "min_offset", "queue_id", "readable_end", "topic")
 
     def __init__(self, topic: str, queue_id: int, entries: EntryLog) -> None:
         self.topic = topic
         self.queue_id = queue_id
-        self._entries = entries
+        self.entries = entries
         self.min_offset = 0
         self.readable_end = 0
 
     @property
     def next_offset(self) -> int:
-        return self._entries.end
+        return self.entries.end
 
     @property
     def files(self) -> FileSequence:
         """Where the entries lie, for a kernel that reads them itself."""
-        return self._entries.sequence
+        return self.entries.sequence
 
     def load(self) -> list[Irregular]:
-        irregular = self._entries.load()
-        first, end = self._entries.first, self._entries.end
-        self.min_offset = self._entries.search(first, end, lambda _, size: size == FILLER_SIZE)  # a filled head
+        irregular = self.entries.load()
+        first, end = self.entries.first, self.entries.end
+        self.min_offset = self.entries.search(first, end, lambda _, size: size == FILLER_SIZE)  # a filled head
         self.readable_end = end
         return irregular
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def reserve(self, records: int) -> None:
-        self._entries.reserve(records)
+        self.entries.reserve(records)
 
     def accept(self, places: Sequence[Placed]) -> None:
         run: list[bytes] = []
-        expected = self._entries.end
+        expected = self.entries.end
         for placed in places:
             packed = QUEUE_ENTRY.pack(placed.position, placed.size, placed.tag_code)
             if placed.queue_offset != expected:
                 self._append(run)
                 run = []
-                if placed.queue_offset < self._entries.end and not self._starts_anew(placed):
+                if placed.queue_offset < self.entries.end and not self._starts_anew(placed):
                     self._mend(placed, packed)
                     continue
                 self._fill_to(placed.queue_offset)
@@ -69,12 +69,12 @@ class ConsumeQueue:
 
     def accept_encoded(self, entries: bytes) -> None:
         """Entries that a kernel made for `next_offset` on, for which `reserve` has made room."""
-        self._entries.append(entries)
+        self.entries.append(entries)
 
     def _append(self, run: list[bytes]) -> None:
         if run:
-            self._entries.reserve(len(run))
-            self._entries.append(run[0] if len(run) == 1 else b"".join(run))
+            self.entries.reserve(len(run))
+            self.entries.append(run[0] if len(run) == 1 else b"".join(run))
 
     def _starts_anew(self, placed: Placed) -> bool:
         """The topic was deleted and made again: a newer record with an older offset ends what was behind it."""
@@ -85,17 +85,17 @@ class ConsumeQueue:
         if placed.queue_offset <= self.min_offset:
             self.clear()
         else:
-            self._entries.cut(placed.queue_offset)
+            self.entries.cut(placed.queue_offset)
         return True
 
     def _mend(self, placed: Placed, packed: bytes) -> None:
         """An entry for a record that has one: leave it if it is right."""
-        if placed.queue_offset < self._entries.first:
+        if placed.queue_offset < self.entries.first:
             return
-        present = self._entries.read(placed.queue_offset, 1)
+        present = self.entries.read(placed.queue_offset, 1)
         if present != packed and not self._keeps_its_time(placed, present):
             log.warning("queue entry mended", topic=self.topic, queue=self.queue_id, offset=placed.queue_offset)
-            self._entries.overwrite(placed.queue_offset, packed)
+            self.entries.overwrite(placed.queue_offset, packed)
 
     def _keeps_its_time(self, placed: Placed, present: bytes) -> bool:
         """A delayed message whose entry says another time: the table of levels has changed since it was given."""
@@ -106,16 +106,16 @@ class ConsumeQueue:
 
     def _fill_to(self, offset: int) -> None:
         """Entries that stand for no record: the head of a queue that starts above 0, or a place that was damaged."""
-        if self._entries.is_empty:
-            self._entries.clear()
-            self._entries.begin_at(offset)
+        if self.entries.is_empty:
+            self.entries.clear()
+            self.entries.begin_at(offset)
             self.min_offset = offset
-        elif self._entries.end < offset:
+        elif self.entries.end < offset:
             log.warning("gap in a queue", topic=self.topic, queue=self.queue_id, offset=self.next_offset, until=offset)
-        while self._entries.end < offset:
-            count = min(_FILL_AT_ONCE, offset - self._entries.end)
-            self._entries.reserve(count)
-            self._entries.append(FILLER * count)
+        while self.entries.end < offset:
+            count = min(_FILL_AT_ONCE, offset - self.entries.end)
+            self.entries.reserve(count)
+            self.entries.append(FILLER * count)
 
     def take_up_to(self, offset: int) -> None:
         self._fill_to(offset)
@@ -125,28 +125,28 @@ class ConsumeQueue:
     def pick(
         self, offset: int, tag_codes: Collection[int] | None, max_count: int, max_bytes: int, low: int, scan: int
     ) -> Picked:
-        raw = self._entries.read(offset, min(scan, self.readable_end - offset))
+        raw = self.entries.read(offset, min(scan, self.readable_end - offset))
         return pick_entries(raw, offset, tag_codes, max_count, max_bytes, low)
 
     def behind_hole(self, offset: int) -> int:
         count = min(_FILL_AT_ONCE, self.readable_end - offset)
-        entries = QUEUE_ENTRY.iter_unpack(self._entries.read(offset, count))
+        entries = QUEUE_ENTRY.iter_unpack(self.entries.read(offset, count))
         return next((number for number, (_, size, _) in enumerate(entries, offset) if size), offset + count)
 
     def is_resident(self, offset: int, scan: int) -> bool:
-        return self._entries.is_resident(offset, scan)
+        return self.entries.is_resident(offset, scan)
 
     def warm(self, offset: int, scan: int) -> None:
-        self._entries.warm(offset, scan)
+        self.entries.warm(offset, scan)
 
     def entry_at(self, offset: int) -> QueueEntry | None:
-        if not self._entries.first <= offset < self._entries.end:
+        if not self.entries.first <= offset < self.entries.end:
             return None
-        raw = self._entries.read(offset, 1)
+        raw = self.entries.read(offset, 1)
         return QueueEntry(offset, *QUEUE_ENTRY.unpack(raw)) if len(raw) == QUEUE_ENTRY_BYTES else None
 
     def last_entry(self) -> QueueEntry | None:
-        return self._real_entry(self._entries.end - 1)
+        return self._real_entry(self.entries.end - 1)
 
     def confirms(self, placed: Placed) -> bool:
         entry = self.entry_at(placed.queue_offset)
@@ -154,7 +154,7 @@ class ConsumeQueue:
 
     def positions_from(self, position: int) -> list[int]:
         first = self._first_at_or_behind(position)
-        raw = self._entries.read(first, self._entries.end - first)
+        raw = self.entries.read(first, self.entries.end - first)
         return [place for place, size, _ in QUEUE_ENTRY.iter_unpack(raw) if size != FILLER_SIZE]
 
     def offset_by_time(self, time_ms: int, boundary: Boundary, store_time_at: StoreTimeAt) -> int:
@@ -170,8 +170,8 @@ class ConsumeQueue:
         cut = self._first_at_or_behind(position)
         while cut > self.min_offset and self._is_torn(cut - 1, is_record):
             cut -= 1
-        self._entries.cut(cut)
-        self.readable_end = self._entries.end
+        self.entries.cut(cut)
+        self.readable_end = self.entries.end
 
     def _is_torn(self, offset: int, is_record: Callable[[QueueEntry], bool]) -> bool:
         """A lost sector can leave an entry that looks older than it is: then it is also older than the one before."""
@@ -188,7 +188,7 @@ class ConsumeQueue:
 
     def _search(self, holds: Callable[[QueueEntry], bool]) -> int:
         """The first offset from the minimum on for which `holds` is not true. A filler counts as what is before it."""
-        low, high = self.min_offset, self._entries.end
+        low, high = self.min_offset, self.entries.end
         while low < high:
             middle = (low + high) // 2
             entry = self._real_entry(middle)
@@ -211,11 +211,11 @@ class ConsumeQueue:
         if first is None or (first.position >= log_start and not first.is_filler):
             return False  # the usual case: one look, not a search
         self.min_offset = self._search(lambda entry: entry.position < log_start)
-        return self._entries.drop_before(self.min_offset)
+        return self.entries.drop_before(self.min_offset)
 
     def file_names(self) -> list[str]:
-        return self._entries.file_names()
+        return self.entries.file_names()
 
     def clear(self) -> None:
-        self._entries.clear()
+        self.entries.clear()
         self.min_offset = self.readable_end = 0

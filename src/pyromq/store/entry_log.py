@@ -19,7 +19,7 @@ from .open_files import OpenFiles
 class EntryLog:
     """One writer. Invariant: entries from `first` to before `end` are written, behind `end` all is zero."""
 
-    __slots__ = ("_changes", "_disk", "_room_until", "_step", "end", "entry_bytes", "first", "sequence")
+    __slots__ = ("_disk", "_step", "changes", "end", "entry_bytes", "first", "room_until", "sequence")
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class EntryLog:
         step: int,
     ) -> None:
         self._disk = disk
-        self._changes = changes
+        self.changes = changes
         self._step = step
-        self._room_until = 0  # byte position up to which there is room on disk
+        self.room_until = 0  # byte position up to which there is room on disk
         self.sequence = FileSequence(disk, files, folder, file_bytes)
         self.entry_bytes = entry_bytes
         self.first = 0
@@ -113,8 +113,8 @@ class EntryLog:
     def reserve(self, count: int) -> None:
         """Files and room for so many more entries. Raises DiskFull before anything is written."""
         until = (self.end + count) * self.entry_bytes
-        while self._room_until < until:
-            position = max(self._room_until, self.end * self.entry_bytes)
+        while self.room_until < until:
+            position = max(self.room_until, self.end * self.entry_bytes)
             if not self.sequence.has(position):
                 self._new_file(self.sequence.base_of(position))
             file, inside = self.sequence.file_at(position)
@@ -122,17 +122,17 @@ class EntryLog:
             step = max(self._step, start)  # as much again as the file holds: a busy queue asks a few times, not often
             length = min(step, self.sequence.file_bytes - start)
             file.allocate(start, length)
-            self._room_until = position - inside + start + length
+            self.room_until = position - inside + start + length
 
     def _new_file(self, base: int) -> None:
         if not self.sequence.bases:
             self._disk.make_folder(self.sequence.folder)
-            self._changes.folders_above(self.sequence.folder)
+            self.changes.folders_above(self.sequence.folder)
         file, _ = self.sequence.file_at(base, create=True)
         file.truncate(self.sequence.file_bytes)
         self.sequence.add(base)
-        self._changes.folders.add(self.sequence.folder)
-        self._changes.names[file.name] = True
+        self.changes.folders.add(self.sequence.folder)
+        self.changes.names[file.name] = True
 
     def append(self, data: bytes) -> None:
         """Entries for which there is room, at the end."""
@@ -140,21 +140,21 @@ class EntryLog:
         self.end += len(data) // self.entry_bytes
 
     def overwrite(self, number: int, data: bytes) -> None:
-        self._changes.files.update(self.sequence.write(number * self.entry_bytes, data))
+        self.changes.files.update(self.sequence.write(number * self.entry_bytes, data))
 
     def begin_at(self, number: int) -> None:
         """An empty queue starts above 0: entries before it in its file are the caller's to fill."""
         self.first = self.end = self.sequence.base_of(number * self.entry_bytes) // self.entry_bytes
-        self._room_until = self.end * self.entry_bytes
+        self.room_until = self.end * self.entry_bytes
 
     def cut(self, number: int) -> None:
         """Entries from `number` on are gone, and nothing of them is left in the file."""
         before = list(self.sequence.bases)
-        self._changes.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
+        self.changes.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
         self._note_gone(before)
-        self._changes.folders.add(self.sequence.folder)
+        self.changes.folders.add(self.sequence.folder)
         self.end = max(number, self.first)
-        self._room_until = 0
+        self.room_until = 0
 
     def drop_before(self, number: int) -> bool:
         """Remove files that lie wholly before an entry; the last file always stays. True if any went."""
@@ -170,12 +170,12 @@ class EntryLog:
         before = list(self.sequence.bases)
         self.sequence.drop_all()
         self._note_gone(before)
-        self.first = self.end = self._room_until = 0
+        self.first = self.end = self.room_until = 0
 
     def _note_gone(self, before: Sequence[int]) -> None:
         for base in before:
             if base not in self.sequence.bases:
-                self._changes.names[self.sequence.name(base)] = False
+                self.changes.names[self.sequence.name(base)] = False
 
     def file_names(self) -> list[str]:
         return [self.sequence.name(base) for base in self.sequence.bases]

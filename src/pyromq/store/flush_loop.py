@@ -67,7 +67,6 @@ class FlushLoop:
         self._clock = clock
         self._flusher = flusher
         self._appended = asyncio.Event()
-        store.on_append(self._appended.set)
 
     async def run(self) -> None:
         """Until cancelled. A flush that fails ends writing, not this: reads go on."""
@@ -88,6 +87,8 @@ class FlushLoop:
                 await asyncio.Event().wait()
             finally:
                 self._flusher.end()
+        self._store.on_append(self._appended.set)
+        self._appended.set()  # what was appended before
         while True:
             await self._appended.wait()
             self._appended.clear()

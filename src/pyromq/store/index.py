@@ -52,7 +52,7 @@ class Index:
         self._config = config
         self._changes = changes
         self._now_ms = now_ms
-        self._files: list[IndexFile] = []
+        self.files: list[IndexFile] = []
         self._spare: IndexFile | None = None  # the next file, made before it is needed
         self._spare_name = ""
         self._made: IndexFile | None = None  # by a helper thread, and not the writer's yet
@@ -76,7 +76,7 @@ class Index:
             if size < length:
                 self._forget(path)
                 continue
-            self._files.append(self._open(path))
+            self.files.append(self._open(path))
         self._drop_empty()
         self._follow_files()
 
@@ -87,21 +87,17 @@ class Index:
         )
 
     def _follow_files(self) -> None:
-        filled = [file for file in self._files if file.header.next_entry > 1]
+        filled = [file for file in self.files if file.header.next_entry > 1]
         self.covered = filled[-1].header.end_position if filled else -1
 
     def warm(self) -> None:
         """So that the first message after a start does not wait for the slot table."""
-        if self._files and not self._files[-1].is_full:
-            self._files[-1].load_slots()
-
-    @property
-    def files(self) -> Sequence[IndexFile]:
-        return self._files
+        if self.files and not self.files[-1].is_full:
+            self.files[-1].load_slots()
 
     def known_files(self) -> list[KnownIndexFile]:
         """For the catalogue: files that hold something."""
-        filled = [file for file in self._files if file.header.next_entry > 1]
+        filled = [file for file in self.files if file.header.next_entry > 1]
         return [KnownIndexFile(file.name, file.header.end_position) for file in filled]
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -131,7 +127,7 @@ class Index:
             self._spare.reserve(entries)
 
     def accept(self, places: Sequence[Placed]) -> None:
-        file = self._files[-1] if self._files else None
+        file = self.files[-1] if self.files else None
         for placed in places:
             if placed.position <= self.covered or not placed.in_index:
                 continue
@@ -155,13 +151,13 @@ class Index:
             first += some
 
     def _writable(self) -> IndexFile:
-        if self._files and not self._files[-1].is_full:
-            return self._files[-1]
-        if self._files:
-            self._files[-1].write_pending()
-        self._files.append(self._spare or self._new_file())
+        if self.files and not self.files[-1].is_full:
+            return self.files[-1]
+        if self.files:
+            self.files[-1].write_pending()
+        self.files.append(self._spare or self._new_file())
         self._spare = None
-        return self._files[-1]
+        return self.files[-1]
 
     def _new_file(self) -> IndexFile:
         make_folder_durably(self._disk, INDEX)
@@ -178,7 +174,7 @@ class Index:
     def wants_spare(self) -> bool:
         """The file that is written is nearly full: `make_spare` in a helper thread, then `adopt_spare`."""
         nearly = self._config.index_entries // _SPARE_SHARE
-        return self._spare is None and bool(self._files) and self._files[-1].free <= nearly
+        return self._spare is None and bool(self.files) and self.files[-1].free <= nearly
 
     def name_spare(self) -> str:
         """In the writer's thread, which gives no other file this name."""
@@ -197,7 +193,7 @@ class Index:
         made, self._made = self._made, None
         if made is None:
             return
-        if self._spare is None and made.name > self._files[-1].name:
+        if self._spare is None and made.name > self.files[-1].name:
             self._spare = made
             self._note_new(made)
         else:  # a burst went beyond the file meanwhile
@@ -207,7 +203,7 @@ class Index:
         """`yyyyMMddHHmmssSSS` in local time, and later than every other: the names are the order."""
         now = self._now_ms()
         stamp = int(datetime.fromtimestamp(now // 1000).strftime("%Y%m%d%H%M%S") + f"{now % 1000:03d}")
-        for name in (self._spare_name, self._files[-1].name if self._files else ""):
+        for name in (self._spare_name, self.files[-1].name if self.files else ""):
             if name:
                 stamp = max(stamp, int(name.rpartition("/")[2]) + 1)
         return f"{INDEX}/{stamp:017d}"
@@ -215,11 +211,11 @@ class Index:
     def take_commits(self) -> list[IndexCommit]:
         """Slots and headers of what changed; their entries must be synced before these are written."""
         commits = []
-        for file in self._files:
+        for file in self.files:
             if file.is_changed:
                 commits.append(file.take_commit())
                 self._changes.files.add(file.name)
-            elif file is not self._files[-1]:
+            elif file is not self.files[-1]:
                 file.release_slots()
         return commits
 
@@ -227,19 +223,19 @@ class Index:
 
     def search(self, topic: str, key: str, begin: int, end: int, limit: int) -> KeySearch:
         """For positions of records that may have this key, newest first. Equal hashes of other keys are among them."""
-        return KeySearch(self._files, index_hash(topic, key), begin, end, limit)
+        return KeySearch(self.files, index_hash(topic, key), begin, end, limit)
 
     @property
     def full_until_time(self) -> int:
         """End time of the newest full file: what Java's checkpoint says of the index."""
-        full = [file.header.end_time for file in self._files if file.is_full]
+        full = [file.header.end_time for file in self.files if file.is_full]
         return full[-1] if full else 0
 
     # -- recovery and retention ---------------------------------------------------------------------------------------
 
     def distrust_from(self, position: int) -> None:
         """Take back entries for records at or behind a position: they are about to be put again."""
-        for file in self._files:
+        for file in self.files:
             if not file.is_full or file.header.end_position >= position:
                 file.cut(position)
         self._drop_empty()
@@ -247,26 +243,26 @@ class Index:
 
     def _drop_empty(self) -> None:
         """Files made ahead of a crash that never got an entry."""
-        while self._files and self._files[-1].header.next_entry == 1:
-            self._remove(self._files.pop())
+        while self.files and self.files[-1].header.next_entry == 1:
+            self._remove(self.files.pop())
 
     def drop_newest_from(self, number: int) -> int | None:
         """Remove files from `number` on; where the records that they covered begin."""
-        dropped = self._files[number:]
-        del self._files[number:]
+        dropped = self.files[number:]
+        del self.files[number:]
         starts = [file.header.begin_position for file in dropped if file.header.next_entry > 1]
         for file in dropped:
             self._remove(file)
         begin = min(starts, default=None)
-        if begin is not None and self._files and self._files[-1].header.end_position >= begin:
-            self._files[-1].cut(begin)  # a record whose keys lie in both files is put again as a whole
+        if begin is not None and self.files and self.files[-1].header.end_position >= begin:
+            self.files[-1].cut(begin)  # a record whose keys lie in both files is put again as a whole
         self._follow_files()
         return begin
 
     def drop_before(self, log_start: int) -> None:
         """Files whose records are all gone go too; the newest stays."""
-        while len(self._files) > 1 and self._files[0].header.end_position < log_start:
-            self._remove(self._files.pop(0))
+        while len(self.files) > 1 and self.files[0].header.end_position < log_start:
+            self._remove(self.files.pop(0))
 
     def _remove(self, file: IndexFile) -> None:
         file.close()
@@ -288,5 +284,5 @@ class Index:
 
     def close(self) -> None:
         self.tidy()
-        for file in self._files:
+        for file in self.files:
             file.close()

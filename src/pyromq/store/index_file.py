@@ -84,30 +84,30 @@ class IndexFile:
         self.name = name
         self._reads = reads or Reads()
         self._slot_count = slots
-        self._entry_limit = entries
+        self.entry_limit = entries
         self._step = step
-        self._entries_at = HEADER_BYTES + slots * SLOT_BYTES
+        self.entries_at = HEADER_BYTES + slots * SLOT_BYTES
         self._length = index_file_bytes(slots, entries)
-        self._file: DiskFile = disk.open(name, create=True)
-        self._is_fresh = fresh = self._file.size() == 0
-        if self._file.size() < self._length:
-            self._file.truncate(self._length)
-        self.header = IndexHeader() if fresh else IndexHeader(*HEADER.unpack(self._file.pread(0, HEADER_BYTES)))
+        self.file: DiskFile = disk.open(name, create=True)
+        self._is_fresh = fresh = self.file.size() == 0
+        if self.file.size() < self._length:
+            self.file.truncate(self._length)
+        self.header = IndexHeader() if fresh else IndexHeader(*HEADER.unpack(self.file.pread(0, HEADER_BYTES)))
         if not 1 <= self.header.next_entry <= entries:
             self.header.next_entry = 1
-        self._slots: SlotTable | None = None  # loaded when the file is written
+        self.slots: SlotTable | None = None  # loaded when the file is written
         self.is_changed = False  # slots or header, since the last commit was taken
-        self._pending: list[bytes] = []  # entries of this dispatch, not in the file yet
-        self._room_until = 0
+        self.pending: list[bytes] = []  # entries of this dispatch, not in the file yet
+        self.room_until = 0
 
     @property
     def is_full(self) -> bool:
-        return self.header.next_entry >= self._entry_limit
+        return self.header.next_entry >= self.entry_limit
 
     @property
     def free(self) -> int:
         """Entries that still fit."""
-        return self._entry_limit - self.header.next_entry
+        return self.entry_limit - self.header.next_entry
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class IndexFile:
         header, slots = self.header, self._slot_table()
         slot = key_hash % self._slot_count
         previous = slots[slot]
-        self._pending.append(ENTRY.pack(key_hash, position, self._seconds(store_time), previous))
+        self.pending.append(ENTRY.pack(key_hash, position, self._seconds(store_time), previous))
         slots[slot] = header.next_entry
         if not previous:
             header.used_slots += 1
@@ -125,7 +125,7 @@ class IndexFile:
         """Keys from number `first` on that a kernel hashed, within `free`: the same in one call."""
         header, seconds = self.header, self._seconds(store_time)
         entries, fresh = self._slot_table().chain(keys, first, count, header.next_entry, seconds)
-        self._pending.append(entries)
+        self.pending.append(entries)
         header.used_slots += fresh
         begin, end = _position(keys, first), _position(keys, first + count - 1)
         self._note(count, begin, end, store_time)
@@ -144,23 +144,23 @@ class IndexFile:
 
     def reserve(self, count: int) -> None:
         """Room on disk for so many entries and for the slot table. Raises DiskFull before anything is written."""
-        last = min(self.header.next_entry + count, self._entry_limit)
-        until = self._entries_at + last * ENTRY_BYTES
-        if not self._room_until:
-            self._file.allocate(0, self._entries_at)
-            self._room_until = self._entries_at
-        while self._room_until < until:
-            step = max(self._step, min(self._room_until - self._entries_at, _LARGE_STEP))  # as much again as there is
-            length = min(step, self._length - self._room_until)
-            self._file.allocate(self._room_until, length)
-            self._room_until += length
+        last = min(self.header.next_entry + count, self.entry_limit)
+        until = self.entries_at + last * ENTRY_BYTES
+        if not self.room_until:
+            self.file.allocate(0, self.entries_at)
+            self.room_until = self.entries_at
+        while self.room_until < until:
+            step = max(self._step, min(self.room_until - self.entries_at, _LARGE_STEP))  # as much again as there is
+            length = min(step, self._length - self.room_until)
+            self.file.allocate(self.room_until, length)
+            self.room_until += length
 
     def write_pending(self) -> None:
         """Entries of this dispatch in one write."""
-        if self._pending:
-            entries = b"".join(self._pending)
-            self._file.pwrite(self._entries_at + self.header.next_entry * ENTRY_BYTES - len(entries), entries)
-            self._pending.clear()
+        if self.pending:
+            entries = b"".join(self.pending)
+            self.file.pwrite(self.entries_at + self.header.next_entry * ENTRY_BYTES - len(entries), entries)
+            self.pending.clear()
 
     def take_commit(self) -> IndexCommit:
         """What is to be written behind the entries, as it is now."""
@@ -168,39 +168,39 @@ class IndexFile:
         return IndexCommit(self.name, self._slot_table().take_image(), self.header.pack())
 
     def _slot_table(self) -> SlotTable:
-        if self._slots is None:
+        if self.slots is None:
             if self._is_fresh and self.header.next_entry == 1:
-                self._slots = SlotTable.unused(self._slot_count)
+                self.slots = SlotTable.unused(self._slot_count)
             else:
                 self.load_slots()
-        assert self._slots is not None
-        return self._slots
+        assert self.slots is not None
+        return self.slots
 
     def load_slots(self) -> None:
         """Before the first entry needs them: it takes a while. In a helper thread, if nobody else has the file yet."""
-        self._slots = SlotTable.loaded(self._read_slots, self._slot_count)
+        self.slots = SlotTable.loaded(self._read_slots, self._slot_count)
 
     def _read_slots(self, first: int, count: int) -> bytes:
-        return self._file.pread(HEADER_BYTES + first * SLOT_BYTES, count * SLOT_BYTES)
+        return self.file.pread(HEADER_BYTES + first * SLOT_BYTES, count * SLOT_BYTES)
 
     def release_slots(self) -> None:
         """A full file needs its table no more once all of it is written."""
-        if self._slots is not None and not self.is_changed and not self._slots.is_being_written:
-            self._slots = None
+        if self.slots is not None and not self.is_changed and not self.slots.is_being_written:
+            self.slots = None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def newest(self, key_hash: int) -> int:
         """Number of the newest entry in the slot of a hash; 0 if there is none."""
         slot = key_hash % self._slot_count
-        if self._slots is not None:
-            return self._slots[slot]
-        raw = self._reads.pread(self._file, HEADER_BYTES + slot * SLOT_BYTES, SLOT_BYTES)
+        if self.slots is not None:
+            return self.slots[slot]
+        raw = self._reads.pread(self.file, HEADER_BYTES + slot * SLOT_BYTES, SLOT_BYTES)
         return int.from_bytes(raw, "big")
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """Hash, position, seconds since the file's begin time, and the slot's entry before this one."""
-        raw = self._reads.pread(self._file, self._entries_at + number * ENTRY_BYTES, ENTRY_BYTES)
+        raw = self._reads.pread(self.file, self.entries_at + number * ENTRY_BYTES, ENTRY_BYTES)
         key_hash, position, seconds, previous = ENTRY.unpack(raw)
         return key_hash, position, seconds, previous
 
@@ -229,7 +229,7 @@ class IndexFile:
 
     def _clear(self) -> None:
         self.header = IndexHeader()
-        self._slots = SlotTable.empty(self._slot_count)
+        self.slots = SlotTable.empty(self._slot_count)
         self.is_changed = True
 
     def _first_at_or_behind(self, position: int) -> int:
@@ -244,12 +244,12 @@ class IndexFile:
 
     def _older(self, number: int, keep: int) -> int:
         while number >= keep:
-            previous = self.entry(number)[3] if number < self._entry_limit else 0
+            previous = self.entry(number)[3] if number < self.entry_limit else 0
             number = previous if 0 <= previous < number else 0
         return number
 
     def close(self) -> None:
-        self._file.close()
+        self.file.close()
 
 
 def _position(keys: bytes, number: int) -> int:

@@ -51,6 +51,7 @@ from .writer import Writer
 log = logs.get("pyromq.store")
 
 T = TypeVar("T")
+S = TypeVar("S")
 _QUEUES_AT_ONCE = 200
 
 
@@ -192,6 +193,20 @@ class MessageStore:
         with self._room.watched():
             self._writer.put_encoded(burst)
             self._appended([])
+
+    def steps(self, make: Callable[..., S]) -> S:
+        """A kernel's way to put plain sends without Python between log, queues and index; its twin is `put_encoded`."""
+        return make(
+            self._writer,
+            self.commit_log,
+            self.queues,
+            self.index,
+            self._room,
+            self.appended,
+            self._readable,
+            self._on_append,
+            self._config.flush_mode is FlushMode.ASYNC,
+        )
 
     def _appended(self, places: list[Placed]) -> list[Placed]:
         end = self.commit_log.end

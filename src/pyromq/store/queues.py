@@ -39,7 +39,7 @@ class QueueTable:
         self._changes = changes
         self._config = config
         self._is_batch_topic = is_batch_topic
-        self._queues: dict[str, dict[int, MessageQueue]] = {}
+        self.by_topic: dict[str, dict[int, MessageQueue]] = {}
 
     def load(self) -> list[tuple[MessageQueue, list[Irregular]]]:
         """Every queue that has a folder, with what is not as it should be in it."""
@@ -67,21 +67,21 @@ class QueueTable:
             config.allocation_step_bytes,
         )
         queue: MessageQueue = BatchQueue(topic, queue_id, entries) if batch else ConsumeQueue(topic, queue_id, entries)
-        self._queues.setdefault(topic, {})[queue_id] = queue
+        self.by_topic.setdefault(topic, {})[queue_id] = queue
         return queue
 
     def get(self, topic: str, queue_id: int) -> MessageQueue | None:
-        return self._queues.get(topic, {}).get(queue_id)
+        return self.by_topic.get(topic, {}).get(queue_id)
 
     def get_or_make(self, topic: str, queue_id: int, *, holds_batch: bool = False) -> MessageQueue:
         """`holds_batch`: the record at hand is an inner batch, which only batch queues can hold."""
-        queue = self._queues.get(topic, {}).get(queue_id)
+        queue = self.by_topic.get(topic, {}).get(queue_id)
         return queue if queue is not None else self._new(topic, queue_id, holds_batch)
 
     def _new(self, topic: str, queue_id: int, holds_batch: bool) -> MessageQueue:
         if not topic or topic in (".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
             raise StoreError(f"queue {queue_id} of topic {topic!r} cannot have a folder")
-        siblings = self._queues.get(topic)
+        siblings = self.by_topic.get(topic)
         if siblings:
             batch = isinstance(next(iter(siblings.values())), BatchQueue)
         else:
@@ -89,24 +89,24 @@ class QueueTable:
         return self._make(topic, queue_id, batch=batch)
 
     def __iter__(self) -> Iterator[MessageQueue]:
-        for queues in list(self._queues.values()):
+        for queues in list(self.by_topic.values()):
             yield from list(queues.values())
 
     def topics(self) -> list[str]:
-        return list(self._queues)
+        return list(self.by_topic)
 
     def of_topic(self, topic: str) -> list[MessageQueue]:
-        return list(self._queues.get(topic, {}).values())
+        return list(self.by_topic.get(topic, {}).values())
 
     def remove_topic(self, topic: str) -> None:
         """A deleted topic's queues and folders; its records stay in the log until they expire."""
-        if topic in self._queues:
+        if topic in self.by_topic:
             self._on_remove(topic)
             self.forget_topic(topic)
 
     def forget_topic(self, topic: str) -> None:
         """The same for one that was deleted before: a kill came in between."""
-        for queue_id, queue in self._queues.pop(topic, {}).items():
+        for queue_id, queue in self.by_topic.pop(topic, {}).items():
             queue.clear()
             root = BATCH_QUEUES if isinstance(queue, BatchQueue) else QUEUES
             if self._disk.is_folder(f"{root}/{topic}/{queue_id}"):

@@ -21,39 +21,39 @@ class Readable:
 
     def __init__(self, position: int) -> None:
         self.watermark = Watermark(position)
-        self._waiting: deque[tuple[int, MessageQueue, int]] = deque()  # end of a burst, queue, its end of offsets then
-        self._listeners: list[ArrivalListener] = []
+        self.waiting: deque[tuple[int, MessageQueue, int]] = deque()  # end of a burst, queue, its end of offsets then
+        self.listeners: list[ArrivalListener] = []
 
     def on_arrival(self, listener: ArrivalListener) -> None:
         """Call it with each queue that has new readable messages: what wakes long polls."""
-        self._listeners.append(listener)
+        self.listeners.append(listener)
 
     def appended(self, queues: Sequence[MessageQueue], end: int) -> None:
         """A burst that ends at `end` was dispatched to these queues."""
         for queue in queues:
-            self._waiting.append((end, queue, queue.next_offset))
+            self.waiting.append((end, queue, queue.next_offset))
 
     def advance(self, position: int) -> None:
-        if len(self._waiting) == 1:  # the usual case of a single sender
+        if len(self.waiting) == 1:  # the usual case of a single sender
             self._advance_one(position)
             return
         arrived: dict[int, MessageQueue] = {}
-        while self._waiting and self._waiting[0][0] <= position:
-            _, queue, offset = self._waiting.popleft()
+        while self.waiting and self.waiting[0][0] <= position:
+            _, queue, offset = self.waiting.popleft()
             queue.readable_end = max(queue.readable_end, offset)
             arrived[id(queue)] = queue
         self.watermark.advance(position)
         for queue in arrived.values():
-            for listener in self._listeners:
+            for listener in self.listeners:
                 listener(queue)
 
     def _advance_one(self, position: int) -> None:
-        end, queue, offset = self._waiting[0]
+        end, queue, offset = self.waiting[0]
         if end > position:
             self.watermark.advance(position)
             return
-        self._waiting.clear()
+        self.waiting.clear()
         queue.readable_end = max(queue.readable_end, offset)
         self.watermark.advance(position)
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener(queue)

@@ -10,11 +10,11 @@ from .disk import Disk, DiskFull
 class Room:
     """Event loop only. A context manager by `watched`, light enough for every put."""
 
-    __slots__ = ("_disk", "_refusal", "_used")
+    __slots__ = ("_disk", "_used", "refused")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._refusal: str | None = None
+        self.refused: str | None = None
         self._used = 0
 
     def watched(self) -> Room:
@@ -26,13 +26,13 @@ class Room:
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(fault, DiskFull):
-            self._refusal = str(fault)
+            self.refused = str(fault)
             self._used = self._disk.usage().used
-        elif self._refusal is not None and fault is None:
-            self._refusal = None
+        elif self.refused is not None and fault is None:
+            self.refused = None
 
     def refusal(self) -> str | None:
         """Why there is no room; None once there is, or something was removed."""
-        if self._refusal is not None and self._disk.usage().used < self._used:
-            self._refusal = None
-        return self._refusal
+        if self.refused is not None and self._disk.usage().used < self._used:
+            self.refused = None
+        return self.refused

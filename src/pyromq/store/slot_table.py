@@ -76,10 +76,10 @@ class SlotTable:
     """One writer."""
 
     def __init__(self, slots: array[int]) -> None:
-        self._slots = slots
+        self.slots = slots
         self._pages = -(-len(slots) // PAGE_SLOTS)
-        self._changed = bytearray(self._pages)  # a byte for each page
-        self._image = SlotImage(slots, self._changed)
+        self.changed = bytearray(self._pages)  # a byte for each page
+        self.image = SlotImage(slots, self.changed)
 
     @classmethod
     def loaded(cls, read: Callable[[int, int], bytes], count: int) -> SlotTable:
@@ -101,37 +101,37 @@ class SlotTable:
     def empty(cls, count: int) -> SlotTable:
         """A new one, all of which is to be written."""
         table = cls(array("I", bytes(count * SLOT_BYTES)))
-        table._changed = bytearray(b"\x01" * table._pages)
+        table.changed = bytearray(b"\x01" * table._pages)
         return table
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self.slots)
 
     def __getitem__(self, slot: int) -> int:
-        return self._slots[slot]
+        return self.slots[slot]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._slots)
+        return iter(self.slots)
 
     def __setitem__(self, slot: int, number: int) -> None:
         page = slot // PAGE_SLOTS
-        if self._image.due[page]:
-            self._image.save(page)
-        self._slots[slot] = number
-        self._changed[page] = 1
+        if self.image.due[page]:
+            self.image.save(page)
+        self.slots[slot] = number
+        self.changed[page] = 1
 
     def chain(self, keys: bytes, first: int, count: int, number: int, seconds: int) -> tuple[bytes, int]:
         """Entries for hashed keys, chained into the slots, and how many slots had none before."""
-        image = self._image
-        return chain_keys(keys, first, count, self._slots, self._changed, number, seconds, image.due, image.saved)
+        image = self.image
+        return chain_keys(keys, first, count, self.slots, self.changed, number, seconds, image.due, image.saved)
 
     @property
     def is_being_written(self) -> bool:
-        return not self._image.is_written
+        return not self.image.is_written
 
     def take_image(self) -> SlotImage:
         """What changed since the last one, as it is now."""
-        self._image.settle()
-        self._image = SlotImage(self._slots, self._changed)
-        self._changed = bytearray(self._pages)
-        return self._image
+        self.image.settle()
+        self.image = SlotImage(self.slots, self.changed)
+        self.changed = bytearray(self._pages)
+        return self.image

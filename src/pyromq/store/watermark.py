@@ -15,15 +15,15 @@ class Watermark:
 
     def __init__(self, value: int = 0) -> None:
         self.value = value
-        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self.waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._tickets = 0
         self._failure: Exception | None = None
-        self._listeners: list[Callable[[int], None]] = []
+        self.listeners: list[Callable[[int], None]] = []
         self._on_failure: list[Callable[[], None]] = []
 
     def on_advance(self, listener: Callable[[int], None]) -> None:
         """Call it with the new value each time it grows, before waiters wake."""
-        self._listeners.append(listener)
+        self.listeners.append(listener)
 
     def on_failure(self, listener: Callable[[], None]) -> None:
         """Call it when the value will not grow any more."""
@@ -33,10 +33,10 @@ class Watermark:
         if value <= self.value:
             return
         self.value = value
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener(value)
-        while self._waiters and self._waiters[0][0] <= value:
-            waiter = heapq.heappop(self._waiters)[2]
+        while self.waiters and self.waiters[0][0] <= value:
+            waiter = heapq.heappop(self.waiters)[2]
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -48,7 +48,7 @@ class Watermark:
             raise self._failure
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tickets += 1
-        heapq.heappush(self._waiters, (position, self._tickets, waiter))
+        heapq.heappush(self.waiters, (position, self._tickets, waiter))
         await waiter
 
     def fail(self, failure: Exception) -> None:
@@ -56,11 +56,11 @@ class Watermark:
         self._failure = failure
         for listener in self._on_failure:
             listener()
-        waiters, self._waiters = self._waiters, []
+        waiters, self.waiters = self.waiters, []
         for _, _, waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(failure)
 
     @property
     def waiting(self) -> int:
-        return len(self._waiters)
+        return len(self.waiters)

@@ -52,21 +52,21 @@ class Writer:
         self._dispatcher = Dispatcher(queues, index)
         self._readable = readable
         self._now_ms = now_ms
-        self._stopped: str | None = None
+        self.stopped: str | None = None
 
     @property
     def is_writable(self) -> bool:
-        return self._stopped is None
+        return self.stopped is None
 
     def stop(self, reason: str) -> None:
         """No more writing. The first reason is kept."""
-        if self._stopped is None:
-            self._stopped = reason
+        if self.stopped is None:
+            self.stopped = reason
 
     def put(self, records: Sequence[Record], *, together: bool = False) -> list[Placed]:
         """Append a burst. Raises RecordTooLarge, DiskFull (nothing written) or StoreNotWritable."""
-        if self._stopped is not None:
-            raise StoreNotWritable(f"the store takes no more messages: {self._stopped}")
+        if self.stopped is not None:
+            raise StoreNotWritable(f"the store takes no more messages: {self.stopped}")
         queues = self._assign(records)
         self._reserve(records, queues)
         try:
@@ -76,11 +76,11 @@ class Writer:
         except DiskError as fault:
             if self._log.untouched:
                 raise  # the next file could not be made: a full disk recovers by itself
-            raise self._broken(fault) from fault
+            raise self.broken(fault) from fault
         try:
             self._dispatcher.dispatch(places)
         except DiskError as fault:
-            raise self._broken(fault) from fault
+            raise self.broken(fault) from fault
         self._readable.appended([queue for queue, _ in queues.values()], self._log.end)
         return places
 
@@ -111,8 +111,8 @@ class Writer:
 
     def put_encoded(self, burst: Burst) -> None:
         """What a kernel made of plain sends: the same steps, on bytes. Raises what `put` raises."""
-        if self._stopped is not None:
-            raise StoreNotWritable(f"the store takes no more messages: {self._stopped}")
+        if self.stopped is not None:
+            raise StoreNotWritable(f"the store takes no more messages: {self.stopped}")
         for queue, entries in burst.queues:
             queue.reserve(len(entries) // QUEUE_ENTRY_BYTES)
         if self._index is not None:
@@ -126,7 +126,7 @@ class Writer:
         except DiskError as fault:
             if self._log.untouched:
                 raise
-            raise self._broken(fault) from fault
+            raise self.broken(fault) from fault
         self._readable.appended([queue for queue, _ in burst.queues], self._log.end)
 
     # -- before the first byte ----------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class Writer:
             keys = sum(record.properties.count(b" ") for record in records)
             self._index.reserve(len(records) * _INDEX_ENTRIES_GUESS + keys)
 
-    def _broken(self, fault: DiskError) -> StoreNotWritable:
+    def broken(self, fault: DiskError) -> StoreNotWritable:
         self.stop(f"a write failed half-way: {fault}. Open the store again to recover")
         log.error("the store takes no more messages", why=str(fault))
         return StoreNotWritable(str(fault))

@@ -6,7 +6,7 @@ to the named counters (`trails.py`) when they are sampled or asked for, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ...model import names
 from ...protocol.bodies.stats import BrokerStatsData
@@ -77,7 +77,9 @@ class Counters:
         self._gets: dict[tuple[str, str, int], _Gets] = {}
         self._spans = Spans(now_ms)
         self._now_ms = now_ms
-        self.put_total = self.put_bytes = self.got_total = 0
+        self.sources: list[Callable[[], None]] = []  # each tells what it has counted for itself, by `put`
+        self._put_total = self._put_bytes = 0
+        self.got_total = 0
         for name in OF_BROKER:
             self._counter(name, cluster)
 
@@ -91,8 +93,8 @@ class Counters:
         cell.messages += messages
         cell.size += size
         cell.times += requests
-        self.put_total += messages
-        self.put_bytes += size
+        self._put_total += messages
+        self._put_bytes += size
 
     def got(
         self,
@@ -119,6 +121,20 @@ class Counters:
         self.got_total += messages
 
     # --- asking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def put_total(self) -> int:
+        self._ask_sources()
+        return self._put_total
+
+    @property
+    def put_bytes(self) -> int:
+        self._ask_sources()
+        return self._put_bytes
+
+    def _ask_sources(self) -> None:
+        for settle in self.sources:
+            settle()
 
     def find(self, name: str, key: str) -> Counter | None:
         self._settle()
@@ -170,6 +186,7 @@ class Counters:
 
     def _settling(self) -> Iterator[None]:
         """Cell by cell, so that whoever counts or asks meanwhile misses nothing that was told already."""
+        self._ask_sources()
         for number, place in enumerate(list(self._puts), 1):
             self._settle_put(*place, self._puts.pop(place))
             if not number % _SLICE:

@@ -6,7 +6,7 @@ Told by `intake.py` once per burst, asked by the runtime info (request 28), whic
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 # Upper ends of the steps in which percentiles are told, in ms: fine where it is fast, coarse where it is slow.
 _STEPS = ((1, 20), (2, 15), (5, 10), (10, 10), (50, 6), (100, 5), (1_000, 9))
@@ -45,6 +45,7 @@ class PutTimes:
     def __init__(self) -> None:
         self.longest_ms = 0
         self.failed = 0  # messages that the store did not take
+        self.sources: list[Callable[[], None]] = []  # each tells what it has counted for itself, by `note`
         self._counts = [0] * (len(_ENDS) + 1)
         self._spread = [0] * len(_SPREAD_NAMES)
         self._last_counts: Sequence[int] = ()
@@ -62,6 +63,8 @@ class PutTimes:
         self.longest_ms = max(self.longest_ms, ms)
 
     def end_minute(self) -> None:
+        for settle in self.sources:
+            settle()
         self._last_counts, self._counts = self._counts, [0] * len(self._counts)
         self._last_spread, self._spread = self._spread, [0] * len(self._spread)
 

@@ -83,7 +83,7 @@ class Sends:
             tables.new_topics,
             self._storage.store,
             clock,
-            statistics.counters.put,
+            statistics.counters,
             limits,
         )
 

@@ -5,70 +5,6 @@ cdef enum:
     LEFT = 0, TAKEN = 1, STOP = 2
 
 
-cdef struct Entry:
-    int lane
-    int32_t size
-    int64_t position, tag_code
-
-
-cdef class Grant:
-    """A verdict: plain messages for the queues of this topic go straight into the log."""
-
-    cdef readonly str topic
-    cdef readonly int queues
-    cdef bint is_typed        # a message with one of `Terms.typed_special` is not plain here
-    cdef bytes name
-    cdef uint32_t prefix, tag_prefix
-    cdef dict lanes
-
-    def __init__(self, str topic, int queues, bint is_typed=False):
-        cdef Text text
-        self.topic = topic
-        self.is_typed = is_typed
-        self.name = topic.encode("ascii")
-        if not 0 < len(self.name) < 128:
-            raise ValueError(f"a topic of {len(self.name)} bytes cannot be granted")
-        self.queues = queues
-        self.lanes = {}
-        text = text_of(self.name)
-        self.prefix = java_hash(0, text) * 31 + c'#'
-        self.tag_prefix = (self.prefix * 31 + c'T') * 31 + c'#'
-
-
-cdef class Lane:
-    """What one buffer adds to one queue."""
-
-    cdef Grant grant
-    cdef int queue_id, number, messages, puts
-    cdef object queue
-    cdef int64_t next, size
-    cdef uint64_t turn
-    cdef uint8_t *out
-
-
-cdef class Notes:
-    """Of one connection: its born host, and the topics that Python has frames of which may not be finished."""
-
-    cdef bytes born_host
-    cdef set left
-    cdef bint all_left
-
-    def __init__(self, bytes born_host):
-        self.born_host = born_host
-        self.left = set()
-
-
-cdef inline Text text_of(bytes raw) noexcept:
-    cdef Text text
-    text.at = <const uint8_t *>PyBytes_AS_STRING(raw)
-    text.n = PyBytes_GET_SIZE(raw)
-    return text
-
-
-cdef inline bytes bytes_of(Text text):
-    return PyBytes_FromStringAndSize(<const char *>text.at, text.n)
-
-
 cdef void name_all(Names *names, list raw):
     """At most MOST_NAMES, which the caller keeps alive."""
     cdef int i
@@ -81,6 +17,8 @@ cdef class SendFeed:
     """One listener's feed. `host` is the broker's side of it: `kernel/appends.py` says what it must have."""
 
     cdef object host
+    cdef Steps steps                      # into the store without Python; None: by bursts
+    cdef object live, find, monotonic     # for a look at whether a verdict still holds; a clock
     cdef object terms
     cdef tuple kept                       # the bytes that the texts below point into
     cdef Names special, typed_special, batch_special
@@ -89,24 +27,33 @@ cdef class SendFeed:
     cdef Text binary[6]
     cdef int64_t max_frame, max_header, max_body, max_given, room_for_properties
     cdef bint with_crc, waits, index_keys, index_tags
-    cdef Buffer log, entries, keys, answers, scratch, ids
+    cdef Buffer log, entries, packed, keys, answers, scratch, ids
     cdef list lanes
+    cdef list told                        # lanes with something for the statistics
+    cdef int64_t quick                    # messages that were put within a millisecond, for the statistics
     cdef uint64_t turn
     cdef int64_t start, room, store_time
     cdef bint is_open, is_refused
     cdef bint drain                       # sends were left for no reason but that others before them were
+    cdef Grant kept_grant                 # of the buffer before
     cdef Grant last_grant
     cdef Lane last_lane
     cdef Notes notes
     cdef readonly int64_t messages        # taken since the start
 
-    def __init__(self, host):
+    def __init__(self, host, Steps steps=None, live=None, find=None, monotonic=None):
+        """`steps`: of the store. `live` has the settings as they are, `find` gives the topic of a name: verdicts that name
+        theirs hold while these are the same."""
         self.host = host
-        self.lanes = []
+        self.steps, self.live, self.find, self.monotonic = steps, live, find, monotonic
+        if steps is not None and (live is None or find is None or monotonic is None):
+            raise ValueError("a feed with steps needs the settings, the topics and a clock")
+        self.lanes, self.told = [], []
 
     def __dealloc__(self):
         free(self.log.at)
         free(self.entries.at)
+        free(self.packed.at)
         free(self.keys.at)
         free(self.answers.at)
         free(self.scratch.at)
@@ -261,19 +208,14 @@ cdef class SendFeed:
         return LEFT
 
     cdef Lane lane(self, Text topic, int queue_id):
-        """Where it goes, if there is a verdict for that. The broker is asked once a buffer, topic and queue."""
+        """Where it goes, if there is a verdict for that. It is looked at once a buffer, topic and queue."""
         cdef Grant grant = self.last_grant
         cdef Lane lane = self.last_lane
-        cdef Text name
-        if grant is not None:
-            name = text_of(grant.name)
-            if name.n != topic.n or memcmp(name.at, topic.at, <size_t>topic.n) != 0:
-                grant = None
-        if grant is None:
-            grant = self.host.grant(bytes_of(topic))
+        if grant is None or not is_named(grant, topic):
+            grant = self.granted(topic)
             if grant is None:
                 return None
-            self.last_grant = grant
+            self.last_grant = self.kept_grant = grant
         elif lane is not None and lane.queue_id == queue_id and lane.grant is grant:
             return lane
         if queue_id >= grant.queues or not self.opened():
@@ -284,17 +226,39 @@ cdef class SendFeed:
             lane.grant, lane.queue_id = grant, queue_id
             grant.lanes[queue_id] = lane
         if lane.turn != self.turn:
-            lane.queue = self.host.queue(grant.topic, queue_id)
-            if lane.queue is None:
+            if not self.join(lane):
                 return None
             lane.turn = self.turn
-            lane.next = lane.queue.next_offset
+            lane.next = lane.entries.end
             lane.messages = lane.puts = 0
             lane.size = 0
             lane.number = len(self.lanes)
             self.lanes.append(lane)
         self.last_lane = lane
         return lane
+
+    cdef Grant granted(self, Text topic):
+        """The verdict of the buffer before, if it still holds; else the broker is asked."""
+        cdef Grant grant = self.kept_grant
+        if grant is not None and grant.config is not None and self.live is not None and is_named(grant, topic):
+            if self.live.config is grant.config and self.find(grant.topic) is grant.found:
+                return grant
+        return self.host.grant(bytes_of(topic))
+
+    cdef bint join(self, Lane lane) except -1:
+        """The store's queue as it is now. False: there is none, or one of another kind."""
+        cdef dict siblings
+        if lane.queue is not None and self.steps is not None:
+            siblings = self.steps.by_topic.get(lane.grant.topic)
+            if siblings is not None and siblings.get(lane.queue_id) is lane.queue:
+                return True
+        lane.queue = self.host.queue(lane.grant.topic, lane.queue_id)
+        if lane.queue is None:
+            return False
+        lane.entries = lane.queue.entries
+        lane.file_bytes = lane.entries.sequence.file_bytes
+        lane.file = Outlet()
+        return True
 
     cdef bint opened(self) except -1:
         """The end of the log, asked once a buffer and only if there is something to append."""
@@ -427,39 +391,102 @@ cdef class SendFeed:
 
     cdef bint commit(self) except -1:
         """To the store's writer, all in one. False: it took nothing."""
+        cdef int64_t last = (<Entry *>(self.entries.at + self.entries.used - sizeof(Entry))).position
+        cdef Py_ssize_t messages = <Py_ssize_t>(self.entries.used // sizeof(Entry))
+        cdef bint stored
+        self.pack()
+        if self.steps is None:
+            stored = self.host.put(self.burst(last, messages))
+        else:
+            stored = self.step(last, messages)
+        if stored:
+            self.messages += messages
+        return stored
+
+    cdef int pack(self) except -1:
+        """Queue entries as the files have them, a lane's together."""
         cdef Lane lane
         cdef Entry *entry
-        cdef size_t at = 0
-        cdef list queues = [], counts = []
-        cdef bytes packed
-        cdef int64_t last
+        cdef uint8_t *r
+        cdef size_t at = 0, room = 0
         for lane in self.lanes:
-            if not lane.messages:
-                continue
-            packed = PyBytes_FromStringAndSize(NULL, 20 * <Py_ssize_t>lane.messages)
-            lane.out = <uint8_t *>PyBytes_AS_STRING(packed)
-            queues.append((lane.queue, packed))
-            counts.append((lane.grant.topic, lane.queue_id, lane.messages, lane.size, lane.puts))
-            self.messages += lane.messages
+            lane.first = lane.filled = room
+            room += ENTRY_BYTES * <size_t>lane.messages
+        self.packed.used = 0
+        reserve(&self.packed, room)
         while at < self.entries.used:
             entry = <Entry *>(self.entries.at + at)
             lane = <Lane>self.lanes[entry.lane]
-            put64(lane.out, <uint64_t>entry.position)
-            put32(lane.out + 8, <uint32_t>entry.size)
-            put64(lane.out + 12, <uint64_t>entry.tag_code)
-            lane.out += 20
+            r = self.packed.at + lane.filled
+            put64(r, <uint64_t>entry.position)
+            put32(r + 8, <uint32_t>entry.size)
+            put64(r + 12, <uint64_t>entry.tag_code)
+            lane.filled += ENTRY_BYTES
             at += sizeof(Entry)
-        last = (<Entry *>(self.entries.at + self.entries.used - sizeof(Entry))).position
-        burst = Burst(
+        return 0
+
+    cdef bint step(self, int64_t last, Py_ssize_t messages) except -1:
+        """Straight into the store where all is as usual."""
+        cdef Addition new
+        cdef Lane lane
+        cdef int done
+        cdef double begun = self.monotonic(), seconds
+        new.records, new.n = self.log.at, <Py_ssize_t>self.log.used
+        new.start, new.last, new.store_time = self.start, last, self.store_time
+        new.packed, new.keys, new.key_count = self.packed.at, self.keys.at, <Py_ssize_t>(self.keys.used // KEY_BYTES)
+        done = self.steps.put(&new, self.lanes)
+        if done == NOT_USUAL:
+            return self.host.put(self.burst(last, messages))
+        if done == BROKEN:
+            return False
+        seconds = <double>self.monotonic() - begun
+        if seconds < 0.001:
+            self.quick += messages
+        else:
+            self.host.slow(seconds, messages)
+        for lane in self.lanes:
+            if lane.messages:
+                if not lane.told_messages:
+                    self.told.append(lane)
+                lane.told_messages += lane.messages
+                lane.told_size += lane.size
+                lane.told_puts += lane.puts
+        return True
+
+    def take_counts(self):
+        """What was stored by steps since the last call: topic, queue, messages, bytes and requests of each queue, and how
+        many messages were put within a millisecond."""
+        cdef Lane lane
+        cdef list counts = []
+        for lane in self.told:
+            counts.append((lane.grant.topic, lane.queue_id, lane.told_messages, lane.told_size, lane.told_puts))
+            lane.told_messages = lane.told_size = lane.told_puts = 0
+        self.told.clear()
+        quick, self.quick = self.quick, 0
+        return counts, quick
+
+    cdef burst(self, int64_t last, Py_ssize_t messages):
+        cdef Lane lane
+        cdef list queues = [], counts = []
+        for lane in self.lanes:
+            if lane.messages:
+                packed = PyBytes_FromStringAndSize(<char *>self.packed.at + lane.first, ENTRY_BYTES * <Py_ssize_t>lane.messages)
+                queues.append((lane.queue, packed))
+                counts.append((lane.grant.topic, lane.queue_id, lane.messages, lane.size, lane.puts))
+        return Burst(
             PyMemoryView_FromMemory(<char *>self.log.at, <Py_ssize_t>self.log.used, PyBUF_READ),
             last,
             self.store_time,
             queues,
             PyBytes_FromStringAndSize(<char *>self.keys.at, <Py_ssize_t>self.keys.used),
-            <Py_ssize_t>(self.entries.used // sizeof(Entry)),
+            messages,
             counts,
         )
-        return self.host.put(burst)
+
+
+cdef inline bint is_named(Grant grant, Text topic) noexcept:
+    cdef Text name = text_of(grant.name)
+    return name.n == topic.n and memcmp(name.at, topic.at, <size_t>topic.n) == 0
 
 
 cdef Py_ssize_t cut_message(const uint8_t *p, Py_ssize_t n, Plain *m) noexcept nogil:
@@ -496,62 +523,3 @@ cdef inline bint may_be_send(int encoding, const uint8_t *p, Py_ssize_t n) noexc
         or memcmp(p + 8, b"324,", 4) == 0
         or memcmp(p + 8, b"325,", 4) == 0
     )
-
-
-def chain_keys(bytes keys, Py_ssize_t first, Py_ssize_t count, uint32_t[::1] slots, uint8_t[::1] dirty, uint32_t number, int32_t seconds, uint8_t[::1] due, dict saved):
-    """Index entries for `count` keys from key `first` on, chained into the slots: (their bytes, slots used anew).
-
-    `number` is that of the first entry. A byte of `dirty` and of `due` stands for a page of PAGE_SLOTS slots: a page that
-    is due goes to `saved`, as the file has it, before it changes.
-    """
-    cdef Py_ssize_t i, page, slot_count = slots.shape[0]
-    cdef const uint8_t *key
-    cdef uint8_t *entry
-    cdef uint32_t slot, previous
-    cdef int fresh = 0
-    cdef bytes out
-    if first < 0 or count < 0 or (first + count) * KEY_BYTES > PyBytes_GET_SIZE(keys):
-        raise ValueError(f"{count} keys from {first} on are more than there are")
-    if not slot_count or min(dirty.shape[0], due.shape[0]) * PAGE_SLOTS < slot_count:
-        raise ValueError("the pages do not cover the slots")
-    out = PyBytes_FromStringAndSize(NULL, 20 * count)
-    key = <const uint8_t *>PyBytes_AS_STRING(keys) + first * KEY_BYTES
-    entry = <uint8_t *>PyBytes_AS_STRING(out)
-    for i in range(count):
-        slot = get32(key) % <uint32_t>slot_count
-        previous = slots[slot]
-        memcpy(entry, key, KEY_BYTES)
-        put32(entry + 12, <uint32_t>seconds)
-        put32(entry + 16, previous)
-        fresh += previous == 0
-        page = slot // PAGE_SLOTS
-        if due[page]:
-            saved[page] = big_endian(slots, page * PAGE_SLOTS, (page + 1) * PAGE_SLOTS)
-            due[page] = 0
-        slots[slot] = number
-        dirty[page] = 1
-        number += 1
-        key += KEY_BYTES
-        entry += 20
-    return out, fresh
-
-
-def big_endian(const uint32_t[::1] slots, Py_ssize_t first, Py_ssize_t until):
-    """A stretch of the slot table as it stands in the file: copied and turned in one pass."""
-    cdef Py_ssize_t i
-    cdef bytes out
-    cdef uint8_t *p
-    until = min(until, slots.shape[0])
-    if first < 0 or first > until:
-        raise ValueError(f"no slots from {first} to {until}")
-    out = PyBytes_FromStringAndSize(NULL, 4 * (until - first))
-    p = <uint8_t *>PyBytes_AS_STRING(out)
-    for i in range(first, until):
-        put32(p, slots[i])
-        p += 4
-    return out
-
-
-def crc32(const uint8_t[::1] data, uint32_t before=0):
-    """As zlib.crc32: for the tests, which compare."""
-    return crc32_bytes(before, &data[0], <size_t>data.shape[0]) if data.shape[0] else before

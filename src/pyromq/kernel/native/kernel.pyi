@@ -14,12 +14,36 @@ SOURCES: str
 class Grant:
     topic: str
     queues: int
-    def __init__(self, topic: str, queues: int, is_typed: bool = False) -> None: ...
+    def __init__(
+        self, topic: str, queues: int, is_typed: bool = False, config: Any = None, found: Any = None
+    ) -> None: ...
+
+class Steps:
+    def __init__(
+        self,
+        writer: Any,
+        log: Any,
+        queues: Any,
+        index: Any,
+        room: Any,
+        appended: Any,
+        readable: Any,
+        on_append: list[Callable[[], None]],
+        at_once: bool,
+    ) -> None: ...
 
 class SendFeed:
     messages: int
-    def __init__(self, host: AppendHost) -> None: ...
+    def __init__(
+        self,
+        host: AppendHost,
+        steps: Steps | None = None,
+        live: Any = None,
+        find: Callable[[str], Any] | None = None,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None: ...
     def use(self, terms: Terms) -> None: ...
+    def take_counts(self) -> tuple[list[tuple[str, int, int, int, int]], int]: ...
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed: ...
 
 class PullGrant:

@@ -5,7 +5,9 @@ Built in place by `make native`; `kernel/choice.py` finds it. No policy: what is
 said by the broker (`kernel/appends.py`). Every pointer comes with its length, checked before each read and write.
 """
 
+from cpython.array cimport array as array_of
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stddef cimport size_t
@@ -52,6 +54,10 @@ include "header.pxi"
 include "properties.pxi"
 include "record.pxi"
 include "reply.pxi"
+include "keys.pxi"
+include "outlet.pxi"
+include "lanes.pxi"
+include "steps.pxi"
 include "feed.pxi"
 include "pull.pxi"
 include "pull_files.pxi"

@@ -1,0 +1,167 @@
+"""CPU of a received buffer of plain sends, inside one process: no socket, no load generator, files on tmpfs.
+
+    [PYROMQ_KERNEL=python] python bench/feed.py [--folder /dev/shm] [--seconds 2] [--profile]
+
+`feed` is the call of `kernel/seam.py` alone; `receive` is what transport does with the bytes besides: the protocol's
+buffer, the inbox, the answer handed to a stream that drops it. Thread CPU time, least and median of many rounds: the
+machine may be shared. On the Python kernel `receive` alone: it answers in later turns, which count too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import pstats
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyromq.ambient import SystemClock
+from pyromq.broker.broker import Broker
+from pyromq.broker.config import BrokerConfig
+from pyromq.config import Loaded
+from pyromq.kernel.choice import kernel_name
+from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.command import Command
+from pyromq.protocol.frame import encode_frame
+from pyromq.store.message_store import run_at_once
+from pyromq.store.real_disk import RealDisk
+from pyromq.transport.connection import Connection
+from pyromq.transport.loop import loop_factory
+
+SIZES = (1, 16, 256)
+ROUND = 256  # messages between two looks at the clock, at least
+QUEUES = 4
+
+
+def frame(number: int) -> bytes:
+    fields = {
+        "a": "Group",
+        "b": "Bench",
+        "c": "TBW102",
+        "d": "4",
+        "e": str(number % QUEUES),
+        "f": "0",
+        "g": "1794769118114",
+        "h": "0",
+        "i": f"UNIQ_KEY\x01C000020240734E0E2F2A4C2B{number:08X}\x02WAIT\x01true\x02TAGS\x01TagA\x02",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+    }
+    return encode_frame(Command(code=310, opaque=number, version=455, fields=fields, body=bytes(128)))
+
+
+class Sink(asyncio.Transport):
+    """Takes answers and forgets them."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 50001)})
+        self.written = 0
+
+    def write(self, data: Any) -> None:
+        self.written += len(data)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def is_reading(self) -> bool:
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+async def timed(act: Callable[[bytes], None], size: int, seconds: float) -> tuple[float, float]:
+    """Microseconds of CPU a buffer of `size` messages: least and median of the rounds."""
+    numbers, rounds = iter(range(1 << 31)), []
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        buffers = [b"".join(frame(next(numbers)) for _ in range(size)) for _ in range(max(4, ROUND // size))]
+        start = time.thread_time()
+        for one in buffers:
+            act(one)
+        await asyncio.sleep(0)
+        rounds.append((time.thread_time() - start) / len(buffers) * 1e6)
+    return min(rounds), statistics.median(rounds)
+
+
+async def measure(folder: Path, chosen: argparse.Namespace) -> None:
+    config = BrokerConfig(store_path_root_dir=folder, bind_address="127.0.0.1", listen_port=0, max_loop_lag_ms=1 << 40)
+    broker = Broker(
+        Loaded(config), clock=SystemClock(), rng=random.Random(1), disk=RealDisk(folder, create=True),
+        run_blocking=run_at_once,
+    )  # fmt: skip
+    await broker.start()
+    broker.topics.put(TopicConfig(topic_name="Bench", read_queue_nums=QUEUES, write_queue_nums=QUEUES))
+    sink = Sink()
+    peer = broker.servers[0].attach(sink)
+    assert isinstance(peer, Connection)
+    owner = peer._owner
+
+    def receive(data: bytes) -> None:
+        peer.get_buffer(-1)[: len(data)] = data
+        peer.buffer_updated(len(data))
+
+    def feed(data: bytes) -> None:
+        if owner.feed(peer, memoryview(data)).used != len(data):
+            raise SystemExit("the kernel did not take it")
+
+    for number in range(QUEUES):
+        receive(frame(number))  # queues have to be there
+        await asyncio.sleep(0.01)
+    if chosen.profile:
+        await profile(feed if kernel_name() == "native" else receive)
+    else:
+        print(f"{'messages':>8} {'call':>8} {'least us':>9} {'median us':>10} {'us a message':>13}")
+        for size in SIZES:
+            for act in (feed, receive) if kernel_name() == "native" else (receive,):
+                least, middle = await timed(act, size, chosen.seconds)
+                print(f"{size:8d} {act.__name__:>8} {least:9.1f} {middle:10.1f} {middle / size:13.2f}", flush=True)
+    peer.abort("done")
+    peer.connection_lost(None)
+    await broker.stop()
+
+
+async def profile(act: Callable[[bytes], None]) -> None:
+    buffers = [frame(number) for number in range(20_000)]
+    profiler = cProfile.Profile()
+    profiler.enable()
+    for one in buffers:
+        act(one)
+    profiler.disable()
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--folder", default="/dev/shm")
+    options.add_argument("--seconds", type=float, default=2, help="of each line")
+    options.add_argument("--profile", action="store_true", help="calls of Python below a buffer of one message")
+    chosen = options.parse_args()
+    with (
+        tempfile.TemporaryDirectory(dir=chosen.folder) as folder,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        runner.run(measure(Path(folder), chosen))
+
+
+if __name__ == "__main__":
+    main()

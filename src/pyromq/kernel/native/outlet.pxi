@@ -1,0 +1,35 @@
+# Files of the store as a buffer is written to them, straight from memory.
+
+cdef extern from "<unistd.h>" nogil:
+    Py_ssize_t pwrite(int descriptor, const void *data, size_t n, int64_t offset)
+
+
+cdef class Outlet:
+    """An open file of the store that is written to: from position `base` of its sequence on."""
+
+    cdef object file, fileno, name
+    cdef int64_t base
+
+    cdef int use(self, file, int64_t base) except -1:
+        self.file, self.base = file, base
+        self.fileno = getattr(file, "fileno", None)  # a simulated disk has none
+        self.name = file.name
+        return 0
+
+    cdef bint is_for(self, int64_t base) except -1:
+        """Whether it is that file, and still open: it may have gone, or made room for others. Only a descriptor tells."""
+        return self.fileno is not None and self.base == base and self.fileno() >= 0
+
+    cdef int write(self, int64_t inside, const uint8_t *data, Py_ssize_t n) except -1:
+        """All of it. What the system does not take is tried once more by Python's file, which says what is wrong."""
+        cdef Py_ssize_t done = 0, taken
+        cdef int descriptor = -1 if self.fileno is None else self.fileno()
+        if descriptor >= 0:
+            while done < n:
+                taken = pwrite(descriptor, data + done, <size_t>(n - done), inside + done)
+                if taken <= 0:
+                    break
+                done += taken
+        if done < n:
+            self.file.pwrite(inside + done, PyMemoryView_FromMemory(<char *>data + done, n - done, PyBUF_READ))
+        return 0

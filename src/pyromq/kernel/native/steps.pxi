@@ -1,0 +1,199 @@
+# The writer's steps for one buffer's plain sends: log, queue entries, index entries, watermarks. Twin: `put_encoded` of
+# store/writer.py, which takes whatever is not as usual here (a file that ends, room to be made, an index file that is full).
+#
+# No number lives here. The store's own objects are read and written in place, with the GIL held from the first look to the
+# last step, so nothing can change in between and there is nothing to revoke; only open files are kept, and asked whether
+# they still are. A write that fails ends writing, as it does in Python.
+
+cdef enum:
+    BROKEN = 0, STORED = 1, NOT_USUAL = 2
+    ENTRY_BYTES = 20          # of queues and of the index
+
+
+# What one buffer adds: records from `start` on, hashed keys, and the lanes' entries behind each other in `packed`.
+cdef struct Addition:
+    const uint8_t *records
+    Py_ssize_t n
+    int64_t start, last, store_time
+    const uint8_t *packed
+    const uint8_t *keys
+    Py_ssize_t key_count
+
+
+cdef class Steps:
+    """Bound to one store. Event loop only."""
+
+    cdef object writer, log, sequence, room, appended, readable, index
+    cdef readonly dict by_topic       # the store's queues by topic and number
+    cdef list on_append
+    cdef bint at_once                 # what is appended is readable
+    cdef Outlet log_file, index_file
+    cdef object open_index            # the store's index file that `index_file` is
+    cdef Buffer chained
+
+    def __init__(self, writer, log, queues, index, room, appended, readable, list on_append, bint at_once):
+        self.writer, self.log, self.index, self.room = writer, log, index, room
+        self.sequence = log.sequence
+        self.by_topic = queues.by_topic
+        self.appended, self.readable, self.on_append, self.at_once = appended, readable, on_append, at_once
+        self.log_file, self.index_file = Outlet(), Outlet()
+
+    def __dealloc__(self):
+        free(self.chained.at)
+
+    cdef int put(self, const Addition *new, list lanes) except -1:
+        """NOT_USUAL: nothing was done, Python's writer takes it. BROKEN: writing has ended."""
+        if not self.fits(new, lanes):
+            return NOT_USUAL
+        try:
+            self.write(new, lanes)
+        except Exception as fault:
+            self.writer.broken(fault)
+            return BROKEN
+        self.tell(new.start + new.n, lanes)
+        return STORED
+
+    # --- before the first byte ------------------------------------------------------------------------------------
+
+    cdef bint fits(self, const Addition *new, list lanes) except -1:
+        """Whether there are files with room for all of it. Nothing is changed."""
+        cdef Lane lane
+        cdef int64_t base, file_bytes = self.log.file_bytes
+        if self.writer.stopped is not None or self.room.refused is not None or <int64_t>self.log.end != new.start:
+            return False
+        base = new.start - new.start % file_bytes
+        if new.start + new.n > base + file_bytes:
+            return False
+        try:
+            if not self.log_file.is_for(base):
+                self.log_file.use(self.sequence.file_at(new.start)[0], base)
+            for lane in lanes:
+                if lane.messages and not has_room(lane):
+                    return False
+        except Exception:  # Python meets it too, and says what is wrong
+            return False
+        if self.index is None:
+            return new.key_count == 0
+        return new.key_count > 0 and self.index_has_room(new)
+
+    cdef bint index_has_room(self, const Addition *new) except -1:
+        cdef list files = self.index.files
+        cdef int64_t until
+        if not files:
+            return False
+        file = files[len(files) - 1]
+        until = <int64_t>file.header.next_entry + new.key_count
+        if file.slots is None or file.pending or until > <int64_t>file.entry_limit:
+            return False
+        if <int64_t>file.entries_at + until * ENTRY_BYTES > <int64_t>file.room_until:
+            return False
+        if file is not self.open_index:
+            self.index_file.use(file.file, 0)
+            self.open_index = file
+        return True
+
+    # --- the steps ------------------------------------------------------------------------------------------------
+
+    cdef int write(self, const Addition *new, list lanes) except -1:
+        cdef Lane lane
+        cdef int64_t position
+        log = self.log
+        self.log_file.write(new.start - self.log_file.base, new.records, new.n)
+        log.end = new.start + new.n
+        log.last_time = new.store_time
+        log.last_position = new.last
+        if log.on_write is not None:
+            log.on_write()
+        for lane in lanes:
+            if lane.messages:
+                position = (lane.next - lane.messages) * ENTRY_BYTES
+                lane.file.write(position - lane.file.base, new.packed + lane.first, lane.messages * ENTRY_BYTES)
+                (<set>lane.entries.changes.files).add(lane.file.name)
+                lane.entries.end = lane.next
+        if new.key_count:
+            self.write_index(new)
+        return 0
+
+    cdef int write_index(self, const Addition *new) except -1:
+        cdef int64_t number, begin_time, seconds = 0
+        cdef int fresh
+        cdef Slots slots
+        file = self.open_index
+        header, table = file.header, file.slots
+        number, begin_time = header.next_entry, header.begin_time
+        if begin_time > 0:
+            seconds = min(max((new.store_time - begin_time) // 1000, 0), <int64_t>INT32_MAX)
+        image = table.image
+        slots_of(table.slots, table.changed, image.due, &slots)
+        self.chained.used = 0
+        reserve(&self.chained, <size_t>(new.key_count * ENTRY_BYTES))
+        fresh = chain(&slots, image.saved, new.keys, new.key_count, <uint32_t>number, <int32_t>seconds, self.chained.at)
+        if fresh:
+            header.used_slots = <int64_t>header.used_slots + fresh
+        if number == 1:
+            header.begin_position = <int64_t>get64(new.keys + 4)
+            header.begin_time = new.store_time
+        header.next_entry = number + new.key_count
+        header.end_position = self.index.covered = <int64_t>get64(new.keys + (new.key_count - 1) * KEY_BYTES + 4)
+        header.end_time = new.store_time
+        file.is_changed = True
+        self.index_file.write(<int64_t>file.entries_at + number * ENTRY_BYTES, self.chained.at, new.key_count * ENTRY_BYTES)
+        return 0
+
+    # --- who waits for it -----------------------------------------------------------------------------------------
+
+    cdef int tell(self, int64_t end, list lanes) except -1:
+        """As `MessageStore` tells after a put."""
+        cdef Lane lane
+        readable = self.readable
+        if self.at_once and not readable.waiting:
+            for lane in lanes:
+                if lane.messages and <int64_t>lane.queue.readable_end < lane.next:
+                    lane.queue.readable_end = lane.next
+            advance(self.appended, end)
+            advance(readable.watermark, end)
+            for lane in lanes:
+                if lane.messages:
+                    for listener in <list>readable.listeners:
+                        listener(lane.queue)
+        else:
+            readable.appended([lane.queue for lane in lanes if lane.messages], end)
+            advance(self.appended, end)
+            if self.at_once:
+                readable.advance(end)
+        for listener in self.on_append:
+            listener()
+        return 0
+
+
+cdef bint has_room(Lane lane) except -1:
+    """In the queue's last file."""
+    cdef int64_t first = (lane.next - lane.messages) * ENTRY_BYTES, until = lane.next * ENTRY_BYTES, base
+    entries = lane.entries
+    if <int64_t>entries.end != lane.next - lane.messages or until > <int64_t>entries.room_until:
+        return False
+    base = first - first % lane.file_bytes
+    if until > base + lane.file_bytes:
+        return False
+    if not lane.file.is_for(base):
+        lane.file.use(entries.sequence.file_at(first)[0], base)
+    return True
+
+
+cdef int slots_of(array_of slots, bytearray dirty, bytearray due, Slots *table) except -1:
+    """The table of an index file, which nobody may change the length of while we hold the GIL."""
+    table.count = len(slots)
+    if slots.ob_descr.typecode != c'I' or not table.count or min(len(dirty), len(due)) * PAGE_SLOTS < table.count:
+        raise ValueError("the pages do not cover the slots")
+    table.at = slots.data.as_uints
+    table.dirty, table.due = <uint8_t *>PyByteArray_AS_STRING(dirty), <uint8_t *>PyByteArray_AS_STRING(due)
+    return 0
+
+
+cdef int advance(mark, int64_t value) except -1:
+    """A watermark, which nearly always nobody waits for."""
+    if mark.listeners or mark.waiters:
+        mark.advance(value)
+    elif <int64_t>mark.value < value:
+        mark.value = value
+    return 0
