@@ -47,6 +47,7 @@ class Scripted:
 
     def __init__(self, script: list[Reply]) -> None:
         self._script = script
+        self.address = "127.0.0.1:1"
         self.asked: list[int] = []
         self.outstanding = 0
 

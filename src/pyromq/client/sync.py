@@ -8,25 +8,20 @@ Only forwards: names, arguments and errors are those of the async classes. Any t
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError as FutureCancelled
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..model.message_trace import MessageTrace
 from ..protocol.bodies.keyed import MessageQueue
-from ..transport.loop import loop_factory
 from . import client as _async
 from .arguments import Seconds
 from .batches import Batching
-from .errors import Closed, Error
 from .handlers import Handler
 from .middleware import Middleware
 from .outgoing import Packing
+from .portal import Portal
 from .producer import DEFAULT_GROUP
 from .producer import Producer as AsyncProducer
 from .pull_consumer import PullConsumer as AsyncPullConsumer
@@ -38,49 +33,6 @@ from .transactions import Transaction
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Handler)
-
-
-class Portal:
-    """A thread with an event loop. `call` brings a coroutine there and waits for its end."""
-
-    def __init__(self) -> None:
-        self._loop = loop_factory()()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="pyromq-client", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        if not self._thread.is_alive():
-            work.close()
-            raise Closed("this client is not started, or closed", hint="Use it inside its `with` block")
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise Error("a blocking call on the client's own loop would wait for itself", hint="Use the async client")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            raise
-        except FutureCancelled:
-            raise Closed("this client was closed during the call") from None
-
-    def do(self, act: Callable[[], T]) -> T:
-        """A plain function there: what it wakes must be woken by the loop's own thread. Here, while no loop runs."""
-        if not self._thread.is_alive() or threading.current_thread() is self._thread:
-            return act()
-
-        async def work() -> T:
-            return act()
-
-        return self.call(work())
-
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
 
 
 def connect(namesrv: str | Iterable[str] | None = None, **settings: Any) -> Client:

@@ -16,10 +16,10 @@ from ..client.config import ClientConfig
 from ..client.core.routing import Route
 from ..client.errors import NoBroker, Unreachable
 from ..client.offsets import BrokerOffsets, at_time, highest, lowest
+from ..client.portal import Portal
 from ..client.reading import Puller
 from ..client.session import Session
 from ..client.subscription import Filter
-from ..client.sync import Portal
 from ..protocol.bodies.keyed import MessageQueue
 from .connection import tls_settings
 from .offsets import Offsets, Queue

@@ -27,6 +27,7 @@ from .options import ReadOptions
 from .planner import Range
 from .records import QUEUE_OFFSET, Records, record_starts
 from .schema import COLUMNS
+from .spares import SPARES
 
 log = logs.get("pyromq.spark")
 
@@ -81,7 +82,7 @@ class QueuePull:
                 if body is not None:
                     yield body, offset
             if connection is not None:
-                _spare.setdefault(self._line(), connection)
+                SPARES.keep(connection, self.options)
                 connection = None
         finally:
             _close(connection)  # an error, or nobody wants the rest: an answer may still be on its way
@@ -89,16 +90,7 @@ class QueuePull:
     # --- one pull -------------------------------------------------------------------------------------------------
 
     def _connection(self) -> Connection:
-        """Workers are used again for task after task, and so are their connections."""
-        spare = _spare.pop(self._line(), None)
-        if spare is not None and not spare.outstanding and spare.is_fresh():
-            return spare
-        _close(spare)
-        return self.connect(self.address, self.options)
-
-    def _line(self) -> tuple[str, bool, str]:
-        """What a connection that is used again must have in common."""
-        return self.address, self.options.tls, self.options.access_key
+        return SPARES.take(self.address, self.options) or self.connect(self.address, self.options)
 
     def _request(self, offset: int) -> Command:
         options, queue = self.options, self.part.queue
@@ -171,9 +163,6 @@ class QueuePull:
                 self.address = cluster.route(self.part.queue.topic).reader(self.part.queue.broker) or self.address
         except Error as fault:
             log.debug("no route for now", topic=self.part.queue.topic, fault=str(fault))
-
-
-_spare: dict[tuple[str, bool, str], Connection] = {}  # one per broker and process
 
 
 def _close(connection: Connection | None) -> None:
