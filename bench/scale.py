@@ -1,8 +1,8 @@
 """What many connections, held pulls and queues cost: `python bench/scale.py [--connections 5000] [--polls 50000] ...`.
 
-One broker, small at first: the cost of a send then. After each step (idle connections, held pulls, queues) memory and
-the cost of a send again, as ratios to the small case. The clients here are plain sockets, so that what is measured is
-the server; its CPU and memory are from /proc.
+One broker, small at first: the cost of a send, of pulls at both ends of a queue, of a search by time and of a start.
+The same after each step (idle connections, held pulls, queues), as ratios to the small case; a start with all queues is
+the last line. Memory and idle CPU stand below. The clients are plain sockets. It takes two to four minutes.
 """
 
 from __future__ import annotations
@@ -12,73 +12,27 @@ import json
 import resource
 import select
 import socket
-import struct
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from bench.servers import Case, Server, measure, our_broker  # noqa: E402
+from bench.probe import PULL, Probe, Table, answers, connect, create_topic, frame, pull_fields  # noqa: E402
+from bench.results import heading, note  # noqa: E402
+from bench.servers import Case, Server, built, measure, our_broker  # noqa: E402
 
-SEND = Case("send", "send -t Small -c 4 -w 16 -s 128 -q 4")
-SEND_MESSAGE, PULL, CREATE_TOPIC, INSPECT = 10, 11, 17, 30_001
+FILL = Case("fill", "send -t Small -c 4 -w 4 -B 32 -s 128 -q 4")
+SEND_MESSAGE, HEART_BEAT_ROUTE, INSPECT = 10, 105, 30_001
 BUSY = 2
 AT_ONCE = 2_000  # pulls between two looks
 TOPIC_QUEUES = 1_000
 WAIT_MS = 15 * 60_000  # longer than the run: held pulls stay held
-
-
-def frame(code: int, fields: dict[str, object], opaque: int, body: bytes = b"") -> bytes:
-    texts = {name: str(value) for name, value in fields.items()}
-    header = json.dumps({"code": code, "flag": 0, "language": "JAVA", "opaque": opaque, "extFields": texts}).encode()
-    return struct.pack(">iI", 4 + len(header) + len(body), len(header)) + header + body
-
-
-def connect(server: Server) -> socket.socket:
-    host, _, port = server.address.rpartition(":")
-    return socket.create_connection((host, int(port)))
-
-
-def answers(connection: socket.socket, count: int, bodies: list[bytes] | None = None) -> list[dict[str, Any]]:
-    """So many responses' headers, and their bodies if somebody wants them."""
-    got: list[dict[str, Any]] = []
-    data = b""
-    while len(got) < count:
-        if len(data) < 8 or len(data) < 4 + struct.unpack(">i", data[:4])[0]:
-            received = connection.recv(1 << 20)
-            if not received:
-                raise SystemExit("the broker closed a connection")
-            data += received
-            continue
-        size, header = struct.unpack(">iI", data[:8])
-        got.append(json.loads(data[8 : 8 + (header & 0xFFFFFF)]))
-        if bodies is not None:
-            bodies.append(data[8 + (header & 0xFFFFFF) : 4 + size])
-        data = data[4 + size :]
-    return got
-
-
-def create_topic(server: Server, name: str, queues: int) -> None:
-    fields: dict[str, object] = {
-        "topic": name,
-        "defaultTopic": "TBW102",
-        "readQueueNums": queues,
-        "writeQueueNums": queues,
-        "perm": 6,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": "false",
-    }
-    with connect(server) as connection:
-        connection.sendall(frame(CREATE_TOPIC, fields, 1))
-        (answer,) = answers(connection, 1)
-        if answer["code"] != 0:
-            raise SystemExit(f"topic {name}: {answer}")
+MAY_BE_HELD = 2
+SETTLE_LOOKS, LOOK_S = 10, 2
 
 
 def until_held(server: Server, count: int) -> None:
@@ -98,18 +52,8 @@ def hold_pulls(server: Server, count: int, connections: list[socket.socket]) -> 
     """Spread over the connections; all on queues where nothing comes."""
     create_topic(server, "Quiet", TOPIC_QUEUES)
     for number in range(count):
-        fields: dict[str, object] = {
-            "consumerGroup": f"G{number % 50}",
-            "topic": "Quiet",
-            "queueId": number % TOPIC_QUEUES,
-            "queueOffset": 0,
-            "maxMsgNums": 32,
-            "sysFlag": 2 | 4,
-            "commitOffset": 0,
-            "suspendTimeoutMillis": WAIT_MS,
-            "subscription": "*",
-            "subVersion": 0,
-        }
+        fields = pull_fields("Quiet", number % TOPIC_QUEUES, 0)
+        fields |= {"consumerGroup": f"G{number % 50}", "sysFlag": 4 | MAY_BE_HELD, "suspendTimeoutMillis": WAIT_MS}
         connections[number % len(connections)].sendall(frame(PULL, fields, number))
         if (number + 1) % AT_ONCE == 0 or number + 1 == count:
             until_held(server, number + 1)
@@ -120,7 +64,7 @@ def hold_pulls(server: Server, count: int, connections: list[socket.socket]) -> 
     answered = poll.poll(0)
     if answered:
         by_number = {connection.fileno(): connection for connection in connections}
-        print(f"{len(answered)} connections were answered: {answers(by_number[answered[0][0]], 1)}")
+        print(f"{len(answered)} connections were answered: {answers(by_number[answered[0][0]], 1)}", file=sys.stderr)
 
 
 def fill_queues(server: Server, count: int) -> None:
@@ -160,37 +104,65 @@ def send_fields(topic: str, queue: int) -> dict[str, object]:
     }
 
 
-class Table:
-    """One line a step, each beside the small case."""
+class States:
+    """A row of probes for each state of the broker, memory and idle CPU at the end."""
 
-    def __init__(self, load: Path, server: Server, seconds: int) -> None:
+    def __init__(self, load: Path, begun_ms: int, chosen: argparse.Namespace) -> None:
         self._load = load
-        self._server = server
-        self._seconds = seconds
-        self._small: dict[str, Any] | None = None
-        print(
-            f"{'state':34} {'MB':>6} {'msg/s':>8} {'cpu us/msg':>10} {'of small':>8} {'p50 us':>7} {'idle cpu %':>10}"
-        )
+        self._begun_ms = begun_ms
+        self._chosen = chosen
+        self._table = Table("scale", chosen.json)
+        self._rest: list[str] = []
 
-    def line(self, state: str) -> None:
-        idle = self._settled()
-        one = measure(self._load, SEND, self._server, self._seconds)
-        small = self._small = self._small or one
-        print(
-            f"{state:34} {self._server.resident_mb():6.0f} {one['rate']:8.0f} {one['cpu_us']:10.1f} "
-            f"{one['cpu_us'] / small['cpu_us']:8.2f} {one['p50_us']:7} {idle:10.2f}",
-            flush=True,
-        )
+    def add(self, state: str, server: Server, started: bool = False) -> None:
+        idle = settled(server)
+        probe = Probe(self._load, server, "Small", self._chosen.seconds)
+        now_ms = int(time.time() * 1000)
+        times = [self._begun_ms + (now_ms - self._begun_ms) * part // 50 for part in range(50)]
+        found = {"start-up": {"p50_us": server.start_s * 1e6}} if started else {}
+        steps: dict[str, Callable[[], dict[str, float]]] = {
+            "search by time": lambda: probe.search(times),
+            "pull at the head": probe.pull_head,
+            "pull at the tail": probe.pull_tail,
+            "send": probe.send,
+        }
+        self._table.add(state, found | {what: step() for what, step in steps.items()})
+        rest = {"memory_mb": server.resident_mb(), "idle_cpu_percent": idle}
+        note(self._chosen.json, "scale", state, [rest], "at rest")
+        self._rest.append(f"| {state} | {rest['memory_mb']:.0f} | {idle:.2f} |")
 
-    def _settled(self) -> float:
-        """Percent of a CPU once the work that the step left behind is done: 50,000 new files are synced, say."""
-        for _ in range(30):
-            begun, cpu = time.monotonic(), self._server.cpu_s()
-            time.sleep(3)
-            idle = (self._server.cpu_s() - cpu) / (time.monotonic() - begun) * 100
-            if idle < 2:
-                break
-        return idle
+    def show_rest(self) -> None:
+        print("\n| state | MB | idle CPU % |\n|---|---|---|")
+        print("\n".join(self._rest), flush=True)
+
+
+def settled(server: Server) -> float:
+    """Percent of a CPU once the work that the step left behind is done: 50,000 new files are synced, say."""
+    idle = 0.0
+    for _ in range(SETTLE_LOOKS):
+        begun, cpu = time.monotonic(), server.cpu_s()
+        time.sleep(LOOK_S)
+        idle = (server.cpu_s() - cpu) / (time.monotonic() - begun) * 100
+        if idle < 2:
+            break
+    return idle
+
+
+def grow(states: States, server: Server, chosen: argparse.Namespace) -> None:
+    """Step by step, on one broker."""
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connect(server)) for _ in range(chosen.connections)]
+        for number, connection in enumerate(connections):  # who says nothing for 30 s is cut off
+            connection.sendall(frame(HEART_BEAT_ROUTE, {}, number))
+        for connection in connections:
+            answers(connection, 1)
+        states.add(f"{chosen.connections:,} idle connections", server)
+        hold_pulls(server, chosen.polls, connections)
+        states.add(f"and {chosen.polls:,} held pulls", server)
+        begun = time.monotonic()
+        fill_queues(server, chosen.queues)
+        print(f"({chosen.queues:,} queues filled in {time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
+        states.add(f"and {chosen.queues:,} queues", server)
 
 
 def main() -> None:
@@ -198,30 +170,26 @@ def main() -> None:
     options.add_argument("--connections", type=int, default=5_000)
     options.add_argument("--polls", type=int, default=50_000)
     options.add_argument("--queues", type=int, default=50_000)
-    options.add_argument("--seconds", type=int, default=5)
+    options.add_argument("--seconds", type=float, default=3, help="of sends after each step")
+    options.add_argument("--folder", help="where the store goes")
+    options.add_argument("--json", help="append the figures to this file")
     chosen = options.parse_args()
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        load = folder / "mqload"
-        subprocess.run(["cc", "-O2", "-o", load, ROOT / "bench" / "mqload.c"], check=True)
-        server = stack.enter_context(our_broker(folder / "store"))
-        measure(load, SEND, server, chosen.seconds)
-        table = Table(load, server, chosen.seconds)
-        table.line("small")
-        connections = [stack.enter_context(connect(server)) for _ in range(chosen.connections)]
-        for number, connection in enumerate(connections):  # who says nothing for 30 s is cut off
-            connection.sendall(frame(105, {}, number))
-        for connection in connections:
-            answers(connection, 1)
-        table.line(f"{chosen.connections} idle connections")
-        hold_pulls(server, chosen.polls, connections)
-        table.line(f"and {chosen.polls} held pulls")
-        begun = time.monotonic()
-        fill_queues(server, chosen.queues)
-        print(f"({chosen.queues} queues filled in {time.monotonic() - begun:.0f} s)")
-        table.line(f"and {chosen.queues} queues")
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
+        folder = Path(name)
+        load = built(folder, "mqload")
+        begun_ms = int(time.time() * 1000)
+        with our_broker(folder / "store") as server:
+            measure(load, FILL, server, chosen.seconds)
+        heading("connections, held pulls, queues", "python bench/scale.py")
+        states = States(load, begun_ms, chosen)
+        with our_broker(folder / "store") as server:
+            states.add("small", server, started=True)
+            grow(states, server, chosen)
+        with our_broker(folder / "store") as server:
+            states.add("started again with the queues", server, started=True)
+        states.show_rest()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from .process import Program, ProgramFailed, answer_of
 
 SERVERS = ("5.5.0", "5.3.3")  # complete versions: name server, broker, tools, client
 CLIENTS = (*SERVERS, "4.9.8")
+SERVER_PARTS, CLIENT_PARTS = ("broker", "namesrv", "tools"), ("client", "tools")
 SOURCES = Path(__file__).resolve().parent.parent / "java"
 
 # Java 17 hides what the store and netty reach for; these are the flags of RocketMQ's own start scripts.
@@ -56,7 +57,11 @@ def runtime() -> str:
 
 def jars(version: str) -> Path:
     """The folder with the jars of one version, fetched by Maven at the first call."""
-    artifacts = ["client", "tools"] if version not in SERVERS else ["broker", "namesrv", "tools"]
+    return fetched(f"java-{version}", version, CLIENT_PARTS if version not in SERVERS else SERVER_PARTS)
+
+
+def fetched(name: str, version: str, artifacts: Sequence[str]) -> Path:
+    """The folder with the jars of these artifacts and of what they need, as one entry of the cache."""
 
     def build(folder: Path) -> None:
         (folder / "pom.xml").write_text(_pom(version, artifacts))
@@ -64,7 +69,7 @@ def jars(version: str) -> Path:
         command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
         _run_build(command, folder, f"Maven could not fetch RocketMQ {version}")
 
-    return cache.once(f"java-{version}", build) / "lib"
+    return cache.once(name, build) / "lib"
 
 
 def classes(version: str) -> Path:
