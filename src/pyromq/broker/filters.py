@@ -5,7 +5,7 @@ Heartbeats, pulls and administration ask it. Reading is not done here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,11 +19,11 @@ from ..model.message import Property
 from ..protocol.bodies.heartbeat import SubscriptionData
 from ..protocol.properties import decode_properties, find_property
 from ..protocol.record import property_bytes
+from .record_loop import record_loop
 
 log = logs.get("pyromq.broker")
 
 TAG = "TAG"
-_FEW = 4  # properties that are looked up one by one; for more all are decoded
 
 
 def is_by_tags(expression_type: str | None) -> bool:
@@ -63,25 +63,18 @@ def codes_of(subscription: SubscriptionData) -> frozenset[int] | None:
 class Sieve:
     """A compiled expression over records. A message that it cannot be asked of does not match; the first is logged."""
 
-    __slots__ = ("_expression", "_few", "failed")
+    __slots__ = ("_expression", "_loop", "failed")
 
     def __init__(self, expression: Sql92) -> None:
         self._expression = expression
-        marks = tuple((b"\x02%b\x01" % name.encode(), name.encode()) for name in expression.names)
-        self._few = marks if len(marks) <= _FEW and expression.of_values is not None else None
+        self._loop = record_loop(expression)
         self.failed = 0
 
-    def accepts(self, record: bytes) -> bool:
-        """Of a whole record, as the log holds it."""
-        raw, ask, few = property_bytes(record), self._expression.of_values, self._few
-        if few is None or ask is None:
-            return self.accepts_properties(decode_properties(raw))
-        try:
-            if len(few) == 1:
-                return ask(_text(raw, *few[0])) is True
-            return ask(*[_text(raw, mark, name) for mark, name in few]) is True
-        except EvaluationFault as fault:
-            return self._failed(fault)
+    def accepted(self, records: Iterable[bytes]) -> Iterator[bytes]:
+        """Those that match, of whole records as the log holds them; each is looked at when it is its turn."""
+        if self._loop is not None:
+            return self._loop(records, self._failed)
+        return (raw for raw in records if self.accepts_properties(decode_properties(property_bytes(raw))))
 
     def accepts_properties(self, properties: Mapping[str, str]) -> bool:
         try:
@@ -100,22 +93,6 @@ class Sieve:
         return False
 
 
-def _text(raw: bytes, mark: bytes, name: bytes) -> str | None:
-    """`find_property` for what is asked of every message: `mark` is the name between its separators."""
-    at = raw.rfind(mark)
-    if at >= 0:
-        start = at + len(mark)
-    elif raw.startswith(mark[1:]):
-        start = len(mark) - 1
-    else:
-        return None
-    end = raw.find(b"\x02", start)
-    if end > start:
-        return str(raw[start:end], "utf-8", "replace")
-    value = find_property(raw, name)  # this one has no value or no end
-    return None if value is None else value.decode("utf-8", "replace")
-
-
 class RetrySieve:
     """For a retry topic that is itself subscribed to by an expression (filterSupportRetry): each message passes the
     filter of the topic that it came from."""
@@ -126,7 +103,10 @@ class RetrySieve:
         self._find = find
         self.failed = 0
 
-    def accepts(self, record: bytes) -> bool:
+    def accepted(self, records: Iterable[bytes]) -> Iterator[bytes]:
+        return filter(self._accepts, records)
+
+    def _accepts(self, record: bytes) -> bool:
         raw = property_bytes(record)
         origin = find_property(raw, Property.RETRY_TOPIC.encode())
         sieve = self._find("" if origin is None else origin.decode("utf-8", "replace"))

@@ -49,9 +49,7 @@ class Catch:
 
     def take(self, records: Iterable[bytes], sieve: Sieve | RetrySieve) -> int | None:
         """Where to go on if it is full now, else None."""
-        for raw in records:
-            if not sieve.accepts(raw):
-                continue
+        for raw in sieve.accepted(records):
             _, _, _, _, _, offset, position, _, _ = HEAD.unpack_from(raw)
             if self.ranges and self._bytes + len(raw) > self._search.max_bytes:
                 return int(offset)

@@ -118,16 +118,21 @@ def host_bits(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
 
 
 def property_bytes(raw: bytes) -> bytes:
-    """The properties of one whole record that is known to be sound: what a filter asks of each, so no more is read."""
+    """The properties of one whole record that is known to be sound."""
+    return raw[properties_at(raw) :]
+
+
+def properties_at(raw: bytes) -> int:
+    """Where the properties of such a record begin: what a filter asks of each, so no more is read."""
     flags = raw[39]  # the low byte of sysFlag
     if not flags & _ANY_V6 and raw[7] == _V1_END:  # nearly all
         at = 88 + int(INT.unpack_from(raw, 84)[0])
-        return raw[at + 3 + raw[at] :]
+        return at + 3 + raw[at]
     at = 84 + (12 if flags & _BORN_V6 else 0) + (12 if flags & _STORE_V6 else 0)
     at += 4 + int.from_bytes(raw[at : at + 4], "big")  # behind the body
     if raw[7] == MAGIC_V2 & 0xFF:
-        return raw[at + 4 + int.from_bytes(raw[at : at + 2], "big") :]
-    return raw[at + 3 + raw[at] :]
+        return at + 4 + int.from_bytes(raw[at : at + 2], "big")
+    return at + 3 + raw[at]
 
 
 class Layout(NamedTuple):

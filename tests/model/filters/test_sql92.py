@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyromq.model.filters.generated import define
 from pyromq.model.filters.parser import MAX_LENGTH, MAX_NESTING, MAX_TESTS
 from pyromq.model.filters.sql92 import EvaluationFault, FilterFault, Sql92, compile_sql
 
@@ -165,8 +166,14 @@ def test_the_generated_function_answers_as_the_others_do(text: str, properties: 
 
 def test_the_usual_ones_are_generated_and_long_ones_are_not() -> None:
     usual = Sql92("a > 5 AND b = 'it''s {0}' OR c IS NOT NULL")
-    assert usual.of_values is not None
-    assert usual.of_values("6", "it's {0}", None) is True
-    assert usual.of_values(None, None, None) is None
-    assert Sql92(" OR ".join(["a = 5"] * 100)).of_values is None
-    assert Sql92("a = b").of_values is None
+    assert usual.of_bytes is not None
+    ask = define(f"def ask(p0, p1, p2): return {usual.of_bytes}", "ask")
+    assert ask(b"6", b"it's {0}", None) is True
+    assert ask(None, None, None) is None
+    assert Sql92(" OR ".join(["a = 5"] * 100)).of_bytes is None
+    assert Sql92("a = b").of_bytes is None
+
+
+def test_a_text_that_unreadable_bytes_may_become_is_not_asked_of_bytes() -> None:
+    assert Sql92("a = '\ufffd'").of_bytes is None
+    assert Sql92("a = '\ufffd'").matches({"a": "\ufffd"})

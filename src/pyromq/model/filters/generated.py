@@ -1,12 +1,14 @@
 """The usual expressions as one Python function each, which costs half of what a tree of functions does.
 
-`a > 5 AND b = 'blue'` becomes, with p0 and p1 the texts of a and b (None: missing),
+`a > 5 AND b = 'blue'` becomes, with p0 and p1 the values of a and b (None: missing),
 
     False if (t0 := None if p0 is None else read(p0) > 5) is False else False if (t1 := ...) is False
     else None if t0 is None or t1 is None else True
 
 Literals enter as Python's own literals (`repr`), properties as numbered arguments: no text of an expression becomes
-code. What is unusual or long is left to `comparing` and `sql92`, whose answers are the same; the tests ask both.
+code. Each is written twice: over texts, and over the bytes of properties as records hold them, where UTF-8 spares the
+decoding: texts are equal, or one within the other, exactly where their bytes are. What is unusual or long is left to
+`comparing` and `sql92`, whose answers are the same; the tests ask all.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from .tree import Comparison, Inversion, Kind, Literal, Logic, Membership, Node,
 MOST_NODES = 64  # more are no usual expression; it also bounds what Python's compiler is asked for
 _WORDS = {"STARTSWITH": "startswith", "ENDSWITH": "endswith"}
 _NAMES = {"to_integer": to_integer, "to_long": to_long, "to_double": to_double, "compare_doubles": compare_doubles}
+_REPLACED = "\ufffd"  # what bytes that are no UTF-8 are read as
 _DIGITS = {Kind.INTEGER: 10, Kind.LONG: 19}  # fewer of them are read at once
 
 
@@ -31,10 +34,11 @@ class _Unusual(Exception):
 
 
 class Generated(NamedTuple):
-    """One expression twice: asked with a mapping's `get`, and with the texts in the order of the names."""
+    """One expression twice: asked with a mapping's `get`, and as the text of a Python expression over p0, p1 and so
+    on, the bytes of the properties in the order of the names; None where bytes will not do."""
 
     of_get: Callable[[Get], bool | None]
-    of_values: Callable[..., bool | None]
+    of_bytes: str | None
 
 
 def generate(node: Node, names: Sequence[str]) -> Generated | None:
@@ -43,12 +47,19 @@ def generate(node: Node, names: Sequence[str]) -> Generated | None:
         body = _Writer(names).condition(node)
     except _Unusual:
         return None
-    arguments = [f"p{number}" for number in range(len(names))]
-    lookups = "".join(f"{one} = get({name!r}); " for one, name in zip(arguments, names, strict=True))
-    source = f"def of_get(get): {lookups}return {body}\ndef of_values({', '.join(arguments)}): return {body}\n"
+    lookups = "".join(f"p{number} = get({name!r}); " for number, name in enumerate(names))
+    of_get = define(f"def of_get(get): {lookups}return {body}\n", "of_get")
+    try:
+        return Generated(of_get, _BytesWriter(names).condition(node))
+    except (_Unusual, UnicodeEncodeError):
+        return Generated(of_get, None)
+
+
+def define(source: str, name: str, **more: object) -> Any:
+    """The function of that name, which may use what generated expressions need, and `more`."""
     scope: dict[str, Any] = {}
-    exec(compile(source, "<filter>", "exec"), dict(_NAMES), scope)
-    return Generated(scope["of_get"], scope["of_values"])
+    exec(compile(source, "<filter>", "exec"), _NAMES | more, scope)
+    return scope[name]
 
 
 class _Writer:
@@ -73,9 +84,9 @@ class _Writer:
                 return f"(None if ({value} := {self.condition(operand)}) is None else not {value})"
             case Membership(name=name, values=values, negated=negated):
                 value, word = self._arguments[name], "not in" if negated else "in"
-                return _unless_missing(value, f"{value} {word} {_texts(values)}")
+                return _unless_missing(value, f"{value} {word} {self._texts(values)}")
             case TextTest(operand=Property(name=name)):
-                return _text_test(node, self._arguments[name])
+                return self._text_test(node, self._arguments[name])
             case Truth(operand=Property(name=name)):
                 return _unless_missing(self._arguments[name], "False")
             case Literal(kind=Kind.BOOLEAN | Kind.NULL, value=constant):
@@ -101,46 +112,73 @@ class _Writer:
         raise _Unusual
 
     def _with_literal(self, value: str, sign: str, literal: Literal, missing: str = "None") -> str:
-        wanted, python_sign = repr(literal.value), "==" if sign == "=" else sign
+        wanted, python_sign = self._constant(literal.value), "==" if sign == "=" else sign
         match literal.kind:
             case Kind.NULL:  # IS NULL
                 return f"({value} is None)"
             case Kind.BOOLEAN:
-                test = f"({value}.lower() == 'true') is {wanted}"
+                test = f"({value}.lower() == {self._constant('true')}) is {wanted}"
             case Kind.TEXT:
                 test = f"{value} == {wanted}"
             case Kind.DOUBLE:
                 test = self._double(value, python_sign, literal.value)
             case kind:
-                short = f"{value}.isdigit() and {value}.isascii() and len({value}) < {_DIGITS[kind]}"
-                test = f"(int({value}) if {short} else to_{kind.value}({value})) {python_sign} {wanted}"
+                short = f"{self._is_digits(value)} and len({value}) < {_DIGITS[kind]}"
+                test = f"(int({value}) if {short} else to_{kind.value}({self._text(value)})) {python_sign} {wanted}"
         return _unless_missing(value, test, missing)
 
     def _double(self, value: str, sign: str, wanted: object) -> str:
         if not isinstance(wanted, float) or not math.isfinite(wanted):
             raise _Unusual
         found = next(self._temporary)
-        plain = f"{value}.isascii() and {value}.replace('.', '', 1).isdigit()"
-        read = f"float({value}) if {plain} else to_double({value})"
+        dot, nothing = self._constant("."), self._constant("")
+        plain = self._is_digits(value, f".replace({dot}, {nothing}, 1)")
+        read = f"float({value}) if {plain} else to_double({self._text(value)})"
         return (
             f"({found} {sign} {wanted!r} if ({found} := {read}) < {wanted!r} or {found} > {wanted!r} "
             f"else compare_doubles({found}, {wanted!r}) {sign} 0)"
         )
 
+    def _text_test(self, node: TextTest, value: str) -> str:
+        """False for what is missing, and for an empty search; the NOT form as well."""
+        if not node.search:
+            return "False"
+        search, negation = self._constant(node.search), "not " if node.negated else ""
+        test = f"{search} in {value}" if node.word == "CONTAINS" else f"{value}.{_WORDS[node.word]}({search})"
+        return f"({value} is not None and {negation}({test}))"
+
+    def _texts(self, values: frozenset[str]) -> str:
+        """As a set, which Python keeps as a constant."""
+        return "{" + ", ".join(map(self._constant, sorted(values))) + "}" if values else "()"
+
+    # --- how a value is held --------------------------------------------------------------------------------------
+
+    def _constant(self, value: object) -> str:
+        return repr(value)
+
+    def _text(self, value: str) -> str:
+        return value
+
+    def _is_digits(self, value: str, without: str = "") -> str:
+        return f"{value}.isascii() and {value}{without}.isdigit()"
+
+
+class _BytesWriter(_Writer):
+    """The same over bytes."""
+
+    def _constant(self, value: object) -> str:
+        if not isinstance(value, str):
+            return repr(value)
+        if _REPLACED in value:
+            raise _Unusual  # a text may have it where its bytes do not
+        return repr(value.encode())
+
+    def _text(self, value: str) -> str:
+        return f"{value}.decode('utf-8', 'replace')"
+
+    def _is_digits(self, value: str, without: str = "") -> str:
+        return f"{value}{without}.isdigit()"  # of bytes these are ASCII's alone
+
 
 def _unless_missing(value: str, test: str, missing: str = "None") -> str:
     return f"({missing} if {value} is None else {test})"
-
-
-def _text_test(node: TextTest, value: str) -> str:
-    """False for what is missing, and for an empty search; the NOT form as well."""
-    if not node.search:
-        return "False"
-    search, negation = repr(node.search), "not " if node.negated else ""
-    test = f"{search} in {value}" if node.word == "CONTAINS" else f"{value}.{_WORDS[node.word]}({search})"
-    return f"({value} is not None and {negation}({test}))"
-
-
-def _texts(values: frozenset[str]) -> str:
-    """As a set, which Python keeps as a constant."""
-    return "{" + ", ".join(map(repr, sorted(values))) + "}" if values else "()"

@@ -31,10 +31,10 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 class Sql92:
     """A compiled expression. Immutable; may be asked from anywhere.
 
-    `of_values`, if there is one, is the same as a function of the properties in the order of `names`.
+    `of_bytes`, if there is one, is the same as a Python expression over the bytes of the properties (`generated.py`).
     """
 
-    __slots__ = ("_test", "names", "of_values", "text")
+    __slots__ = ("_test", "names", "of_bytes", "text")
 
     def __init__(self, text: str, usual: bool = True) -> None:
         """Raises FilterFault. `usual`: a function is made for it where that can be."""
@@ -43,10 +43,10 @@ class Sql92:
         node = parse(text)
         self._test: Test = _Builder(names).value(node)
         self.names = tuple(sorted(names))  # the properties that it asks for
-        self.of_values: Callable[..., bool | None] | None = None
+        self.of_bytes: str | None = None
         made = generate(node, self.names) if usual else None
         if made is not None:
-            self._test, self.of_values = made
+            self._test, self.of_bytes = made
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
         return self._test(properties.get)
