@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from ..model import names
 from ..model.codes import RequestCode
 from ..model.message import KEY_SEPARATOR, Property
@@ -44,8 +46,7 @@ class Packing:
     max_message_bytes: int = MAX_MESSAGE_BYTES
 
 
-@dataclass(slots=True, kw_only=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, kw_only=True):
     """One message, or a batch of them, for one topic. `ids` are the unique ids in it."""
 
     topic: str

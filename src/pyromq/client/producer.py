@@ -142,8 +142,13 @@ class Producer:
         )
         choose = _choice(order_key, queue)
         limit_s = None if timeout is None else seconds(timeout)
-        if self._is_plain and order_key is None:
-            return await self._send_plainly(topic, value, properties, choose, limit_s)
+        if self._is_plain and order_key is None:  # nearly every send: nothing stands in between
+            message = pack(self._on_wire(topic), value, properties, self._packing)
+            self._enter()
+            try:
+                return (await self._sender.send(message, choose, limit_s))[0]
+            finally:
+                self._leave()
         gathers = self._gathering is not None and all(each is None for each in (queue, timeout, delay, deliver_at_ms))
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
@@ -154,17 +159,6 @@ class Producer:
             return await self._in_turn(message.topic, order_key, self._sender.send(message, choose, limit_s))
 
         return (await self._post([Draft(topic, value, properties)], deliver))[0]
-
-    async def _send_plainly(
-        self, topic: str, value: Any, properties: dict[str, str], choose: QueueChoice | None, limit_s: float | None
-    ) -> SendResult:
-        """The way of nearly every send, with nothing in between: it is what a program does most."""
-        message = pack(self._on_wire(topic), value, properties, self._packing)
-        self._enter()
-        try:
-            return (await self._sender.send(message, choose, limit_s))[0]
-        finally:
-            self._leave()
 
     def _on_wire(self, topic: str) -> str:
         check_text("the topic", topic)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from ..model.codes import ResponseCode
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.command import Command
@@ -38,8 +40,7 @@ class SendStatus(Enum):
 _STORED = tuple(status.value for status in SendStatus)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendResult:
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where a message went. Of a batch each message has its own."""
 
     message_id: str
@@ -80,21 +81,22 @@ class Sender:
     ) -> list[SendResult]:
         """One result per message in it. The last failure is raised, with the number of attempts in its text."""
         clock = self._session.clock
-        deadline = clock.monotonic() + (self._policy.timeout_s if timeout_s is None else timeout_s)
+        now = clock.monotonic()
+        deadline = now + (self._policy.timeout_s if timeout_s is None else timeout_s)
         last_broker = ""
         faults: list[Error] = []
         if self._policy.once:
             message.name_send(self._next_send_id())
-        while not faults or (self._attempts_left(faults) > 0 and clock.monotonic() < deadline):
+        while not faults or (self._attempts_left(faults) > 0 and now < deadline):
             queue: MessageQueue | None = None
             try:
                 route = self._session.known_route(message.topic)
                 if route is None or not route.writable:
-                    route = await self._route(message.topic, deadline - clock.monotonic())
-                queue = choose(route.writable) if choose else self._next_queue(route, last_broker)
-                left_s = deadline - clock.monotonic()
-                share_s = self._share_s(route, choose, left_s, self._attempts_left(faults))
-                return await self._attempt(message, route, queue, share_s)
+                    route = await self._route(message.topic, deadline - now)
+                    now = clock.monotonic()
+                queue = choose(route.writable) if choose else self._next_queue(route, last_broker, now)
+                share_s = self._share_s(route, choose, deadline - now, faults)
+                return await self._attempt(message, route, queue, share_s, now)
             except (Unreachable, TimedOut, NoBroker, Refused) as fault:
                 if isinstance(fault, Refused) and not self._may_repeat(fault):
                     raise
@@ -105,6 +107,7 @@ class Sender:
                 last_broker = queue.broker_name
                 self._latencies.failed(last_broker, clock.monotonic())
             await self._pause(faults, deadline)
+            now = clock.monotonic()
         raise self._failure(message.topic, faults)
 
     def _next_send_id(self) -> str:
@@ -118,7 +121,7 @@ class Sender:
 
     async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
         route = await self._session.route_to_write(message.topic)
-        queue = choose(route.writable) if choose else self._next_queue(route, "")
+        queue = choose(route.writable) if choose else self._next_queue(route, "", self._session.clock.monotonic())
         fields = self._headers.fields(message, queue, self._session.clock.now_ms())
         address = self._session.sends_to(master_of(route, queue))
         await self._session.send_oneway(address, message.code, fields, message.body)
@@ -132,11 +135,10 @@ class Sender:
         except TimeoutError:
             raise TimedOut(f"no route of {topic!r} within {left_s:g} s", hint="Are the name servers well?") from None
 
-    def _next_queue(self, route: Route, last_broker: str) -> MessageQueue:
+    def _next_queue(self, route: Route, last_broker: str, now: float) -> MessageQueue:
         queues = route.writable
         if len(route.writers) == 1:
             return self._rotation.next(queues)
-        now = self._session.clock.monotonic()
         others = route.writers - {last_broker} or {last_broker}
         if self._policy.avoid_slow_brokers:
             well = {name for name in others if self._latencies.is_available(name, now)}
@@ -145,17 +147,16 @@ class Sender:
                 return self._rotation.next(queues)
         return self._rotation.pick(queues, lambda queue: queue.broker_name in others) or queues[0]
 
-    def _share_s(self, route: Route, choose: QueueChoice | None, left_s: float, attempts_left: int) -> float:
+    def _share_s(self, route: Route, choose: QueueChoice | None, left_s: float, faults: list[Error]) -> float:
         """A hung broker must leave time for another one; where there is none, it gets all there is."""
         has_others = choose is None and len(route.writers) > 1
-        return max(left_s / attempts_left if has_others else left_s, 0.001)
+        return max(left_s / self._attempts_left(faults) if has_others else left_s, 0.001)
 
     async def _attempt(
-        self, message: Outgoing, route: Route, queue: MessageQueue, timeout_s: float
+        self, message: Outgoing, route: Route, queue: MessageQueue, timeout_s: float, began: float
     ) -> list[SendResult]:
         clock, address = self._session.clock, self._session.sends_to(master_of(route, queue))
         fields = self._headers.fields(message, queue, clock.now_ms())
-        began = clock.monotonic()
         answer = await self._session.call(
             address, message.code, fields, message.body, timeout_s=timeout_s, expected=_STORED
         )

@@ -93,9 +93,9 @@ class UniqueIds:
         if not self._month <= now < self._next_month:
             self._month = month_start_ms(now)
             self._next_month = month_start_ms(self._month + 32 * 86_400_000)
-        tail = _UNIQUE_TAIL.pack(self._process_id, self._salt, now - self._month, self._counter)
-        self._counter = (self._counter + 1) & 0xFFFF
-        return (self._ip + tail).hex().upper()
+        counter = self._counter
+        self._counter = (counter + 1) & 0xFFFF
+        return f"{self.of_process}{now - self._month:08X}{counter:04X}"
 
 
 def month_start_ms(now_ms: int) -> int:

@@ -84,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self._tls = tls
         self._secured: asyncio.Future[None] | None = None  # client side: done when the TLS handshake is
         self._inbox = Inbox(owner.limits.frame)
-        self._calls = PendingCalls()
+        self._calls = PendingCalls(owner.clock, self._too_late)
         self._unfinished_bytes = 0
         self._is_overfull = False  # the peer has asked for enough, we do not read on
         self._is_draining = False  # a kernel goes on once Python has finished the sends that it has
@@ -319,9 +319,8 @@ class Connection(asyncio.BufferedProtocol):
         """Send and await the response. The opaque is ours to set."""
         if not self.is_open:
             raise self._lost()
-        opaque, waiter = self._calls.open()
+        opaque, waiter = self._calls.open(request.code, timeout_s)
         request.opaque = opaque
-        timer = self._owner.clock.call_later(timeout_s, self._expire, opaque, request.code, timeout_s)
         try:
             while self._is_blocked and not waiter.done():  # done: timed out or lost meanwhile
                 await asyncio.wait((self._unblocked(), waiter), return_when=asyncio.FIRST_COMPLETED)
@@ -329,7 +328,6 @@ class Connection(asyncio.BufferedProtocol):
                 self.send(request)
             return await waiter
         finally:
-            timer.cancel()
             self._calls.forget(opaque)
 
     @property
@@ -348,8 +346,8 @@ class Connection(asyncio.BufferedProtocol):
             self._writable = asyncio.get_running_loop().create_future()
         return self._writable
 
-    def _expire(self, opaque: int, code: int, timeout_s: float) -> None:
-        self._calls.fail(opaque, CallTimedOut(f"{self.address} did not answer request {code} within {timeout_s:.3g} s"))
+    def _too_late(self, code: int, timeout_s: float) -> CallTimedOut:
+        return CallTimedOut(f"{self.address} did not answer request {code} within {timeout_s:.3g} s")
 
     def send(self, command: Command) -> None:
         """Write without waiting. CallFailed if it is over the frame limit; a response that is becomes an error."""
