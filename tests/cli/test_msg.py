@@ -43,7 +43,7 @@ async def test_get_tells_the_life_of_a_message(broker: Running) -> None:
     lines = shown.stdout.splitlines()
     assert "message      U1" in lines
     assert "state        ready" in lines
-    assert any(line.startswith("group        G: dead at retry 1 since ") for line in lines)
+    assert any(line.startswith("group        G: dead after 1 attempt since ") for line in lines)
     assert " stored: T queue 0 offset 0 (" in lines[-2]
     assert " dead: %DLQ%G queue 0 offset 0 (" in lines[-1]
 

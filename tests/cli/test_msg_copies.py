@@ -151,6 +151,42 @@ def test_what_was_sent_before_a_bad_line_is_told(two: Standing) -> None:
     )
 
 
+def test_a_stretch_is_replayed(two: Standing) -> None:
+    ids = two.send("replayed", "a", "b", tag="paid")
+    two.send("replayed", "c", tag="open")
+    two.shown("topic", "create", "replays", "--queues", "1")
+    dry = two.shown("msg", "replay", "replayed", "--tag", "paid", "--into", "replays", "--dry-run")
+    assert "would send 2 messages of replayed again to topic replays" in dry
+    assert two.rows("msg", "export", "replays") == []
+    assert "nothing was changed" in two.refused("msg", "replay", "replayed", "--into", "replays", text="n\n")
+    into = ["msg", "replay", "replayed", "--tag", "paid", "--into", "replays"]
+    assert two.rows(*into, "--yes") == [{"topic": "replayed", "to": "topic replays", "sent": 2}]
+    copies = two.rows("msg", "export", "replays")
+    assert sorted(one["body"] for one in copies) == ["a", "b"]
+    assert {one["properties"]["COPY_OF"] for one in copies} == set(ids)
+    two.shown("group", "create", "again")
+    shown = two.shown("msg", "replay", "replayed", "--from", "2026-01-01T00:00:00", "-g", "again", "--yes")
+    assert shown.split()[-4:] == ["replayed", "group", "again", "3"]
+    retried = two.rows("msg", "export", "%RETRY%again")
+    assert sorted(one["body"] for one in retried) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["orders"], 64, "say to whom: either -g GROUP or --into TOPIC"),
+        (["orders", "-g", "g", "--into", "orders"], 64, "say to whom"),
+        (["order", "-g", "g"], 1, "there is no topic 'order'. Closest: 'orders'"),
+        (["orders", "-g", "nobody"], 1, "there is no group 'nobody'"),
+        (["orders", "--into", "order"], 1, "there is no topic 'order'"),
+        (["orders", "--tag", "none", "--into", "orders"], 1, "no message of orders fits"),
+        (["orders", "--from", "yesterday", "--into", "orders"], 64, "neither milliseconds nor a time"),
+    ],
+)
+def test_a_replay_that_cannot_be_is_refused(two: Standing, words: list[str], code: int, said: str) -> None:
+    assert said in two.refused("msg", "replay", *words, "--yes", code=code)
+
+
 def test_get_and_trace_by_way_of_the_name_server(two: Standing) -> None:
     message = first_id(two)
     assert {one["id"] for one in two.rows("msg", "get", "orders", message)} == {message}

@@ -14,6 +14,7 @@ from .tree import Fail, TakesNegatives, Tree, examples, unknown
 
 if TYPE_CHECKING:
     from ..admin.calls import Calls
+    from ..admin.cluster import BrokerPlace
 
 FIXED = "cannot be changed while running"  # our broker's words for it, before a list of all that can
 
@@ -63,7 +64,6 @@ async def get(shell: Shell, key: str, broker: str | None) -> None:
 async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
     """Change a setting of all brokers, or of one. Only those that may change while running are taken."""
     from ..admin import settings
-    from ..client.errors import Refused
 
     places = await shell.masters(broker)
     plan = []
@@ -73,15 +73,25 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
             raise unknown("setting", key, found)
         plan.append({"broker": place.name, "key": key, "now": found[key], "value": value})
     shell.about_to(f"set {key} to {value}", plan)
-    for place in places:
-        try:
-            await settings.change_broker(shell.calls, place.address, {key: value})
-        except Refused as refusal:
-            if FIXED not in refusal.remark:
-                raise
-            cure = "set it in the broker's file and start it again. Which can: pyromq config list"
-            raise Fail(f"{key} of {place.name} {FIXED}: {cure}", REFUSED) from None
+    for place, row in zip(places, plan, strict=True):
+        await _change(shell, place, key, value, row["now"])
     shell.rows([{"broker": row["broker"], "key": key, "was": row["now"], "value": value} for row in plan])
+
+
+async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:
+    """Apache's broker answers success to what it cannot read and goes on as before: so it is asked afterwards."""
+    from ..admin import settings
+    from ..client.errors import Refused
+
+    try:
+        await settings.change_broker(shell.calls, place.address, {key: value})
+    except Refused as refusal:
+        if FIXED not in refusal.remark:
+            raise
+        cure = "set it in the broker's file and start it again. Which can: pyromq config list"
+        raise Fail(f"{key} of {place.name} {FIXED}: {cure}", REFUSED) from None
+    if value != was and (await settings.of_broker(shell.calls, place.address)).get(key) == was:
+        raise Fail(f"{place.name} took {key}={value} and goes on with {was}: is that a value for it?", REFUSED)
 
 
 @click.command(epilog=examples("pyromq broker stats", "pyromq broker stats 'put*' -b broker-a --json"))

@@ -75,6 +75,7 @@ def _mode(online: ConsumerConnection) -> str:
 async def describe(shell: Shell, name: str) -> None:
     """Show a group's settings, members, what they want, and where it is in each queue."""
     from ..admin import groups
+    from ..admin.definitions import group_settings
 
     places = await shell.masters()
     await shell.group(name, places)
@@ -82,7 +83,7 @@ async def describe(shell: Shell, name: str) -> None:
     for place in places:
         config = await groups.config(shell.calls, place.address, name)
         if config is not None:
-            found["settings"].append({"broker": place.name} | _settings(config))
+            found["settings"].append({"broker": place.name} | group_settings(config))
     online = await _online(shell, places, name)
     for each in online.values():
         found["mode"] = _mode(each)
@@ -91,17 +92,6 @@ async def describe(shell: Shell, name: str) -> None:
     found["queues"] = await _queues(shell, places, name, None)
     found["lag"] = sum(one["lag"] for one in found["queues"])
     shell.report(found)
-
-
-def _settings(config: SubscriptionGroupConfig) -> dict[str, Any]:
-    return {
-        "consumes": config.consume_enable,
-        "broadcast": config.consume_broadcast_enable,
-        "orderly": config.consume_message_orderly,
-        "retries": config.retry_max_times,
-        "retryQueues": config.retry_queue_nums,
-        "timeoutMinutes": config.consume_timeout_minute,
-    }
 
 
 @group.command(epilog=examples("pyromq group lag billing", "pyromq group lag billing orders --json"))
@@ -346,9 +336,10 @@ def _changed(config: SubscriptionGroupConfig, wanted: dict[str, Any]) -> Subscri
 
 async def _put(shell: Shell, verb: str, pairs: list[tuple[BrokerPlace, SubscriptionGroupConfig]], *, ask: bool) -> None:
     from ..admin import groups
+    from ..admin.definitions import group_settings
 
     name = pairs[0][1].group_name
-    plan = [{"group": name, "broker": place.name} | _settings(config) for place, config in pairs]
+    plan = [{"group": name, "broker": place.name} | group_settings(config) for place, config in pairs]
     if ask or shell.is_dry:
         shell.about_to(f"{verb} group {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}", plan)
     for place, config in pairs:

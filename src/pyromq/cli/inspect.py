@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..errors import CallFailed
+from ..errors import PyroError
 from .numbers import seconds
 from .tree import examples
 
@@ -47,7 +47,8 @@ async def _ask(address: str, timeout_s: float) -> dict[str, Any]:
     async with Client(clock=SystemClock(), rng=system_random()) as client:
         answer = await client.call(address, Command(code=OwnRequestCode.INSPECT), timeout_s)
     if not answer.body:
-        raise CallFailed(f"{address} is no PyroMQ broker, or an older one: {answer.remark}")
+        cure = "Only ours tell this; of Apache's: pyromq broker stats, pyromq doctor"
+        raise PyroError(f"{address} is no PyroMQ broker, or an older one: {(answer.remark or '').strip()}. {cure}")
     found: dict[str, Any] = json.loads(bytes(answer.body))
     return found
 

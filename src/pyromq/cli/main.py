@@ -37,6 +37,8 @@ COMMANDS = {
     "msg": ("msg", "msg", "Messages: the life of one, search, traces, send again, export, import."),
     "dlq": ("dlq", "dlq", "Dead letters: list with the time left, send again, purge."),
     "cluster": ("cluster", "cluster", "Clusters and their brokers."),
+    "export": ("definitions", "export", "Write topics and groups to a file."),
+    "apply": ("definitions", "apply_file", "Make topics and groups as a file says."),
     "kv": ("kv", "kv", "The name servers' key-value table."),
     "inspect": ("inspect", "inspect", "Show what a running broker holds, and whether it is ready."),
     "doctor": ("doctor", "doctor", "Check a set-up from the client's side, and say what to do."),

@@ -1,4 +1,5 @@
-"""`pyromq msg`: one message's life and trace, search, copies. Export and import are in msg_files.py."""
+"""`pyromq msg`: one message's life and trace, search, copies. Export and import are in msg_files.py, replay in
+msg_replay.py."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import click
 from . import life_table, trace_table
 from .dlq import list_dead
 from .msg_files import export, import_
+from .msg_replay import replay
 from .shell import Shell, changes, one_broker, talks, to_json
 from .times import time_ms
 from .tree import Fail, Tree, examples
@@ -30,6 +32,7 @@ def msg() -> None:
 msg.add_command(list_dead, "dead")
 msg.add_command(export)
 msg.add_command(import_)
+msg.add_command(replay)
 
 
 @msg.command(
@@ -42,21 +45,35 @@ msg.add_command(import_)
 async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> None:
     """Tell the life of a message: MESSAGE_ID is its id, its offset id, or a key that it alone has.
 
-    Exit code 0: found, 1: no broker knows it, 2: no answer.
+    Exit code 0: found, 1: no broker knows it, 2: no answer. Apache's brokers tell where it is stored and which groups
+    are past it; ours also retries, dead letters, transactions and timers of it.
     """
-    from ..admin import messages
-
-    lives = []
+    lives: list[dict[str, Any]] = []
     places = await shell.masters(broker)
     for place in places:
-        found = await messages.life(shell.calls, place.address, topic, message_id)
-        if found is not None:
-            lives.append(found | {"broker": place.address})
+        lives += [found | {"broker": place.address} for found in await _lives(shell, place, topic, message_id)]
     for one in lives:
         click.echo(to_json(one) if shell.as_json else "\n".join(life_table.lines(one)))
     if not lives:
         await shell.topic(topic, places)
         raise Fail(f"no message {message_id} of topic {topic} is known here")
+
+
+async def _lives(shell: Shell, place: BrokerPlace, topic: str, message_id: str) -> list[dict[str, Any]]:
+    from ..admin import messages, outside_life
+    from ..client.errors import Refused
+    from ..model.codes import ResponseCode
+
+    try:
+        found = await messages.life(shell.calls, place.address, topic, message_id)
+    except Refused as fault:
+        if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        told = await outside_life.lives(shell.calls, place, topic, message_id)
+        if told:
+            click.echo(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
+        return told
+    return [] if found is None else [found]
 
 
 @msg.command(epilog=examples("pyromq msg trace order-1", "pyromq msg trace order-1 --trace-topic my-traces --json"))

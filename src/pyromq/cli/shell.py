@@ -5,15 +5,16 @@
     async def list_topics(shell: Shell) -> None:
         shell.rows([{"topic": name} for name in await topics.names(shell.calls)])
 
-`talks` adds -n, --profile, --timeout and --json; `changes` adds --yes and --dry-run too. The SDK is imported when such
-a command runs, never for its help.
+`talks` adds -n, --profile, --timeout, --json and --quiet; `changes` adds --yes and --dry-run too. The SDK is imported
+when such a command runs, never for its help.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -173,9 +174,12 @@ def _is_table(value: Any) -> bool:
 def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """The coroutine function as a command's: it gets a Shell first, then its own options."""
 
-    def run(*, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, **own: Any) -> None:
+    def run(
+        *, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, quiet: bool, **own: Any
+    ) -> None:
         flags = {"is_sure": own.pop("yes", False), "is_dry": own.pop("dry_run", False)}
-        _run(function, chosen_name_servers(namesrv, profile), timeout, own, as_json=as_json, **flags)
+        with _silence() if quiet else nullcontext():
+            _run(function, chosen_name_servers(namesrv, profile), timeout, own, as_json=as_json, **flags)
 
     return cluster_options(update_wrapper(run, function))
 
@@ -191,8 +195,16 @@ def changes(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return command
 
 
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing on standard output; questions, warnings and errors go to the other one."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
 def cluster_options(command: F) -> F:
     for option in (
+        click.option("--quiet", is_flag=True, help="Print no results: the exit code tells."),
         click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
         click.option(
             "--timeout",

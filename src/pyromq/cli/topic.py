@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..admin.permissions import PERMISSIONS, permission
 from .forward import TYPE, forward
 from .shell import Shell, changes, one_broker, talks
 from .tree import Fail, Tree, examples
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     Pairs = list[tuple[BrokerPlace, TopicConfig]]
 
-PERMISSIONS = {"none": 0, "w": 2, "r": 4, "rw": 6}
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 
 _cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster.")
@@ -74,10 +74,6 @@ def _is_internal(name: str, place: BrokerPlace) -> bool:
     from ..admin import topics
 
     return topics.is_internal(name) or name in (place.name, place.cluster)
-
-
-def permission(bits: int) -> str:
-    return next((word for word, value in PERMISSIONS.items() if value == bits & 6), str(bits))
 
 
 @topic.command(epilog=examples("pyromq topic describe orders", "pyromq topic describe orders --json"))

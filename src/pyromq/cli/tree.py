@@ -20,6 +20,7 @@ ANYWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("-n", "--namesrv"), {"metavar": "HOST:PORT", "help": "Name server; several with ; between."}),
     (("--profile",), {"metavar": "NAME", "help": "Name servers by the name of a profile (pyromq profile)."}),
     (("--json",), {"is_flag": True, "default": None, "help": "JSON instead of tables."}),
+    (("--quiet",), {"is_flag": True, "default": None, "help": "Print no results: the exit code tells."}),
     (("--timeout",), {"metavar": "SECONDS", "help": "To wait for each answer."}),
     (("-y", "--yes"), {"is_flag": True, "default": None, "help": "Do not ask before something is changed."}),
     (("--dry-run",), {"is_flag": True, "default": None, "help": "Only show what would be changed."}),

@@ -1,0 +1,174 @@
+"""Topics and groups as a document: taken from a cluster, and what would have to change for a cluster to be like it.
+
+    {"topics": {"orders": {"writeQueues": 4, "readQueues": 4, "permission": "rw", "order": false, "attributes": {}}},
+     "groups": {"billing": {"retries": 16}}}
+
+An entry is for all masters. `brokers` names those that have it, if others have not; `on` has, by broker, what is
+different there. A setting that is left out stays as it is. What the document does not name is left alone: nothing is
+ever deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from ..protocol.bodies.groups import SubscriptionGroupConfig
+from ..protocol.bodies.topics import TopicConfig
+from . import groups, topics
+from .calls import Calls
+from .cluster import BrokerPlace
+from .definition_checks import PLACES, check
+from .permissions import PERMISSIONS, permission
+
+T = TypeVar("T", TopicConfig, SubscriptionGroupConfig)
+
+Document = dict[str, dict[str, dict[str, Any]]]
+
+_COUNTS = {"writeQueues": "write_queue_nums", "readQueues": "read_queue_nums"}
+_OF_GROUPS = {
+    "consumes": "consume_enable",
+    "broadcast": "consume_broadcast_enable",
+    "orderly": "consume_message_orderly",
+    "retries": "retry_max_times",
+    "retryQueues": "retry_queue_nums",
+    "timeoutMinutes": "consume_timeout_minute",
+}
+
+
+def topic_settings(config: TopicConfig) -> dict[str, Any]:
+    return {
+        "writeQueues": config.write_queue_nums,
+        "readQueues": config.read_queue_nums,
+        "permission": permission(config.perm),
+        "order": config.order,
+        "attributes": dict(sorted(config.attributes.items())),
+    }
+
+
+def group_settings(config: SubscriptionGroupConfig) -> dict[str, Any]:
+    return {name: getattr(config, field) for name, field in _OF_GROUPS.items()}
+
+
+# --- from a cluster ---------------------------------------------------------------------------------------------------
+
+
+async def of_cluster(calls: Calls, places: Sequence[BrokerPlace]) -> Document:
+    """Without what is the system's own, and without retry and dead-letter topics, which groups bring along."""
+    own = {word for place in places for word in (place.name, place.cluster)}
+    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {"topics": {}, "groups": {}}
+    for place in places:
+        for name, config in (await topics.configs(calls, place.address)).items():
+            if not topics.is_internal(name) and name not in own:
+                found["topics"].setdefault(name, {})[place.name] = topic_settings(config)
+        for name, group in (await groups.configs(calls, place.address)).items():
+            if not groups.is_internal(name):
+                found["groups"].setdefault(name, {})[place.name] = group_settings(group)
+    everywhere = [place.name for place in places]
+    return {
+        kind: {name: _entry(by_broker, everywhere) for name, by_broker in sorted(entries.items())}
+        for kind, entries in found.items()
+    }
+
+
+def _entry(by_broker: Mapping[str, dict[str, Any]], everywhere: list[str]) -> dict[str, Any]:
+    common, *rest = by_broker.items()
+    entry = dict(common[1])
+    if len(by_broker) < len(everywhere):
+        entry["brokers"] = sorted(by_broker)
+    different = {
+        broker: {key: value for key, value in settings.items() if value != entry[key]} for broker, settings in rest
+    }
+    on = {broker: settings for broker, settings in different.items() if settings}
+    return entry | ({"on": on} if on else {})
+
+
+# --- to a cluster -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """One topic or group on one broker. `now` None: it is made."""
+
+    kind: str
+    name: str
+    place: BrokerPlace
+    now: dict[str, Any] | None
+    then: dict[str, Any]
+    config: T
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each setting that becomes another."""
+        where = {self.kind: self.name, "broker": self.place.name}
+        if self.now is None:
+            return [where | {"setting": "(is made)", "now": None, "then": _shown(self.then)}]
+        return [
+            where | {"setting": key, "now": _shown(self.now[key]), "then": _shown(value)}
+            for key, value in self.then.items()
+            if value != self.now[key]
+        ]
+
+    @property
+    def attributes(self) -> str | None:
+        """`+key=value,-key`, as brokers take them."""
+        now = (self.now or {}).get("attributes", {})
+        then = self.then.get("attributes", {})
+        words = [f"+{key}={value}" for key, value in then.items() if now.get(key) != value]
+        return ",".join(words + [f"-{key}" for key in now if key not in then]) or None
+
+
+async def changes(
+    calls: Calls, places: Sequence[BrokerPlace], document: Any
+) -> tuple[list[Change[TopicConfig]], list[Change[SubscriptionGroupConfig]]]:
+    """What is to be done, topics and groups. ConfigError if the document cannot be read."""
+    patterns = {"topics": topic_settings(TopicConfig()), "groups": group_settings(SubscriptionGroupConfig())}
+    check(document, patterns, {place.name for place in places})
+    of_topics: list[Change[TopicConfig]] = []
+    of_groups: list[Change[SubscriptionGroupConfig]] = []
+    for place in places:
+        present = await topics.configs(calls, place.address) if document.get("topics") else {}
+        for name, entry in document.get("topics", {}).items():
+            fresh = TopicConfig(topic_name=name, write_queue_nums=8, read_queue_nums=8)
+            of_topics += _change("topic", name, entry, place, present.get(name), fresh, topic_settings, _topic_fields)
+        members = await groups.configs(calls, place.address) if document.get("groups") else {}
+        for name, entry in document.get("groups", {}).items():
+            made = SubscriptionGroupConfig(group_name=name)
+            of_groups += _change("group", name, entry, place, members.get(name), made, group_settings, _group_fields)
+    return of_topics, of_groups
+
+
+def _change(
+    kind: str,
+    name: str,
+    entry: Mapping[str, Any],
+    place: BrokerPlace,
+    now: T | None,
+    fresh: T,
+    settings: Callable[[T], dict[str, Any]],
+    fields: Callable[[T, Mapping[str, Any]], dict[str, Any]],
+) -> list[Change[T]]:
+    if place.name not in entry.get("brokers", [place.name]):
+        return []
+    wanted = {key: value for key, value in entry.items() if key not in PLACES} | entry.get("on", {}).get(place.name, {})
+    is_now = None if now is None else settings(now)
+    then = (is_now or settings(fresh)) | wanted
+    if is_now == then:
+        return []
+    config = now or fresh
+    return [Change(kind, name, place, is_now, then, msgspec.structs.replace(config, **fields(config, then)))]
+
+
+def _topic_fields(config: TopicConfig, then: Mapping[str, Any]) -> dict[str, Any]:
+    bits = (config.perm & ~6) | PERMISSIONS[then["permission"]]
+    return {field: then[name] for name, field in _COUNTS.items()} | {"perm": bits, "order": then["order"]}
+
+
+def _group_fields(_: SubscriptionGroupConfig, then: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: then[name] for name, field in _OF_GROUPS.items()}
+
+
+def _shown(value: Any) -> Any:
+    return value if not isinstance(value, dict) else ", ".join(f"{key}={one}" for key, one in value.items()) or None
