@@ -19,13 +19,15 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+from bench.results import note  # noqa: E402
 from bench.servers import Case, Server, built, c_echo, has_java, java_broker, measure, our_broker  # noqa: E402
 
 from pyromq.kernel.choice import is_built  # noqa: E402
 
 WARM_UP = Case("warm-up", "send -t Warm -c 4 -w 16 -s 128 -q 4")
 FIRST = Case("first", "send -t Bench -c 1 -w 1 -s 128 -q 4")  # who reads from a topic that is not there is refused
-MANY = Case("many", "send -t Many -c 4 -w 4 -B 32 -s 128 -q 4")
+MANY = "send -t Many -c 4 -w 4 -B 32 -s 128 -q 4 -N {}"
+MANY_LIMIT_S = 240
 FILL = Case("fill", "send -t Fill -c 4 -w 4 -B 32 -s 128 -q 4")
 JAVA_WARM_UP_S, WARM_UP_S = 15, 3  # the Java broker reaches its speed after about as long
 IDLE_S = 10
@@ -100,6 +102,8 @@ def run_rows(names: list[str], load: Path, chosen: argparse.Namespace) -> None:
                 for server, one in zip(taking_part, found, strict=True):
                     one.runs.append(measure(load, row.case, server, chosen.seconds))
             show(name, row, found)
+            for one in found:
+                note(chosen.json, name, one.server, one.runs, row.case.name)
 
 
 def warm_up(load: Path, server: Server, fill: float) -> None:
@@ -134,23 +138,27 @@ def at_rest(load: Path, chosen: argparse.Namespace) -> None:
         time.sleep(IDLE_S)
         idle = [(server.cpu_s() - cpu) / IDLE_S * 100 for server, cpu in zip(servers, before, strict=True)]
         print(f"\nat rest (`--row {AT_REST}`), {time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}\n")
-        print("| server | ready s | idle MB | idle CPU % | messages | MB after a tenth of them | MB after |")
+        print("| server | ready s | idle CPU % | anonymous MB idle | messages | MB after a tenth of them | MB after |")
         print("|---|---|---|---|---|---|---|")
         for server, percent in zip(servers, idle, strict=True):
-            tenth = _send_until(load, server, chosen.messages // 10, 0, chosen.seconds)
+            # one on Python's kernel would take as long as all others together
+            wanted = chosen.messages // 10 if server.name == "python" else chosen.messages
+            tenth = _send(load, server, wanted // 10)
             early = server.resident_mb()
-            sent = _send_until(load, server, chosen.messages, tenth, chosen.seconds)
+            sent = tenth + _send(load, server, wanted - tenth)
+            late = server.resident_mb()
             print(
-                f"| {server.name} | {server.start_s:.1f} | {server.idle_mb:.0f} | {percent:.2f} | {sent} "
-                f"| {early:.0f} | {server.resident_mb():.0f} |",
+                f"| {server.name} | {server.start_s:.2f} | {percent:.2f} | {server.idle_mb:.0f} | {sent:,} "
+                f"| {early:.0f} | {late:.0f} |",
                 flush=True,
             )
+            found = {"start_s": server.start_s, "idle_percent": percent, "idle_mb": server.idle_mb, "messages": sent}
+            note(chosen.json, AT_REST, server.name, [{**found, "mb_after_tenth": early, "mb_after": late}])
 
 
-def _send_until(load: Path, server: Server, messages: int, sent: int, seconds: float) -> int:
-    while sent < messages:
-        sent += measure(load, MANY, server, seconds)["messages"]
-    return sent
+def _send(load: Path, server: Server, messages: int) -> int:
+    """How many it became in the time that there is."""
+    return int(measure(load, Case("many", MANY.format(messages)), server, MANY_LIMIT_S)["messages"])
 
 
 def main() -> None:
@@ -163,6 +171,7 @@ def main() -> None:
     options.add_argument("--no-java", action="store_true", help="without the Java broker")
     options.add_argument("--python", action="store_true", help="our Python kernel too")
     options.add_argument("--folder", help="where stores go; the file system counts in the sync rows")
+    options.add_argument("--json", help="append the figures to this file")
     chosen = options.parse_args()
     if chosen.list:
         print("\n".join([*(f"{name:12} {row.case.name}" for name, row in ROWS.items()), f"{AT_REST:12} at rest"]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,9 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
+
+# `timeout` and bench/table.py end a script so: what it started and wrote goes with it.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 class Case(NamedTuple):
