@@ -19,8 +19,10 @@ async def written(path: Path) -> None:
 
 
 async def test_what_was_saved_is_read_by_the_next_life(tmp_path: Path) -> None:
-    await written(tmp_path / "offsets.json")
-    assert await LocalOffsets(tmp_path / "offsets.json").read(QUEUE) == 6
+    path = tmp_path / "offsets.json"
+    await written(path)
+    assert await LocalOffsets(path).read(QUEUE) == 6
+    assert path.read_bytes() == b'{"offsetTable":{{"brokerName":"a","queueId":0,"topic":"T"}:6}}'  # as Java reads it
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe"])

@@ -344,6 +344,7 @@ async def test_operators_see_and_try_a_python_consumer(world: Servers) -> None:
         ask = client.session.call
         header = GetConsumerRunningInfo(consumer_group="g", client_id=client.client_id)
         answer = await ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+        assert b'"mqTable":{{"brokerName":"broker-a","queueId":' in bytes(answer.body)  # Java reads no other keys
         info = decode_body(ConsumerRunningInfo, answer.body)
         assert sum(each.commit_offset for queue, each in info.mq_table.items() if queue.topic == "T") == 4
         assert {each.topic for each in info.subscription_set} == {"T", "%RETRY%g"}
@@ -380,7 +381,7 @@ async def test_an_sql_filter_over_the_properties(world_with: NewWorld) -> None:
                 await producer.send("T", f"{region}{total}", props={"region": region, "total": str(total)})
         async with client.push_consumer("T", seen, group="g", filter=wanted, begin=FIRST):
             await seen.count(2)
-        with pytest.raises(Refused, match="line 1, column 9"):
+        with pytest.raises(Refused, match=r"line 1, column [89]"):
             await client.push_consumer("T", Seen(), group="h", filter=sql("region =")).start()
         async with client.pull_consumer("q", filter=sql("a >")) as consumer:
             with pytest.raises(Refused, match="line 1, column"):

@@ -20,6 +20,7 @@ from ..protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunnin
 from ..protocol.headers.offsets import GetConsumerStatus, ResetOffset
 from ..protocol.headers.send import PushReplyMessage
 from ..protocol.headers.transactions import CheckTransactionState
+from ..protocol.json import Dialect
 from ..protocol.messages import decode_messages
 from ..transport.dispatch import Handler, Reply, Request
 from .assigned import Assigned
@@ -85,7 +86,7 @@ class BrokerRequests:
             offset = assigned.process.commit_offset()
             if queue.topic == header.topic and offset is not None:
                 table[queue] = offset
-        return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table)))
+        return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table), Dialect.JAVA))
 
     def running_info(self, request: Request) -> Reply:
         header = request.header(GetConsumerRunningInfo)
@@ -101,7 +102,8 @@ class BrokerRequests:
                     properties=consumer.facts(),
                     subscription_set=described.subscription_data_set,
                     status_table=_statuses(consumer, queues),
-                )
+                ),
+                Dialect.JAVA,  # Java reads maps by queue in no other
             )
         )
 

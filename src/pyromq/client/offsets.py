@@ -28,6 +28,7 @@ from ..protocol.headers.offsets import (
     SearchOffset,
     UpdateConsumerOffset,
 )
+from ..protocol.json import Dialect
 from .errors import Error, NoBroker
 from .session import Session
 
@@ -86,8 +87,9 @@ class LocalOffsets:
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         table = self._table()
         table.update(offsets)
+        content = encode_body(ResetOffsetBody(offset_table=table), Dialect.JAVA)  # Java's client may go on with it
         try:
-            await asyncio.to_thread(replace_file, self._path, encode_body(ResetOffsetBody(offset_table=table)))
+            await asyncio.to_thread(replace_file, self._path, content)
         except OSError as fault:
             log.warning("offsets not written", path=str(self._path), fault=str(fault))
             return {}
