@@ -17,14 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from bench.probe import Probe, Table, create_topic  # noqa: E402
+from bench.probe import Probe, Table, create_topic, start_s  # noqa: E402
 from bench.results import heading, note, number  # noqa: E402
 from bench.servers import Case, Server, built, measure, our_broker  # noqa: E402
 from bench.sparse import build  # noqa: E402
@@ -34,7 +33,7 @@ SMALL = 100_000
 MESSAGE_BYTES = 190  # of log, queue and index on disk, rounded up
 FILES_BYTES = 3 << 30  # made ahead, and what the sends after it take
 KEPT_FREE = 4 << 30
-AT_MOST = Case("at most", f"send -t {TOPIC} -c 4 -w 64 -s 128 -q 4")
+AT_MOST = Case("at most", "send -t Hot -c 4 -w 64 -s 128 -q 4")
 SAMPLES = 500
 BLOCK = 4096
 
@@ -63,18 +62,16 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
-def probes(load: Path, server: Server, times_ms: list[int], seconds: float) -> dict[str, dict[str, float]]:
+def probes(load: Path, store: Path, times_ms: list[int], seconds: float) -> dict[str, dict[str, float]]:
     """In this order: a hole has entries for searches only as long as nothing was sent."""
-    probe = Probe(load, server, TOPIC, seconds)
-    steps: dict[str, Callable[[], dict[str, float]]] = {
-        "search by time": lambda: probe.search(times_ms),
-        "pull at the head": probe.pull_head,
-        "pull at the tail": probe.pull_tail,
-        "send": probe.send,
-    }
-    found = {"start-up": {"p50_us": server.start_s * 1e6}}
-    for what, step in steps.items():
-        found[what] = step()
+    say("starting again")
+    found = {"start-up": {"p50_us": start_s(lambda: our_broker(store)) * 1e6}}
+    with our_broker(store) as server:
+        probe = Probe(load, server, TOPIC, seconds)
+        found["search by time"] = probe.search(times_ms)
+        found["pull at the head"] = probe.pull_head()
+        found["pull at the tail"] = probe.pull_tail()
+        found["send"] = probe.send()
     return found
 
 
@@ -89,9 +86,7 @@ def real(folder: Path, load: Path, table: Table, messages: int, chosen: argparse
         create_topic(server, TOPIC, 4)
         made = fill(load, server, messages, chosen.limit_s)
         ended = time.time()
-    say("starting again")
-    with our_broker(store) as server:
-        table.add(f"{made:,} messages", probes(load, server, spread_over(begun, ended), chosen.seconds))
+    table.add(f"{made:,} messages", probes(load, store, spread_over(begun, ended), chosen.seconds))
     return store
 
 
@@ -101,8 +96,7 @@ def synthetic(folder: Path, load: Path, table: Table, messages: int, chosen: arg
         create_topic(server, TOPIC, 4)
     say(f"a store as of {messages:,} messages")
     made = build(store, TOPIC, messages, SMALL)
-    with our_broker(store) as server:
-        table.add(f"{made.messages:,} messages", probes(load, server, made.times_ms, chosen.seconds))
+    table.add(f"{made.messages:,} messages", probes(load, store, made.times_ms, chosen.seconds))
     shutil.rmtree(store)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import socket
+import statistics
 import struct
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from bench.results import note, number
 from bench.servers import Case, Server, measure
 
 PULL, CREATE_TOPIC, SEARCH, MAX_OFFSET = 11, 17, 29, 30
-REQUESTS = 1_000
+REQUESTS, ROUNDS = 1_000, 3
 FOUND = 0
 AT_ONCE = 32
 
@@ -97,8 +99,18 @@ def end_of(server: Server, topic: str, queue: int = 0) -> int:
         return int(answers(connection, 1)[0]["extFields"]["offset"])
 
 
+def start_s(starting: Callable[[], AbstractContextManager[Server]], times: int = 3) -> float:
+    """Until a broker is ready, the middle one of so many starts, each after a clean stop."""
+    took = []
+    for _ in range(times):
+        with starting() as server:
+            took.append(server.start_s)
+    return statistics.median(took)
+
+
 class Probe:
-    """The same few kinds of request on one topic, as often as one likes. Each is warmed up by a tenth of its number."""
+    """The same few kinds of request on one topic, as often as one likes, in rounds of which the middle one counts. Each
+    is warmed up before."""
 
     def __init__(self, load: Path, server: Server, topic: str, seconds: float, requests: int = REQUESTS) -> None:
         self._load = load
@@ -128,17 +140,19 @@ class Probe:
     def send(self) -> dict[str, float]:
         case = Case("send", f"send -t {self._topic} -c 4 -w 16 -s 128 -q 4")
         measure(self._load, case, self._server, self._seconds / 3)
-        found = measure(self._load, case, self._server, self._seconds)
-        return {name: found[name] for name in ("p50_us", "p99_us", "cpu_us", "rate")}
+        rounds = [measure(self._load, case, self._server, self._seconds / ROUNDS) for _ in range(ROUNDS)]
+        return _middle([{name: one[name] for name in ("p50_us", "p99_us", "cpu_us", "rate")} for one in rounds])
 
     def _ask(self, request: Callable[[int], bytes]) -> dict[str, float]:
         with connect(self._server) as connection:
             for number in range(self._requests // 10):
                 self._one(connection, request(number))
-            before = self._server.cpu_us()
-            took = [self._one(connection, request(number)) for number in range(self._requests)]
-            spent = (self._server.cpu_us() - before) / self._requests
-        took.sort()
+            return _middle([self._round(connection, request) for _ in range(ROUNDS)])
+
+    def _round(self, connection: socket.socket, request: Callable[[int], bytes]) -> dict[str, float]:
+        before = self._server.cpu_us()
+        took = sorted(self._one(connection, request(number)) for number in range(self._requests))
+        spent = (self._server.cpu_us() - before) / self._requests
         return {"p50_us": took[len(took) // 2] * 1e6, "p99_us": took[len(took) * 99 // 100] * 1e6, "cpu_us": spent}
 
     def _one(self, connection: socket.socket, request: bytes) -> float:
@@ -148,6 +162,10 @@ class Probe:
         if answer["code"] != FOUND:
             raise SystemExit(f"a probe was refused: {answer}")
         return time.perf_counter() - begun
+
+
+def _middle(rounds: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
 
 
 class Table:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from bench.probe import PULL, Probe, Table, answers, connect, create_topic, frame, pull_fields  # noqa: E402
+from bench.probe import PULL, Probe, Table, answers, connect, create_topic, frame, pull_fields, start_s  # noqa: E402
 from bench.results import heading, note  # noqa: E402
 from bench.servers import Case, Server, built, measure, our_broker  # noqa: E402
 
@@ -114,12 +114,13 @@ class States:
         self._table = Table("scale", chosen.json)
         self._rest: list[str] = []
 
-    def add(self, state: str, server: Server, started: bool = False) -> None:
+    def add(self, state: str, server: Server, start_s: float = 0.0) -> None:
+        """`start_s`: so long took the start that led to this state."""
         idle = settled(server)
         probe = Probe(self._load, server, "Small", self._chosen.seconds)
         now_ms = int(time.time() * 1000)
         times = [self._begun_ms + (now_ms - self._begun_ms) * part // 50 for part in range(50)]
-        found = {"start-up": {"p50_us": server.start_s * 1e6}} if started else {}
+        found = {"start-up": {"p50_us": start_s * 1e6}} if start_s else {}
         steps: dict[str, Callable[[], dict[str, float]]] = {
             "search by time": lambda: probe.search(times),
             "pull at the head": probe.pull_head,
@@ -184,11 +185,12 @@ def main() -> None:
             measure(load, FILL, server, chosen.seconds)
         heading("connections, held pulls, queues", "python bench/scale.py")
         states = States(load, begun_ms, chosen)
+        first_s = start_s(lambda: our_broker(folder / "store"))
         with our_broker(folder / "store") as server:
-            states.add("small", server, started=True)
+            states.add("small", server, first_s)
             grow(states, server, chosen)
         with our_broker(folder / "store") as server:
-            states.add("started again with the queues", server, started=True)
+            states.add("started again with the queues", server, server.start_s)
         states.show_rest()
 
 
