@@ -24,6 +24,7 @@ from .java_keys import BROKER_KEYS
 from .parking import refuse_what_nobody_delivers
 from .registration import Registration
 from .transactions.park import park_half
+from .transactions.recent import RecentHalves
 from .wiring.clients import ClientSide
 from .wiring.front import Around, Front
 from .wiring.ground import Ground
@@ -74,9 +75,10 @@ class Broker:
         self.timing = Timing(ground, self.store)
         # The first one that is concerned takes a message aside.
         parks = (park_half, refuse_what_nobody_delivers, self.timing.timer_park, self.timing.levels)
-        self.sends = Sends(ground, self.storage, parks)
+        recent_halves = RecentHalves()
+        self.sends = Sends(ground, self.storage, parks, recent_halves)
         self.intake = self.sends.intake
-        self.transactions = Transactions(ground, self.store, self.intake)
+        self.transactions = Transactions(ground, self.store, self.intake, recent_halves)
         self.pull_side = Pulls(ground, self.store, self.tables, self.client_side, self.counters)
         self.pulls = self.pull_side.handler
         transport = config.part(TransportSettings)

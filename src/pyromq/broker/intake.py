@@ -76,10 +76,19 @@ class _Unsafe(NamedTuple):
 class Intake:
     """Event loop only. Records of one queue are stored in the order in which they came."""
 
-    def __init__(self, store: MessageStore, clock: Clock, flush_mode: FlushMode, parks: Sequence[Park] = ()) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        clock: Clock,
+        flush_mode: FlushMode,
+        parks: Sequence[Park] = (),
+        listeners: Mapping[str, Callable[[Record], None]] | None = None,
+    ) -> None:
+        """`listeners`: by topic, told of each record that was stored, before its caller is."""
         self._store = store
         self._clock = clock
         self._parks = parks
+        self._listeners = listeners or {}
         self.times = PutTimes()
         self._waits_for_disk = flush_mode is FlushMode.SYNC
         self._burst: list[_Put] = []
@@ -156,7 +165,7 @@ class Intake:
         else:
             self.times.note(self._clock.monotonic() - begun, len(burst))
             for one, placed in zip(burst, places, strict=True):
-                self._finish((placed,), one.done, one.wait_s)
+                self._stored(one, (placed,))
 
     def _put_apart(self, burst: list[_Put], fault: StoreFault) -> None:
         """One record was refused before anything was written: the others must not suffer for it."""
@@ -169,7 +178,13 @@ class Intake:
             except (DiskError, StoreError) as own:
                 self._refused(own, one.done)
             else:
-                self._finish(places, one.done, one.wait_s)
+                self._stored(one, places)
+
+    def _stored(self, one: _Put, places: Sequence[Placed]) -> None:
+        told = self._listeners.get(one.record.topic)
+        if told is not None:
+            told(one.record)
+        self._finish(places, one.done, one.wait_s)
 
     def _refused(self, fault: StoreFault, done: Done) -> None:
         self.times.failed += 1

@@ -27,6 +27,7 @@ from ..intake import Intake, Outcome
 from ..parking import Park
 from .halves import Halves
 from .park import again, committed, text_of
+from .recent import RecentHalves
 from .states import NEXT_STATE, Event, State
 
 log = logs.get("pyromq.broker")
@@ -47,6 +48,7 @@ class TransactionEnds:
         store: MessageStore,
         intake: Intake,
         halves: Halves,
+        recent: RecentHalves,
         delay: Park,
         store_host: bytes,
         now_ms: Callable[[], int],
@@ -56,6 +58,7 @@ class TransactionEnds:
         self._store = store
         self._intake = intake
         self._halves = halves
+        self._recent = recent
         self._delay = delay
         self._store_host = store_host
         self._now_ms = now_ms
@@ -72,8 +75,10 @@ class TransactionEnds:
         if event is Event.UNKNOWN:
             return None  # as Java: nothing happens, nobody is answered, and a check will ask again
         meant = self._halves.stands_for(header.tran_state_table_offset, header.commit_log_offset)
-        record = self._store.ask_now(partial(self._store.reader.record_at, meant[1]))
-        if record is None:  # rare: a half is mostly ended while it is still in the page cache
+        record = self._recent.take(meant[1])
+        if record is None:
+            record = self._store.ask_now(partial(self._store.reader.record_at, meant[1]))
+        if record is None:  # rare: not even in the page cache any more
             return self._when_read(request, header, event)
         return self._end(request, header, event, _found(header, record, meant[0]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -20,8 +21,10 @@ _UNIQ_KEY = Property.UNIQ_KEY.encode()
 _CRC = Property.CRC32.encode()
 _PLACE = (_REAL_TOPIC, _REAL_QID) = (Property.REAL_TOPIC.encode(), Property.REAL_QID.encode())
 _CHECK_TIMES = (Property.TRANSACTION_CHECK_TIMES.encode(),)
-_REPLACED = tuple(
-    name.encode() for name in (Property.REAL_TOPIC, Property.REAL_QID, Property.TRANSACTION_ID, Property.CRC32)
+_REPLACED = re.compile(
+    "|".join(
+        re.escape(name) for name in (Property.REAL_TOPIC, Property.REAL_QID, Property.TRANSACTION_ID, Property.CRC32)
+    ).encode()
 )
 _ROOM = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
 _OP_PROPERTIES = encode_properties({Property.TAGS: "d", Property.WAIT: "true"})
@@ -138,7 +141,7 @@ def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
 
 def _with(raw: bytes, added: dict[str, str]) -> bytes:
     """Mostly none of them is there before, and a property string can be continued as it is."""
-    if raw.endswith(_PAIR_END) and not any(name in raw for name in _REPLACED):
+    if raw.endswith(_PAIR_END) and _REPLACED.search(raw) is None:
         return _fitting(added, raw)
     return _encoded(decode_properties(raw) | added)
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from ...model.ids import UniqueIds
+from ...model.names import HALF_TOPIC
 from ...protocol.bodies.topics import TopicConfig
 from ...store.config import FlushMode
 from ...transport.limits import Limits
@@ -19,6 +20,7 @@ from ..send import SendHandler
 from ..send_checks import SendChecks
 from ..send_once import SendOnce
 from ..stamp import Stamp
+from ..transactions.recent import RecentHalves
 from ..verdicts import Sending
 from .clients import ClientSide
 from .ground import Ground
@@ -30,10 +32,11 @@ from .tables import Tables
 class Sends:
     """Event loop only. `begin` once the broker's own address is known; `handler` and `parts` are there from then on."""
 
-    def __init__(self, ground: Ground, storage: Storage, parks: Sequence[Park]) -> None:
+    def __init__(self, ground: Ground, storage: Storage, parks: Sequence[Park], recent: RecentHalves) -> None:
         self._ground = ground
         self._storage = storage
-        self.intake = Intake(storage.store, ground.clock, ground.config.flush_mode, parks)
+        listeners = {HALF_TOPIC: recent.stored}
+        self.intake = Intake(storage.store, ground.clock, ground.config.flush_mode, parks, listeners)
         self.duplicates = self._duplicate_window()
 
     def _duplicate_window(self) -> DuplicateTable | None:

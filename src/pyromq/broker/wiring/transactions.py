@@ -16,6 +16,7 @@ from ..transactions.check import TransactionChecks
 from ..transactions.end import TransactionEnds
 from ..transactions.halves import Halves
 from ..transactions.listing import HalfListing
+from ..transactions.recent import RecentHalves
 from ..transactions.recovery import recover
 from .ground import Ground
 
@@ -26,10 +27,11 @@ CHECKS_FOLD_S = 60.0
 class Transactions:
     """Event loop only. `begin` once the broker's own address is known; everything is there from then on."""
 
-    def __init__(self, ground: Ground, store: MessageStore, intake: Intake) -> None:
+    def __init__(self, ground: Ground, store: MessageStore, intake: Intake, recent: RecentHalves) -> None:
         self._ground = ground
         self._store = store
         self._intake = intake
+        self._recent = recent
         self._checks_save = ground.table("pyromq/transactionChecks.json", CHECKS_FOLD_S)
         self._metrics_save = ground.table("config/transactionMetrics")
         self.checks: TransactionChecks | None = None
@@ -51,6 +53,7 @@ class Transactions:
             self._store,
             self._intake,
             self.halves,
+            self._recent,
             levels,
             self._store_host,
             self._ground.clock.now_ms,
