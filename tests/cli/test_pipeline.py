@@ -34,6 +34,7 @@ from pyromq.pipelines.summary import Metrics, Plot, Summary, Table
         ("archive x --topic T --format orc", "Invalid value for '--format'"),
         ("dlq --group g --to T", "--to says where --redrive sends to"),
         ("dlq --group g --checkpoint x", "--checkpoint is for --redrive"),
+        ("dlq --group g --redrive --traces", "--traces is for the report"),
         ("dedup x --store y", "leave them out"),
         ("analytics --topic T --every 1s", "a stream needs --checkpoint"),
         ("analytics --topic T --checkpoint x --since today", "leave out the others"),
@@ -55,7 +56,7 @@ SUMMARY = Summary(
     "backlog",
     {"messages": 10},
     [Table("by queue", [{"queue": 0, "messages": 10}])],
-    [Plot("Messages by queue", "bars", "messages", {"messages": {"0": 10}})],
+    [Plot("Messages by queue", "bars", "messages", "queue", {"messages": {"0": 10}})],
     Metrics(10, 1000),
 )
 
@@ -69,8 +70,9 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         yield None
 
     class Quiet:
-        def __init__(self, spark: Any, name: str, tell: Any, *, bar: bool) -> None:
+        def __init__(self, spark: Any, name: str, tell: Any, *, bar: bool, each: Any) -> None:
             tell(f"{name}: batch 0\n")
+            each({"batches": 1})
             self.seconds = 2.0
 
         def __enter__(self) -> Quiet:
@@ -149,6 +151,33 @@ def test_what_expires_and_dead_letters_are_archived_first(monkeypatch: pytest.Mo
     found.clear()
     assert "nothing goes within that time" in CliRunner().invoke(pipeline, words).stderr
     assert len(asked) == 2
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_what_expires_is_asked_for_again_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Going("old", "a", 1, 0)]
+    asked: list[Any] = []
+
+    def run(spark: Any, source: dict[str, str], folder: str, **named: Any) -> Summary:
+        asked.append((named["first"], named["every"]))
+        return Summary("archive", {})
+
+    def wait(seconds: float) -> None:
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        found.append(Going("older", "a", 1, -seconds_ms(seconds)))
+
+    monkeypatch.setattr("pyromq.pipelines.expiring.ages", lambda namesrv, now_ms: found)
+    monkeypatch.setattr("pyromq.pipelines.archive.archive", run)
+    monkeypatch.setattr(pipeline_run, "pause", wait)
+    done = CliRunner().invoke(pipeline, ["archive", "/data", "-n", "h:1", "--expiring", "12h", "--every", "10m"])
+    assert done.exit_code == 0, done.output
+    assert asked == [(["old"], ""), (["older", "old"], "")]
+    assert "archive: stopped" in done.stderr
+
+
+def seconds_ms(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 @pytest.mark.usefixtures("no_spark")

@@ -64,7 +64,7 @@ def test_each_command_does_its_work(commands: Commands, servers: Servers, topic:
     assert run("reconcile", "--topic", topic, "--with-archive", kept)["agree"]
     assert run("forensics", str(servers.store()), "--topic", topic)["readable"] == 12
     words = ("--archive", kept, "--to", f"{topic}-wide", "--queues", "6", "--checkpoint", str(tmp_path / "run"))
-    assert run("replay", *words, "--since", "yesterday 00:00", "--rate", "100000")["messages"] == 12
+    assert run("replay", *words, "--since", "yesterday 00:00", "--rate", "40")["messages"] == 12
     with Cluster(connection_options({"nameServer": servers.namesrv}, Use.BATCH)) as cluster:
         assert len(cluster.queues([f"{topic}-wide"])) == 6
     assert run("dedup", str(tmp_path / "once"), "--topic", topic, "--by", "tags")["messages"] == 1

@@ -14,8 +14,10 @@ from pyromq.client.core.retry import Reject
 from pyromq.client.errors import TopicNotFound
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.model.message_trace import Consumed, Outcome
 from pyromq.pipelines import sending
 from pyromq.pipelines.dlq import redrive, report
+from pyromq.protocol.trace import encode_trace
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.faults import Killed, after
@@ -52,6 +54,16 @@ def until_dead(servers: Servers, topic: str, count: int) -> None:
     raise AssertionError(f"{topic} did not fill")
 
 
+def failures(ids: list[str], group: str) -> bytes:
+    """What a consumer with tracing switched on tells when its listener has raised."""
+    return encode_trace(
+        [
+            Consumed(message_id=each, request_id=f"r{each}", group=group, success=False, outcome=Outcome.EXCEPTION)
+            for each in ids
+        ]
+    )
+
+
 def test_dead_letters_are_told_and_a_selection_is_sent_again(
     spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
 ) -> None:
@@ -60,12 +72,16 @@ def test_dead_letters_are_told_and_a_selection_is_sent_again(
     servers.send(topic, 5, first=15, tag="paid")
     reject_all(servers, topic, group, 20)
     source, folder = {"nameServer": servers.namesrv}, str(tmp_path / "redrive")
-    told = report(spark, source, group)
+    traces = f"{topic}-traces"
+    with pyromq.sync.connect(servers.namesrv) as client, client.producer() as producer:
+        producer.send(traces, failures([row.msgId for row in rows(servers, topic) if row.tags == "paid"], group))
+    told = report(spark, source, group, traces=traces)
     table = told.tables[0]
     assert [(row["origin"], row["tag"], row["messages"]) for row in table.rows] == [
         (topic, "open", 15),
         (topic, "paid", 5),
     ]
+    assert [(row["last"], row["messages"]) for row in told.tables[2].rows] == [(None, 15), ("exception", 5)]
     assert sum(told.plots[0].series[group].values()) == 20
     with after(sending, "send"), pytest.raises(Exception, match=Killed):
         redrive(spark, source, source, group, folder, "tags = 'paid'")

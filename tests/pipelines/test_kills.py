@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyromq.ambient import pause
+from tests.pipelines.test_dlq import reject_all
+from tests.spark.conftest import QUICK
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
 
@@ -27,10 +29,11 @@ pytestmark = pytest.mark.slow
 COUNT, MOST = 200, "50"
 
 
-def start(servers: Servers, *arguments: str) -> subprocess.Popen[bytes]:
+def start(servers: Servers, *arguments: str, out: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "pyromq", "pipeline", *arguments, "-n", servers.namesrv]
+    quick = [word for name, value in QUICK.items() for word in ("--conf", f"{name}={value}")]
     return subprocess.Popen(
-        [*command, "--memory", "1g", "--progress", "off"], stdout=subprocess.DEVNULL, start_new_session=True
+        [*command, *quick, "--memory", "1g", "--progress", "off"], stdout=out, start_new_session=True
     )
 
 
@@ -44,6 +47,27 @@ def kill_when(process: subprocess.Popen[bytes], is_time: Callable[[], bool]) -> 
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(60)
+
+
+def test_a_stream_that_is_told_to_end_tells_what_it_did(servers: Servers, topic: str, tmp_path: Path) -> None:
+    """SIGTERM, as systemd sends it. The metrics are there while it goes on."""
+    servers.send(topic, COUNT)
+    folder, metrics = tmp_path / "archive", tmp_path / "metrics.json"
+    words = ("archive", str(folder), "--topic", topic, "--every", "1s", "--json", "--metrics", str(metrics))
+    process = start(servers, *words, out=subprocess.PIPE)
+    try:
+        while not metrics.exists() or json.loads(metrics.read_text("utf-8"))["rows"] < COUNT:
+            assert process.poll() is None
+            pause(0.05)
+        process.send_signal(signal.SIGTERM)
+        told, _ = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(60)
+    assert process.returncode == 0
+    assert json.loads(told)["messages"] == COUNT
+    assert archived(folder) == list(range(COUNT))
 
 
 def archived(folder: Path) -> list[int]:
@@ -116,3 +140,19 @@ def test_dedup_of_killed_runs_keeps_and_sends_every_message_once(
     assert any(kills)
     assert archived(folder) == list(range(COUNT))
     assert numbers(rows(servers, f"{topic}-once")) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("places", [["checkpoint/offsets/0", "begun/1", "checkpoint/commits/1"]])
+def test_a_redrive_of_killed_runs_sends_every_dead_letter_once(
+    servers: Servers, topic: str, tmp_path: Path, places: list[str]
+) -> None:
+    servers.send(topic, 60)
+    group, folder = f"g-{topic}", tmp_path / "run"
+    reject_all(servers, topic, group, 60)
+    words = ("dlq", "--group", group, "--redrive", "--checkpoint", str(folder), "-o", "maxOffsetsPerTrigger=20")
+    kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
+    end(start(servers, *words))
+    assert any(kills)
+    found = rows(servers, topic)
+    assert len(found) == 120
+    assert numbers([row for row in found if "REDRIVE_ID" in dict(row.properties)]) == list(range(60))

@@ -21,7 +21,10 @@ from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.search import property_pairs, search
 from pyromq.pipelines.trace import events, trace
 from pyromq.protocol.trace import encode_trace
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.options import Use, connection_options
 from tests.pipelines.faults import Killed, after
+from tests.spark.reading import rows
 from tests.spark.servers import Servers
 
 
@@ -30,11 +33,23 @@ def test_backlog_by_queue_tag_and_group(spark: SparkSession, servers: Servers, t
     servers.send(topic, 10, first=30)
     source = {"nameServer": servers.namesrv, "topic": topic}
     assert plan_of(spark, source, "backlog").facts["messages"] == 40
-    told = backlog(spark, source, ["nobody"])
-    queues, tags, lag = told.tables
+    with Cluster(connection_options({"nameServer": servers.namesrv}, Use.BATCH)) as cluster:
+        bounds = cluster.bounds(cluster.queues([topic]))
+        cluster.commit("slow", {queue: found.low for queue, found in bounds.items()})
+    told = backlog(spark, source, ["nobody", "slow"])
+    topics, queues, tags, lag, waiting = told.tables
+    [whole] = topics.rows
+    assert (whole["topic"], whole["messages"], whole["bytes"]) == (topic, 40, told.facts["bytes"])
+    counts = [row["messages"] for row in queues.rows]
+    assert (whole["queues"], whole["skew"]) == (len(counts), round(max(counts) * len(counts) / 40, 2))
+    assert [(row["group"], row["tag"], row["messages"]) for row in waiting.rows] == [
+        ("slow", "", 10),
+        ("slow", "a", 30),
+    ]
     assert told.facts["messages"] == sum(row["messages"] for row in queues.rows) == told.metrics.rows == 40
     assert [(row["tag"], row["messages"]) for row in tags.rows] == [("", 10), ("a", 30)]
-    assert {row["lag"] for row in lag.rows} == {None}
+    assert {row["lag"] for row in lag.rows if row["group"] == "nobody"} == {None}
+    assert sum(row["lag"] for row in lag.rows if row["group"] == "slow") == 40
     assert "backlog: messages 40" in told.as_text(120)
     assert sum(told.plots[0].series["messages"].values()) == 40
 
@@ -131,25 +146,29 @@ def test_reconcile_finds_lost_doubled_differing_and_added(spark: SparkSession, s
 def test_latency_by_topic_and_group_with_the_slowest(spark: SparkSession, servers: Servers, topic: str) -> None:
     """Traces as clients write them: ten messages, one of them slow, one delivered twice."""
     told: list[Traced] = []
-    for number in range(10):
-        name = f"{topic}-{number}"
+    servers.send(f"{topic}-sent", 10)
+    stored = sorted(rows(servers, f"{topic}-sent"), key=lambda row: int(row.body[1:]))
+    for number, name in enumerate(row.msgId for row in stored):
         begun = ConsumeStarted(message_id=name, time_ms=1020 + number, group="g", request_id=f"r{name}")
         ended = Consumed(message_id=name, request_id=f"r{name}", cost_ms=500 if number == 7 else 5, group="g")
         told += [Sent(message_id=name, time_ms=1000, topic="orders", group="p", cost_ms=number), begun, ended]
-    third = f"{topic}-3"
+    third = stored[3].msgId
     told.append(ConsumeStarted(message_id=third, request_id="again", time_ms=2000, group="g", retries=1))
     told.append(Consumed(message_id=third, request_id="again", cost_ms=1, success=False, outcome=Outcome.EXCEPTION))
     with pyromq.sync.connect(servers.namesrv) as client, client.producer() as producer:
         producer.send(topic, encode_trace(told[:15]))
         producer.send(topic, encode_trace(told[15:]))
         producer.send(topic, b"Pub\x01no number\x02")  # anybody may send there
-    found = trace(spark, {"nameServer": servers.namesrv, "topic": topic}, slowest=2)
+    source = {"nameServer": servers.namesrv, "topic": topic}
+    found = trace(spark, source, topics=[f"{topic}-sent"], slowest=2)
     [sent], [had], worst = (table.rows for table in found.tables)
     assert (found.facts["messages"], found.facts["events"]) == (10, 32)
     assert (sent["topic"], sent["messages"], sent["send max"], sent["send p50"]) == ("orders", 10, 9, 4)
+    longest = max(row.storeTimestamp.timestamp() for row in stored) * 1000 - 1000
+    assert (found.facts["store"], sent["store max"]) == ("measured", pytest.approx(longest, abs=1))
     assert (had["group"], had["messages"], had["deliveries"], had["failed"]) == ("g", 10, 11, 1)
     assert (had["first delivery max"], had["consumption max"], had["consumption p50"]) == (29, 500, 5)
-    assert worst[0]["id"] == f"{topic}-7"
+    assert worst[0]["id"] == stored[7].msgId
     assert len(worst) == 2
     assert {plot.title for plot in found.plots} >= {"Latency of send", "Latency of consumption"}
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from pyromq.ambient import SystemClock
 from pyromq.errors import ConfigError
 from pyromq.pipelines import checkpoint, sending
 from pyromq.pipelines import dedup as dedup_module
 from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.dedup import dedup
 from pyromq.pipelines.queues import widen
-from pyromq.pipelines.replay import replay
+from pyromq.pipelines.replay import limited, replay
 from pyromq.spark.cluster import Cluster
-from pyromq.spark.options import Use, connection_options
+from pyromq.spark.options import Use, connection_options, write_options
+from pyromq.spark.sending import BatchSender
+from pyromq.spark.writing import RowWriter
 from tests.pipelines.faults import Killed, after, instead
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
@@ -85,6 +89,21 @@ def test_a_backlog_is_spread_over_more_queues(
     assert len(wide) == 9
     assert sum(found.high for found in wide.values()) == waiting
     assert len([found for found in wide.values() if found.high]) > 4
+
+
+def test_the_rate_of_a_replay_is_kept(servers: Servers, topic: str) -> None:
+    """On a clock that moves by the waits alone: 100 messages at 50 a second take two seconds, less the last request."""
+    passed = [0.0]
+    clock = SystemClock()
+    options = write_options(limited(write_to(servers, topic), 50))
+    sender = BatchSender(options, clock=clock, pause=lambda seconds: passed.append(passed[-1] + seconds))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SystemClock, "monotonic", lambda self: passed[-1])
+        batch = pa.RecordBatch.from_pydict({"body": [f"m{number}".encode() for number in range(100)]})
+        RowWriter(options, "run/0", 0, sender).write([batch])
+    assert 2 - 12 / 50 <= passed[-1] <= 2
+    assert numbers(rows(servers, topic)) == list(range(100))
+    assert limited({"topic": "T"}, 0) == {"topic": "T"}
 
 
 def test_a_replay_needs_a_goal_and_an_end(spark: SparkSession, tmp_path: Path) -> None:

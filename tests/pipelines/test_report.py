@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pyromq.pipelines.drawing import scale
 from pyromq.pipelines.report import page
 from pyromq.pipelines.summary import Plot, Summary, Table
 
@@ -19,9 +20,9 @@ SUMMARY = Summary(
         Table("none", []),
     ],
     [
-        Plot("Latency <ms>", "bars", "ms", {"p50": {"a&b": 3, "c": 0}, "p99": {"a&b": 7}}),
-        Plot("Rate", "lines", "messages", {"a": {"10:00": 5, "10:01": 7}, "b": {"10:01": 1}}),
-        Plot("Nothing", "bars", "ms", {"p50": {}}),
+        Plot("Latency <ms>", "bars", "ms", "topic", {"p50": {"a&b": 3, "c": 0}, "p99": {"a&b": 7}}),
+        Plot("Rate", "lines", "messages", "minute (UTC)", {"a": {"10:00": 5, "10:01": 7}, "b": {"10:01": 1}}),
+        Plot("Nothing", "bars", "ms", "topic", {"p50": {}}),
     ],
 )
 
@@ -49,6 +50,23 @@ def test_plots_draw_every_value() -> None:
     assert points[0][1] > points[1][1]  # more is higher
     assert len(lines.findall("circle")) == 1  # a line of one point
     assert "nothing to draw" in "".join(tree.itertext())
+
+
+def test_every_plot_says_what_it_shows_and_what_its_axes_are() -> None:
+    tree = ElementTree.fromstring(page(SUMMARY, "").split("\n", 1)[1].replace("&#9632;", "#"))
+    for drawn, plot in zip(tree.findall(".//svg"), SUMMARY.plots, strict=False):
+        assert plot.title in drawn.findtext("title", "")
+        assert {text.text for text in drawn.findall("text[@class='axis']")} == {plot.unit, plot.across}
+        width = float(drawn.get("width", "0"))
+        ends = [
+            (float(text.get("x", "0")), text.get("text-anchor"), len(text.text or "")) for text in drawn.iter("text")
+        ]
+        assert all(x + 7 * long <= width for x, anchor, long in ends if anchor == "start")  # nothing is cut off
+        assert all(x - 7 * long >= 0 for x, anchor, long in ends if anchor == "end")
+
+
+def test_the_numbers_of_an_axis_are_round() -> None:
+    assert [scale(most) for most in (19_684, 5, 0.7, 1, 0, 100)] == [20_000, 8, 0.8, 1, 4, 100]
 
 
 def test_a_table_cannot_hide_a_fact() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ..ambient import SystemClock
-from ..model.names import dlq_topic
+from ..model.names import TRACE_TOPIC, dlq_topic
 from .pipeline_run import (
     CHECKPOINT,
     DRY_RUN,
@@ -25,6 +27,11 @@ from .pipeline_run import (
     time_of,
 )
 from .tree import examples
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ..pipelines.summary import Summary
 
 MOST = click.option("--most", default=500_000, show_default=True, help="Messages of one micro-batch.")
 
@@ -47,6 +54,8 @@ MOST = click.option("--most", default=500_000, show_default=True, help="Messages
 @click.option(
     "--format", "form", type=click.Choice(["parquet", "delta", "iceberg"]), default="parquet", show_default=True
 )
+@click.option("--catalog", default="", help="Of Iceberg: a catalog that pyiceberg knows.  [default: a file in FOLDER]")
+@click.option("--table", default="", help="Of Iceberg: the table's name.  [default: archive.messages]")
 @options(OPTION, MOST, EVERY, DRY_RUN)
 @job
 def archive(
@@ -59,6 +68,8 @@ def archive(
     expiring: str,
     dead_letters: bool,
     form: str,
+    catalog: str,
+    table: str,
     options: tuple[str, ...],
     most: int,
     every: str,
@@ -66,24 +77,30 @@ def archive(
 ) -> None:
     """Keep topics in FOLDER as Parquet (or a Delta or Iceberg table), with a manifest of offsets."""
     from ..pipelines.archive import archive as run
-    from ..pipelines.lake import session_settings
+    from ..pipelines.lake import check
 
-    first = _first(namesrv, expiring, dead_letters)
+    check(form)
     given = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
     source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(most)} | pairs("--option", options)
     source |= {name: value for name, value in given.items() if value}
     if not (topic or topic_pattern or expiring or dead_letters):
         raise click.UsageError("--topic, --topic-pattern, --expiring or --dead-letters says what to keep; give one")
-    if not (topic or topic_pattern or first):
+    first = _first(namesrv, expiring, dead_letters)
+    if not (topic or topic_pattern or first or every):
         click.echo("archive: nothing goes within that time, nothing to keep", err=True)
         return
     if dry_run and not (topic or topic_pattern):
         source["topic"] = ",".join(first)
-    job.run(
-        "archive",
-        lambda spark: run(spark, source, folder, first=first, every=every, form=form, dry_run=dry_run),
-        settings=session_settings(form),
-    )
+    asked = bool(expiring or dead_letters)  # which topics these are changes: they are asked for again each time
+
+    def work(spark: SparkSession) -> Summary:
+        soon = _first(namesrv, expiring, dead_letters) if every else first
+        going_on = "" if asked else every
+        return run(
+            spark, source, folder, first=soon, every=going_on, form=form, catalog=catalog, table=table, dry_run=dry_run
+        )
+
+    job.run("archive", work, every=every if asked else "")
 
 
 def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
@@ -175,6 +192,8 @@ def replay(
 @name_server
 @click.option("--group", required=True, help="Consumer group whose dead letters are meant.")
 @click.option("--where", default="", help="Spark SQL on the columns of a read and `origin`, the topic that failed.")
+@click.option("--traces", is_flag=True, help="Also why: how listeners ended, from the trace topic.")
+@click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where clients write their traces.")
 @click.option("--redrive", "again", is_flag=True, help="Send the selection to the topics where it failed.")
 @click.option("--to", "target", default="", help="Send it to this topic instead.")
 @options(OPTION, CHECKPOINT, EVERY, DRY_RUN)
@@ -184,6 +203,8 @@ def dlq(
     namesrv: str,
     group: str,
     where: str,
+    traces: bool,
+    trace_topic: str,
     again: bool,
     target: str,
     options: tuple[str, ...],
@@ -197,6 +218,8 @@ def dlq(
 
     if target and not again:
         raise click.UsageError("--to says where --redrive sends to; give that too")
+    if traces and (again or dry_run):
+        raise click.UsageError("--traces is for the report; leave it out with --redrive and --dry-run")
     if checkpoint and not again:
         raise click.UsageError("--checkpoint is for --redrive: a report remembers nothing; leave it out")
     source = {"nameServer": namesrv} | pairs("--option", options)
@@ -204,7 +227,8 @@ def dlq(
         job.run("dlq", lambda spark: plan_of(spark, source | {"topic": dlq_topic(group)}, "dlq"))
         return
     if not again:
-        job.run("dlq", lambda spark: report(spark, source, group, where), every=every)
+        told = trace_topic if traces else ""
+        job.run("dlq", lambda spark: report(spark, source, group, where, traces=told), every=every)
         return
     goal = {name: value for name, value in target_of(namesrv, target, options).items() if value}
     folder = "" if dry_run else checkpoint_of("dlq", checkpoint)

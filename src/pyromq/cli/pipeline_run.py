@@ -7,8 +7,9 @@ A command is decorated with `job`, and with `reading` if it reads messages; it g
 from __future__ import annotations
 
 import json
+import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,11 +17,13 @@ from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import mkdtemp
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..ambient import SystemClock, pause
+from ..files import replace_file
 from ..spark.options import NetOptions, declared
 from ..spark.session import check_machine, new_session
 from .profiles import chosen_name_servers
@@ -91,7 +94,7 @@ DRY_RUN = click.option("--dry-run", is_flag=True, help="Only tell what there is 
 SINCE = click.option("--since", default="", help="Stored then or later: 2026-11-15, 'yesterday 00:00', '2h ago' (UTC).")
 UNTIL = click.option("--until", default="", help="Stored before this time.")
 EVERY = click.option(
-    "--every", default="", metavar="TIME", help="Go on for ever, such as '10 seconds'.  [default: once]"
+    "--every", default="", metavar="TIME", help="Go on until stopped, such as '10 seconds'.  [default: once]"
 )
 WHERE = click.option("--where", default="", help="Spark SQL on the columns of a read, such as \"tags = 'paid'\".")
 CHECKPOINT = click.option("--checkpoint", default="", help="Folder that remembers how far it came, for a restart.")
@@ -120,29 +123,28 @@ class Job:
     report: Path | None
     progress: str
 
-    def run(
-        self,
-        name: str,
-        work: Callable[[SparkSession], Summary],
-        *,
-        every: str = "",
-        settings: Mapping[str, str] | None = None,
-    ) -> None:
+    def run(self, name: str, work: Callable[[SparkSession], Summary], *, every: str = "") -> None:
         """Once, or again and again: for reports, which have no end of their own."""
         from ..pipelines.times import span_s
 
         wait = span_s("every", every) if every else 0.0
-        with spark_for(name, self.master, self.memory, self.conf, settings) as spark:
-            self._once(spark, name, work)
-            while wait:
-                pause(wait)
+        with spark_for(name, self.master, self.memory, self.conf) as spark:
+            try:
                 self._once(spark, name, work)
+                while wait:
+                    pause(wait)
+                    self._once(spark, name, work)
+            except KeyboardInterrupt:
+                if not wait:
+                    raise
+                click.echo(f"{name}: stopped", err=True)
 
     def _once(self, spark: SparkSession, name: str, work: Callable[[SparkSession], Summary]) -> None:
         from ..pipelines.watching import Watch
 
         bar = self.progress == "bar" or (self.progress == "auto" and sys.stderr.isatty())
-        with Watch(spark, name, _quiet if self.progress == "off" else _tell, bar=bar) as watch:
+        tell = _quiet if self.progress == "off" else _tell
+        with Watch(spark, name, tell, bar=bar, each=self._measured) as watch:
             summary = work(spark)
         told = watch.metrics(summary)
         rate = (
@@ -150,13 +152,17 @@ class Job:
         )
         click.echo(f"{name}: {rate}", err=True)
         show(summary, self.as_json)
-        if self.metrics is not None:
-            self.metrics.write_text(json.dumps(told) + "\n", "utf-8")
+        self._measured(told)
         if self.report is not None:
             from ..pipelines.report import page
 
             made = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-            self.report.write_text(page(summary, made), "utf-8")
+            replace_file(self.report, page(summary, made).encode(), keep_backup=False)
+
+    def _measured(self, told: dict[str, Any]) -> None:
+        """Whole at any time: others read it while a stream goes on."""
+        if self.metrics is not None:
+            replace_file(self.metrics, json.dumps(told).encode() + b"\n", keep_backup=False)
 
 
 def job(command: F) -> F:
@@ -224,19 +230,22 @@ def checkpoint_of(name: str, folder: str) -> str:
 
 
 @contextmanager
-def spark_for(
-    name: str, master: str, memory: str, conf: tuple[str, ...], settings: Mapping[str, str] | None = None
-) -> Iterator[SparkSession]:
+def spark_for(name: str, master: str, memory: str, conf: tuple[str, ...]) -> Iterator[SparkSession]:
     """Progress goes to stderr: a first answer takes Spark about ten seconds."""
     check_machine()
-    wanted = {**(settings or {}), **pairs("--conf", conf)}
     click.echo(f"{name}: starting Spark on {master or 'this machine'}", err=True)
-    session = new_session(name, master=master, memory=memory, settings=wanted)
+    session = new_session(name, master=master, memory=memory, settings=pairs("--conf", conf))
     click.echo(f"{name}: running", err=True)
+    before = signal.signal(signal.SIGTERM, _interrupted)  # as Ctrl-C: what was done is told
     try:
         yield session
     finally:
+        signal.signal(signal.SIGTERM, before)
         session.stop()
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def show(summary: Summary, as_json: bool) -> None:

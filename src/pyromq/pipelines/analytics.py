@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PyroError
 from . import checkpoint
-from .files import read_texts, write_text
+from .files import read_text, read_texts, write_text
 from .messages import chosen, messages, needed, stream
 from .streaming import run_stream
 from .summary import Metrics, Plot, Summary, Table
@@ -56,8 +56,11 @@ def analytics_stream(
     )
 
     def keep(batch: DataFrame, number: int) -> None:
-        batch.write.mode("overwrite").parquet(f"{folder}/data/batch={number}")
-        write_text(spark, f"{folder}/manifest/{number}.json", "{}")
+        if read_text(spark, f"{folder}/manifest/{number}.json") is None:
+            batch.write.mode("overwrite").parquet(f"{folder}/data/batch={number}")
+            write_text(spark, f"{folder}/manifest/{number}.json", "{}")
+        else:  # others may be reading it; the state of the stream is still made
+            batch.write.format("noop").mode("append").save()
 
     sink = _grouped(frame, window, exact=False).writeStream.queryName("pyromq-analytics").outputMode("update")
     run_stream(sink.foreachBatch(keep), folder, every)
@@ -107,8 +110,8 @@ def _summary(frame: DataFrame, window: str) -> Summary:
             points = found.setdefault(row["topic"], {})
             points[row["window"]] = points.get(row["window"], 0) + row[name]
     plots = [
-        Plot(f"Messages per {window}", "lines", "messages", series),
-        Plot(f"Bytes per {window}", "lines", "bytes", sizes),
+        Plot(f"Messages per {window}", "lines", "messages", "begin of the window (UTC)", series),
+        Plot(f"Bytes per {window}", "lines", "bytes", "begin of the window (UTC)", sizes),
     ]
     facts = {"messages": messages_, "bytes": size, "windows": len({row["window"] for row in rows}), "window": window}
     return Summary("analytics", facts, [Table("by window", rows)], plots, Metrics(messages_, size))

@@ -1,24 +1,26 @@
 """Topics to Parquet, Delta or Iceberg, by topic and date, with a manifest of offsets: no gap, nothing twice, wherever
 it is killed.
 
-    ARCHIVE/data/batch=7/topic=orders/date=2026-11-16/part-....parquet   the rows of micro-batch 7 (or delta/, iceberg/)
+    ARCHIVE/data/batch=7/topic=orders/date=2026-11-16/part-....parquet   the rows of micro-batch 7
+    ARCHIVE/delta/ or ARCHIVE/iceberg/                             instead of them: a table
     ARCHIVE/manifest/7.json                                        the offsets in it; it is there when the rows are
     ARCHIVE/checkpoint/                                            Spark's own
 
-A batch that is repeated replaces its own rows and then its own manifest; readers take the batches of manifests alone,
+A batch that is repeated replaces its own rows unless it has its manifest; readers take the batches of manifests alone,
 so half a batch is never seen. The folder may be on any file system that Spark writes to.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import PyroError
+from ..errors import ConfigError, PyroError
 from ..spark.offsets import Offsets, from_json
 from . import checkpoint, lake
-from .files import read_texts
+from .files import read_text, read_texts
 from .lake import Lake
 from .manifest import gaps, held, kept, manifests, total, write_manifest
 from .plan import planned
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_TOPICS = ("topic", "topicPattern", "assign")
+_FILTERS = ("tags", "sql")  # options of the source that leave messages out
+
+
 def archive(
     spark: SparkSession,
     source: Mapping[str, str],
@@ -37,41 +43,56 @@ def archive(
     first: Sequence[str] = (),
     every: str = "",
     form: str = lake.PARQUET,
+    catalog: str = "",
+    table: str = "",
     compression: str = "zstd",
     dry_run: bool = False,
 ) -> Summary:
     """What is there now, or with `every` (`10 seconds`) for ever. `source`: options of the data source.
 
     A new archive begins with the earliest messages unless the options say otherwise. Topics of `first` are kept before
-    the others: `expiring.py` finds those whose messages go soon.
+    the others: `expiring.py` finds those whose messages go soon. `catalog` and `table` say where an Iceberg table is.
     """
     given = {"startingOffsets": "earliest", **source}
-    lake.check(spark, form)
+    if (catalog or table) and form != lake.ICEBERG:
+        raise ConfigError(f"catalog, table: they are of Iceberg, and the format is {form!r}; leave them out")
+    lake.check(form)
     if dry_run:
         return _waiting(spark, given, folder)
-    run = checkpoint.begin(spark, folder, {"format": form}, {})["run"]
-    rows = Lake(spark, folder, form, run, compression)
+    where = {name: value for name, value in (("catalog", catalog), ("table", table)) if value}
+    run = checkpoint.begin(spark, folder, {"format": form, **where}, {})["run"]
+    rows = Lake(spark, folder, form, run, compression, **where)
     before = {int(each["batch"]) for each in manifests(spark, folder)}
-    if first:
-        _run(spark, {**_without_topics(given), "topic": ",".join(first)}, rows, "")
-    if any(name in given for name in ("topic", "topicPattern", "assign")):
-        _run(spark, given, rows, every)
+    checkpoint.check_whole(spark, folder, before)
+    runs = [_of(given, first)] if first else []
+    if any(given.get(name) for name in _TOPICS):
+        runs.append(given)
+    begun = _begun(spark, folder)
+    if begun and not (runs and all(_covers(runs[0], topic) for topic in begun)):
+        runs.insert(0, _of(given, begun))  # what was begun is finished, also if other topics are asked for now
+    for each in runs:
+        _run(spark, each, rows, every if each is given else "")
     return summary(spark, folder, before)
 
 
 def _run(spark: SparkSession, given: Mapping[str, str], rows: Lake, every: str) -> None:
     frame = spark.readStream.format("rocketmq").options(**given).load()
 
+    whole = not any(name.lower() in _FILTERS and value for name, value in given.items())
+
     def keep(batch: DataFrame, number: int) -> None:
-        keep_batch(rows, batch, number)
+        keep_batch(rows, batch, number, whole=whole)
 
     run_stream(frame.writeStream.queryName("pyromq-archive").foreachBatch(keep), rows.folder, every)
 
 
-def keep_batch(rows: Lake, batch: DataFrame, number: int) -> None:
-    """Rows first, then the manifest that makes them count. Both replace what an earlier try left."""
+def keep_batch(rows: Lake, batch: DataFrame, number: int, *, whole: bool = True) -> None:
+    """Rows first, then the manifest that makes them count. What an earlier try left half done is replaced; what it
+    finished stays as it is, since others may be reading it."""
     from pyspark.sql import functions
 
+    if read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is not None:
+        return
     batch.persist()  # counted and written: one read of the brokers
     try:
         queues = held(batch)
@@ -79,7 +100,7 @@ def keep_batch(rows: Lake, batch: DataFrame, number: int) -> None:
             rows.write(batch.withColumn("date", functions.to_date("storeTimestamp")), number)
     finally:
         batch.unpersist()
-    write_manifest(rows.spark, rows.folder, number, queues)
+    write_manifest(rows.spark, rows.folder, number, queues, whole=whole)
 
 
 def read_archive(spark: SparkSession, folder: str) -> DataFrame:
@@ -98,8 +119,8 @@ def batches(spark: SparkSession, folder: str) -> list[int]:
 def open_archive(spark: SparkSession, folder: str) -> Lake:
     told = checkpoint.told(spark, folder)
     form = told.get("format", lake.PARQUET)
-    lake.check(spark, form)
-    return Lake(spark, folder, form)
+    lake.check(form)
+    return Lake(spark, folder, form, catalog=told.get("catalog", ""), table=told.get("table", ""))
 
 
 def summary(spark: SparkSession, folder: str, before: set[int] | None = None) -> Summary:
@@ -119,8 +140,28 @@ def summary(spark: SparkSession, folder: str, before: set[int] | None = None) ->
     return Summary("archive", facts, tables, metrics=Metrics(total(new, "messages"), total(new, "bytes")))
 
 
-def _without_topics(given: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in given.items() if name not in ("topic", "topicPattern", "assign")}
+def _of(given: Mapping[str, str], topics: Sequence[str]) -> dict[str, str]:
+    rest = {name: value for name, value in given.items() if name not in _TOPICS}
+    return {**rest, "topic": ",".join(topics)}
+
+
+def _covers(given: Mapping[str, str], topic: str) -> bool:
+    if given.get("topicPattern"):
+        return re.fullmatch(given["topicPattern"], topic) is not None
+    if given.get("assign"):
+        return topic in json.loads(given["assign"])
+    return topic in [each.strip() for each in given.get("topic", "").split(",")]
+
+
+def _begun(spark: SparkSession, folder: str) -> list[str]:
+    """The topics of a batch that was planned and is not committed: Spark repeats it first."""
+    planned_ = _logged_offsets(spark, folder)
+    committed = {name for name, _ in read_texts(spark, f"{folder}/checkpoint/commits", "", named=True)}
+    last = max(planned_, default=-1)
+    if last < 0 or str(last) in committed:
+        return []
+    start, end = planned_.get(last - 1, {}), planned_[last]
+    return sorted({queue.topic for queue, until in end.items() if until > start.get(queue, 0)})
 
 
 def _waiting(spark: SparkSession, given: Mapping[str, str], folder: str) -> Summary:
@@ -131,8 +172,10 @@ def _waiting(spark: SparkSession, given: Mapping[str, str], folder: str) -> Summ
 
 def _logged(spark: SparkSession, folder: str) -> Offsets:
     """Where the last planned batch of the checkpoint ends; nothing if there is none."""
+    found = _logged_offsets(spark, folder)
+    return found[max(found)] if found else {}
+
+
+def _logged_offsets(spark: SparkSession, folder: str) -> dict[int, Offsets]:
     texts = read_texts(spark, f"{folder}/checkpoint/offsets", "", named=True)
-    numbers = {int(name): text for name, text in texts if name.isdigit()}
-    if not numbers:
-        return {}
-    return from_json(json.loads(numbers[max(numbers)].splitlines()[-1]))
+    return {int(name): from_json(json.loads(text.splitlines()[-1])) for name, text in texts if name.isdigit()}

@@ -14,9 +14,9 @@ from .messages import messages
 from .summary import Metrics, Plot, Summary, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS = ("topic", "brokerName", "queueId", "tags", "storeTimestamp", "storeSize")
+_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "tags", "storeTimestamp", "storeSize")
 
 
 def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str] = ()) -> Summary:
@@ -25,8 +25,9 @@ def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str
 
     frame = messages(spark, source, _COLUMNS)
     named = frame.selectExpr(
-        "topic", "brokerName AS broker", "queueId AS queue", "coalesce(tags, '') AS tag", "storeSize", "storeTimestamp"
-    )
+        "topic", "brokerName AS broker", "queueId AS queue", "queueOffset", "coalesce(tags, '') AS tag", "storeSize",
+        "storeTimestamp",
+    )  # fmt: skip
     found = named.groupBy("topic", "broker", "queue", "tag").agg(
         functions.count("*").alias("messages"),
         functions.sum("storeSize").alias("bytes"),
@@ -35,13 +36,41 @@ def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str
     )
     rows = [row.asDict() for row in found.collect()]
     queues, tags = _with_share(_folded(rows, ("topic", "broker", "queue"))), _folded(rows, ("topic", "tag"))
-    tables, plots = [Table("by queue", queues), Table("by tag", tags)], [_by_queue(queues), _by_tag(tags)]
+    tables = [Table("by topic", _by_topic(queues)), Table("by queue", queues), Table("by tag", tags)]
+    plots = [_by_queue(queues), _by_tag(tags)]
     if groups:
         lag = _lag(source, sorted({row["topic"] for row in queues}), groups)
-        tables.append(Table("lag", lag))
+        tables += [Table("lag", lag), Table("waiting by tag", _waiting(spark, named, lag))]
         plots.append(_lag_plot(lag))
     count, size = sum(row["messages"] for row in queues), sum(row["bytes"] for row in queues)
     return Summary("backlog", {"messages": count, "bytes": size}, tables, plots, Metrics(count, size))
+
+
+def _by_topic(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """`skew`: how many times the fullest queue has what it would have if all that hold something had the same."""
+    found = []
+    for row in _folded([{**row, "newest": row["oldest"]} for row in queues], ("topic",)):
+        own = [each["messages"] for each in queues if each["topic"] == row["topic"]]
+        skew = round(max(own) * len(own) / sum(own), 2)
+        found.append({name: row[name] for name in ("topic", "messages", "bytes", "oldest")} | {
+            "queues": len(own), "skew": skew
+        })  # fmt: skip
+    return found
+
+
+def _waiting(spark: SparkSession, named: DataFrame, lag: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What each group has not consumed, by tag: a second pass, of the groups that have been somewhere."""
+    from pyspark.sql import functions
+
+    places = [(row["group"], row["topic"], row["broker"], row["queue"], row["committed"]) for row in lag if row["lag"]]
+    if not places:
+        return []
+    at = spark.createDataFrame(places, "group string, topic string, broker string, queue int, committed bigint")
+    left = named.join(functions.broadcast(at), ["topic", "broker", "queue"]).where("queueOffset >= committed")
+    sums = left.groupBy("group", "topic", "tag").agg(
+        functions.count("*").alias("messages"), functions.sum("storeSize").alias("bytes")
+    )
+    return [row.asDict() for row in sums.orderBy("group", "topic", "tag").collect()]
 
 
 def _folded(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -71,12 +100,12 @@ def _with_share(queues: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _by_queue(queues: Sequence[Mapping[str, Any]]) -> Plot:
     points = {f"{row['topic']}/{row['broker']}/{row['queue']}": row["messages"] for row in queues}
-    return Plot("Messages by queue", "bars", "messages", {"messages": points})
+    return Plot("Messages by queue", "bars", "messages", "topic/broker/queue", {"messages": points})
 
 
 def _by_tag(tags: Sequence[Mapping[str, Any]]) -> Plot:
     points = {f"{row['topic']} {row['tag'] or '(no tag)'}": row["bytes"] for row in tags}
-    return Plot("Bytes by tag", "bars", "bytes", {"bytes": points})
+    return Plot("Bytes by tag", "bars", "bytes", "topic and tag", {"bytes": points})
 
 
 def _lag_plot(lag: Sequence[Mapping[str, Any]]) -> Plot:
@@ -84,7 +113,7 @@ def _lag_plot(lag: Sequence[Mapping[str, Any]]) -> Plot:
     for row in lag:
         if row["lag"] is not None:
             series.setdefault(row["group"], {})[f"{row['topic']}/{row['queue']}"] = row["lag"]
-    return Plot("Lag by queue", "bars", "messages", series)
+    return Plot("Lag by queue", "bars", "messages", "topic/queue", series)
 
 
 def _lag(source: Mapping[str, str], topics: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
@@ -102,6 +131,7 @@ def _lag(source: Mapping[str, str], topics: Sequence[str], groups: Sequence[str]
                     {
                         "group": group,
                         "topic": queue.topic,
+                        "broker": queue.broker,
                         "queue": queue.queue_id,
                         "committed": at,
                         "end": bounds[queue].high,

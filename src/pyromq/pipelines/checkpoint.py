@@ -7,11 +7,11 @@ it, and brokers with a duplicate window store them once.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..ambient import system_random
-from ..errors import ConfigError
+from ..errors import ConfigError, PyroError
 from .files import read_text, read_texts, write_text
 
 if TYPE_CHECKING:
@@ -55,6 +55,19 @@ def _check(folder: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> No
                 f"{name} = {now.get(name)!r}: the run of checkpoint {folder} began with {before.get(name)!r}. "
                 "Go on with that, or name a new checkpoint"
             )
+
+
+def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> None:
+    """PyroError if the checkpoint is not the one that made these batches: their numbers would be given again."""
+    if not batches:
+        return
+    names = read_texts(spark, f"{folder}/checkpoint/offsets", "", named=True)
+    last = max((int(name) for name, _ in names if name.isdigit()), default=-1)
+    if last < max(batches):
+        raise PyroError(
+            f"{folder}/checkpoint: it ends with batch {last}, and {folder} has rows of batch {max(batches)}: it was "
+            "removed or is an old copy. Bring it back, or begin in a new folder"
+        )
 
 
 def done(spark: SparkSession, folder: str) -> set[int]:

@@ -50,10 +50,11 @@ def dedup(
     run = checkpoint.begin(spark, folder, told, {})["run"]
     rows = Lake(spark, folder, run=run)
     before = {int(each["batch"]) for each in manifests(spark, folder)}
+    checkpoint.check_whole(spark, folder, before)
     steps = Steps(spark, folder, target or {}, run)
 
     def keep(batch: DataFrame, number: int) -> None:
-        _kept_once(rows, batch, number, again=target is None)
+        _kept_once(rows, batch, number)
         if target and _count(rows, number):
             steps.send(in_order(rows.read([number]), tasks), number, outgoing)
 
@@ -65,10 +66,10 @@ def dedup(
     return _summary(spark, folder, before, steps.sent, target)
 
 
-def _kept_once(rows: Lake, batch: DataFrame, number: int, *, again: bool) -> None:
-    """What a manifest has is not made anew (unless nothing was sent of it); the state of the stream still is."""
-    if again or read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is None:
-        keep_batch(rows, batch, number)
+def _kept_once(rows: Lake, batch: DataFrame, number: int) -> None:
+    """What a manifest has is not made anew; the state of the stream still is."""
+    if read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is None:
+        keep_batch(rows, batch, number, whole=False)
     else:
         batch.write.format("noop").mode("append").save()
 

@@ -1,7 +1,7 @@
 """Dead letters of a group: which topics they come from, how old they are, and a selection of them sent again.
 
-A dead letter stands in `%DLQ%GROUP` with the topic and id that it had. What went wrong is known to the consumer alone,
-so the report has what the log has: topic, tag, times tried, who sent it, age.
+A dead letter stands in `%DLQ%GROUP` with the topic and id that it had: the report has topic, tag, times tried, who sent
+it, age. The log has no reason; consumers with tracing switched on tell how their listeners ended, and from there it is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from .messages import chosen, messages, stream
 from .sending import OWN, Steps
 from .streaming import run_stream
 from .summary import Metrics, Plot, Summary, Table
+from .trace import traced
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,15 +30,25 @@ def dead_letters(spark: SparkSession, source: Mapping[str, str], group: str) -> 
     return _with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}))
 
 
-def report(spark: SparkSession, source: Mapping[str, str], group: str, where: str = "") -> Summary:
-    """By topic and tag: how many, how often tried, from when to when; and by the hour that they died in."""
-    rows = [row.asDict() for row in _grouped(chosen(dead_letters(spark, source, group), where)).collect()]
+def report(spark: SparkSession, source: Mapping[str, str], group: str, where: str = "", *, traces: str = "") -> Summary:
+    """By topic and tag: how many, how often tried, from when to when; and by the hour that they died in. `traces` is a
+    trace topic: with it also why."""
+    found = chosen(dead_letters(spark, source, group), where)
+    rows = [row.asDict() for row in _grouped(found).collect()]
     count, size = sum(row["messages"] for row in rows), sum(row["bytes"] for row in rows)
     tables = [Table("dead letters", folded(rows, "origin", "tag")), Table("senders", folded(rows, "origin", "sender"))]
+    if traces:
+        tables.append(Table("why", _reasons(spark, source, group, found, traces)))
     hours = folded([row | {"hour": str(row["hour"])[:16]} for row in rows], "hour")
     plots = [
-        Plot("Dead letters by hour", "lines", "messages", {group: {row["hour"]: row["messages"] for row in hours}}),
-        Plot("Dead letters by topic and tag", "bars", "messages", {group: _named(tables[0].rows)}),
+        Plot(
+            "Dead letters by hour",
+            "lines",
+            "messages",
+            "hour (UTC)",
+            {group: {row["hour"]: row["messages"] for row in hours}},
+        ),
+        Plot("Dead letters by topic and tag", "bars", "messages", "topic and tag", {group: _named(tables[0].rows)}),
     ]
     facts = {"group": group, "messages": count, "bytes": size}
     return Summary("dlq", facts, tables, plots, Metrics(count, size))
@@ -61,6 +72,24 @@ def _grouped(frame: DataFrame) -> DataFrame:
         functions.expr(f"date_format(max(storeTimestamp), '{_SHORT}') AS newest"),
         functions.expr("max(unix_timestamp(storeTimestamp) - unix_timestamp(bornTimestamp)) AS livedSeconds"),
     )
+
+
+def _reasons(
+    spark: SparkSession, source: Mapping[str, str], group: str, found: DataFrame, traces: str
+) -> list[dict[str, Any]]:
+    """How the group's listener ended with each message, by topic; null where no consumer told. A client that serves
+    several groups may leave out which it was."""
+    from pyspark.sql import functions
+
+    failed = traced(spark, {**source, "topic": traces}).where("what = 'ended' AND NOT success")
+    own = failed.where(functions.col("group").isin(group, "")).groupBy("id").agg(
+        functions.max_by("outcome", "timeMs").alias("last"), functions.count("*").alias("failures")
+    )  # fmt: skip
+    why = found.select("origin", functions.col("msgId").alias("id")).join(own, "id", "left")
+    sums = why.groupBy("origin", "last").agg(
+        functions.count("*").alias("messages"), functions.sum("failures").alias("failures told")
+    )
+    return [row.asDict() for row in sums.orderBy("origin", "last").collect()]
 
 
 def redrive(

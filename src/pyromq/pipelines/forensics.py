@@ -52,7 +52,11 @@ def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", ta
     }
     tables = [Table("by topic", topics), Table("by queue", queues), Table("damage", damage)]
     plot = Plot(
-        "Readable messages by topic", "bars", "messages", {"readable": {r["topic"]: r["messages"] for r in topics}}
+        "Readable messages by topic",
+        "bars",
+        "messages",
+        "topic",
+        {"readable": {r["topic"]: r["messages"] for r in topics}},
     )
     return Summary("forensics", facts, tables, [plot], Metrics(count, size))
 

@@ -1,77 +1,73 @@
 """The formats that an archive may have, each with a write that may be repeated: Parquet, Delta, Iceberg.
 
-Parquet replaces the batch's own folder. Delta and Iceberg remember which batch each commit was, and leave out a repeat.
-Their classes are not part of Spark: without them a run is refused with the package to add.
+Parquet replaces the batch's own folder. Delta and Iceberg remember which batch each commit was, and a repeat is left
+out. Their packages are not part of Spark: without them a run is refused with what to install.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol
 
 from ..errors import PyroError
+from ..spark.schema import DDL
+from .delta_table import DeltaLog
+from .iceberg_table import IcebergTable
+from .table_files import new_files, write_files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from .table_files import NewFile
 
 PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
-_CATALOG = "pyromq_archive"
-_NEEDED = {
-    DELTA: ("io.delta.sql.DeltaSparkSessionExtension", "io.delta:delta-spark_2.13:VERSION"),
-    ICEBERG: (
-        "org.apache.iceberg.spark.SparkCatalog",
-        "org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION",
-    ),
-}
+_PACKAGES = {DELTA: "deltalake", ICEBERG: "pyiceberg"}
+_TIMES = "spark.sql.parquet.outputTimestampType"
 
 
-def session_settings(form: str) -> dict[str, str]:
-    """What a session must be started with, besides the package."""
-    if form == DELTA:
-        return {
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        }
-    if form == ICEBERG:
-        return {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"}
-    return {}
+class Table(Protocol):
+    """A table over files that Spark has written."""
+
+    def has(self, batch: int) -> bool: ...
+    def add(self, files: Sequence[NewFile], batch: int, schema: StructType) -> None: ...
+    def files(self) -> list[str]: ...
 
 
-def check(spark: SparkSession, form: str) -> None:
-    """PyroError says which package to add."""
-    if form not in _NEEDED:
-        return
-    name, package = _NEEDED[form]
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-
-    try:
-        spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)  # type: ignore[union-attr]
-    except Py4JError:
+def check(form: str) -> None:
+    """PyroError says what to install."""
+    package = _PACKAGES.get(form)
+    if package and find_spec(package) is None:
         raise PyroError(
-            f"format = {form!r}: Spark has no {name}. Add the package that fits Spark {spark.version}: "
-            f"--conf spark.jars.packages={package}, or write --format parquet"
-        ) from None
+            f"format = {form!r}: the package {package} is not installed: pip install 'pyromq[lake]', "
+            "or write --format parquet"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The rows of one archive; `run` is its name in the commits of tables."""
+    """The rows of one archive; `run` is its name in the commits of tables. `catalog` and `table` are of Iceberg."""
 
     spark: SparkSession
     folder: str
     form: str = PARQUET
     run: str = ""
     compression: str = "zstd"
+    catalog: str = ""
+    table: str = ""
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """`rows` have a column `date`. As if once, however often."""
-        writers: dict[str, Callable[[DataFrame, int], None]] = {
-            PARQUET: self._write_parquet,
-            DELTA: self._write_delta,
-            ICEBERG: self._write_iceberg,
-        }
-        writers[self.form](rows, batch)
+        with _readable_times(rows.sparkSession):
+            if self.form == PARQUET:
+                self._write_parquet(rows, batch)
+            else:
+                self._write_table(rows, batch)
 
     def read(self, batches: Iterable[int]) -> DataFrame:
         """The rows of these batches, in no order."""
@@ -82,8 +78,9 @@ class Lake:
             paths = [f"{self.folder}/data/batch={number}" for number in numbers]
             frame = self.spark.read.option("basePath", f"{self.folder}/data").parquet(*paths)
             return frame.withColumn("topic", functions.col("messageTopic")).drop("messageTopic", "batch")
-        table = self._table() if self.form == ICEBERG else f"delta.`{self.folder}/delta`"
-        return self.spark.table(table).where(functions.col("batch").isin(numbers)).drop("batch")
+        # Folders say nothing here: the table's files alone count, and others may have rewritten them.
+        reader = self.spark.read.schema(f"{DDL}, date date, batch bigint").option("recursiveFileLookup", "true")
+        return reader.parquet(*self._table().files()).where(functions.col("batch").isin(numbers)).drop("batch")
 
     def _write_parquet(self, rows: DataFrame, batch: int) -> None:
         from pyspark.sql import functions
@@ -95,29 +92,32 @@ class Lake:
         writer = writer.option("parquet.enable.dictionary#body", "false")
         writer.partitionBy("topic", "date").parquet(f"{self.folder}/data/batch={batch}")
 
-    def _write_delta(self, rows: DataFrame, batch: int) -> None:
+    def _write_table(self, rows: DataFrame, batch: int) -> None:
         from pyspark.sql import functions
 
-        writer = rows.withColumn("batch", functions.lit(batch)).write.format("delta").mode("append")
-        writer = writer.option("txnAppId", self.run).option("txnVersion", batch)
-        writer.partitionBy("topic", "date").save(f"{self.folder}/delta")
+        table = self._table()
+        if table.has(batch):  # its files are part of the table: they must not be replaced
+            return
+        marked = rows.withColumn("batch", functions.lit(batch).cast("bigint"))
+        write_files(marked, self._place, batch, self.compression)
+        table.add(new_files(self.spark, self._place, batch), batch, marked.schema)
 
-    def _write_iceberg(self, rows: DataFrame, batch: int) -> None:
-        from pyspark.sql import functions
+    @property
+    def _place(self) -> str:
+        return f"{self.folder}/{self.form}"
 
-        marked = rows.withColumn("batch", functions.lit(batch))
-        table, mark = self._table(), f"{self.run}/{batch}"
-        if not self.spark.catalog.tableExists(table):
-            marked.limit(0).writeTo(table).using("iceberg").partitionedBy("topic", "date").create()
-        kept = self.spark.table(f"{table}.snapshots").where(functions.col("summary")["pyromq-batch"] == mark)
-        if kept.isEmpty():
-            ordered = marked.sortWithinPartitions("topic", "date")
-            ordered.writeTo(table).option("snapshot-property.pyromq-batch", mark).append()
+    def _table(self) -> Table:
+        if self.form == DELTA:
+            return DeltaLog(self._place, self.run)
+        return IcebergTable(self._place, self.run, self.catalog, self.table)
 
-    def _table(self) -> str:
-        """A catalog of files below the folder: no server, no other place."""
-        catalog = f"spark.sql.catalog.{_CATALOG}"
-        self.spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
-        self.spark.conf.set(f"{catalog}.type", "hadoop")
-        self.spark.conf.set(f"{catalog}.warehouse", f"{self.folder}/iceberg")
-        return f"{_CATALOG}.archive.messages"
+
+@contextmanager
+def _readable_times(session: SparkSession) -> Iterator[None]:
+    """Spark's own times (INT96) have no least and most in files, and others than Spark misread them."""
+    before = session.conf.get(_TIMES)
+    session.conf.set(_TIMES, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        session.conf.set(_TIMES, before or "INT96")

@@ -28,12 +28,16 @@ def manifests(spark: SparkSession, folder: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: int(each["batch"]))
 
 
-def write_manifest(spark: SparkSession, folder: str, batch: int, queues: Sequence[Mapping[str, Any]]) -> None:
-    """The one before says how far the archive had come; a long run does not read them all each time."""
+def write_manifest(
+    spark: SparkSession, folder: str, batch: int, queues: Sequence[Mapping[str, Any]], *, whole: bool = True
+) -> None:
+    """The one before says how far the archive had come; a long run does not read them all each time. `whole`: the batch
+    has every message of its offsets, not a choice of them."""
     before = _last_before(spark, folder, batch)
     extent = Extent(from_json(before.get("ends", {})), from_json(before.get("safe", {})))
-    extent.add(queues)
+    extent.add(queues, whole=whole)
     told = {"batch": batch, "queues": list(queues), "safe": to_json(extent.safe), "ends": to_json(extent.ends)}
+    told |= {} if whole else {"whole": False}
     write_text(spark, f"{folder}/manifest/{batch}.json", json.dumps(told))
 
 
@@ -46,7 +50,7 @@ def _last_before(spark: SparkSession, folder: str, batch: int) -> dict[str, Any]
     earlier = [each for each in manifests(spark, folder) if int(each["batch"]) < batch]
     extent = Extent()
     for each in earlier:
-        extent.add(each["queues"])
+        extent.add(each["queues"], whole=each.get("whole", True))
     return {"ends": to_json(extent.ends), "safe": to_json(extent.safe)}
 
 
@@ -74,15 +78,15 @@ class Extent:
     ends: Offsets = field(default_factory=dict)
     safe: Offsets = field(default_factory=dict)
 
-    def add(self, queues: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The next batch; what is missing between it and those before."""
+    def add(self, queues: Iterable[Mapping[str, Any]], *, whole: bool = True) -> list[dict[str, Any]]:
+        """The next batch; what is missing between it and those before. One that is not whole makes nothing safe."""
         missing = []
         for row in queues:
             queue, begin, end = queue_of(row), row["begin"], row["end"]
             last = self.ends.get(queue, begin)
             if begin > last:
                 missing.append({"queue": str(queue), "begin": last, "end": begin})
-            elif self.safe.get(queue, last) == last:
+            elif whole and self.safe.get(queue, last) == last and (queue in self.safe or queue not in self.ends):
                 self.safe[queue] = max(end, last)
             self.ends[queue] = max(end, last)
         return missing
@@ -94,7 +98,7 @@ def gaps(found: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Offs
     A gap is not always a loss: a topic's offsets may have holes (damage, a filter at the broker).
     """
     extent = Extent()
-    missing = [gap for manifest in found for gap in extent.add(manifest["queues"])]
+    missing = [gap for each in found for gap in extent.add(each["queues"], whole=each.get("whole", True))]
     return missing, extent.safe
 
 
@@ -113,7 +117,7 @@ def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             one["from"] = min(one.get("from", row["begin"]), row["begin"])
             one["to"] = max(one.get("to", row["end"]), row["end"])
     return [
-        one | {"holes": one["to"] - one["from"] - one["messages"], "safe to delete up to": safe[queue]}
+        one | {"holes": one["to"] - one["from"] - one["messages"], "safe to delete up to": safe.get(queue)}
         for queue, one in sorted(rows.items())
     ]
 

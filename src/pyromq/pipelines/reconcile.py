@@ -62,7 +62,7 @@ def _summary(found: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, An
     for row in found:
         if row["verdict"] != "equal":
             series.setdefault(row["verdict"], {})[row["topic"]] = row["messages"]
-    plot = Plot("What does not agree, by topic", "bars", "messages", series)
+    plot = Plot("What does not agree, by topic", "bars", "messages", "topic", series)
     read = Metrics(sum(row["left"] + row["right"] for row in found), sum(row["bytes"] or 0 for row in found))
     return Summary("reconcile", facts, [Table("by topic", rows), Table("examples", shown)], [plot], read)
 

@@ -64,7 +64,7 @@ def replay(
     rest = {name: value for name, value in source.items() if name != "startingOffsets"}
     told = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
     fixed = checkpoint.begin(spark, folder, told, {"since": since_ms, "until": until_ms, "start": start})
-    steps = Steps(spark, folder, _limited(target, rate), fixed["run"])
+    steps = Steps(spark, folder, limited(target, rate), fixed["run"])
     choice = _Choice(where, fixed["since"], fixed["until"], 1 if rate else tasks)  # the rate is that of a task
     if "archive" in rest:
         _archived(spark, rest, folder, choice, steps)
@@ -86,7 +86,8 @@ class _Choice(NamedTuple):
         return chosen(between(rows, self.since_ms, self.until_ms), self.where)
 
 
-def _limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
+def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
+    """The options of a write that keeps the rate (0: none); the one task of each step keeps it."""
     return dict(target) | ({"maxMessagesPerSecond": str(rate)} if rate else {})
 
 

@@ -11,8 +11,15 @@ if TYPE_CHECKING:
 
 
 def run_stream(sink: DataStreamWriter, folder: str, every: str) -> None:
-    """What is there now, or with `every` for ever; the checkpoint is below `folder`."""
+    """What is there now, or with `every` until it is stopped (Ctrl-C, or `stop` of the query); the checkpoint is below
+    `folder`. Ctrl-C is an end like any other: what was done is told, and the next start goes on from there."""
     sink = sink.option("checkpointLocation", f"{folder}/checkpoint")
-    (
+    query = (
         sink.trigger(processingTime=interval("every", every)) if every else sink.trigger(availableNow=True)
-    ).start().awaitTermination()
+    ).start()
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+        if not every:  # it was to come to its end, and has not
+            raise

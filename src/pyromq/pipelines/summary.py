@@ -21,11 +21,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """`bars`: a bar per label. `lines`: a line per series over the labels, in their order. Missing values are gaps."""
+    """`bars`: a bar per label. `lines`: a line per series over the labels, in their order. Missing values are gaps.
+    `unit` says what the values are, `across` what the labels are."""
 
     title: str
     kind: str
     unit: str
+    across: str
     series: Mapping[str, Mapping[str, float]]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EVENTS = (
     "what string, id string, request string, timeMs bigint, topic string, group string, costMs bigint, "
-    "success boolean, retries int"
+    "success boolean, retries int, outcome string"
 )
 _NAMES = [each.split()[0] for each in EVENTS.split(", ")]
 _STAGES = {"sendMs": "send", "storeMs": "store", "deliveryMs": "first delivery", "consumeMs": "consumption"}
@@ -39,12 +39,12 @@ def events(bodies: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
         for one in found:
             match one:
                 case Sent():
-                    yield "sent", one.message_id, "", one.time_ms, one.topic, one.group, one.cost_ms, one.success, 0
+                    yield "sent", one.message_id, "", one.time_ms, one.topic, one.group, one.cost_ms, one.success, 0, ""
                 case ConsumeStarted():
-                    yield "begun", one.message_id, one.request_id, one.time_ms, "", one.group, 0, True, one.retries
+                    yield "begun", one.message_id, one.request_id, one.time_ms, "", one.group, 0, True, one.retries, ""
                 case Consumed():
                     row = ("ended", one.message_id, one.request_id, one.time_ms, "", one.group, one.cost_ms)
-                    yield *row, one.success, 0
+                    yield *row, one.success, 0, one.outcome.name.lower().replace("_", " ")
 
 
 def traced(
@@ -64,6 +64,7 @@ def traced(
         pa.int64(),
         pa.bool_(),
         pa.int32(),
+        pa.string(),
     ]
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -195,5 +196,5 @@ def _plots(by_topic: Sequence[Mapping[str, Any]], by_group: Sequence[Mapping[str
                 }
                 for part in _PARTS
             }
-            found.append(Plot(f"Latency of {stage}", "bars", "ms", series))
+            found.append(Plot(f"Latency of {stage}", "bars", "ms", " and ".join(names), series))
     return found

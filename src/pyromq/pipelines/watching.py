@@ -51,15 +51,26 @@ def task_line(name: str, done: int, total: int, *, bar: bool) -> str:
 
 
 class Watch(StreamingQueryListener):
-    """`with Watch(...)`: around a job. `bar` redraws one line (after a carriage return), else lines are told."""
+    """`with Watch(...)`: around a job. `bar` redraws one line (after a carriage return), else lines are told.
+
+    `each` gets the metrics of a stream after each micro-batch: one that goes on has no end to tell them at.
+    """
 
     def __init__(
-        self, spark: SparkSession, name: str, tell: Tell, *, bar: bool = False, clock: Clock | None = None
+        self,
+        spark: SparkSession,
+        name: str,
+        tell: Tell,
+        *,
+        bar: bool = False,
+        each: Callable[[dict[str, Any]], None] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._spark = spark
         self._name = name
         self._tell = tell
         self._bar = bar
+        self._each = each
         self._clock = clock or SystemClock()
         self._over = Event()
         self._thread = Thread(target=self._poll, daemon=True)
@@ -68,6 +79,7 @@ class Watch(StreamingQueryListener):
         self._open: set[str] = set()
         self._heard = Condition()
         self.batches = 0
+        self.rows = 0
         self.lag: int | None = None
         self.seconds = 0.0
 
@@ -90,15 +102,17 @@ class Watch(StreamingQueryListener):
             self._tell("\r" + " " * len(self._shown) + "\r")
 
     def metrics(self, summary: Summary) -> dict[str, Any]:
-        took = max(self.seconds, 0.001)
-        done = summary.metrics
+        """Of the whole run."""
+        took, done = max(self.seconds, 0.001), summary.metrics
+        told = self._metrics(summary.pipeline, done.rows, took)
+        return told | {"bytes": done.bytes, "bytesPerSecond": round(done.bytes / took, 1)}
+
+    def _metrics(self, name: str, rows: int, took: float) -> dict[str, Any]:
         return {
-            "pipeline": summary.pipeline,
-            "rows": done.rows,
-            "bytes": done.bytes,
+            "pipeline": name,
+            "rows": rows,
             "seconds": round(took, 3),
-            "rowsPerSecond": round(done.rows / took, 1),
-            "bytesPerSecond": round(done.bytes / took, 1),
+            "rowsPerSecond": round(rows / took, 1),
             "batches": self.batches,
             "lag": self.lag,
         }
@@ -108,11 +122,15 @@ class Watch(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's names, here and below
         progress = event.progress
         self.batches += 1
+        self.rows += progress.numInputRows
         for source in progress.sources:
             self.lag = lag(source.endOffset, source.latestOffset)
         self._say(
             batch_line(self._name, progress.batchId, progress.numInputRows, progress.processedRowsPerSecond, self.lag)
         )
+        if self._each is not None:
+            took = max(self._clock.monotonic() - self._begun, 0.001)
+            self._each(self._metrics(self._name, self.rows, took))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         self._open.add(str(event.runId))
