@@ -1,7 +1,8 @@
 """The tail of sends at half of what the broker takes, and what each outlier was: `python bench/tail.py [--minutes 5]`.
 
 Open loop, so that a stall counts for all that were due meanwhile. Files are small: they roll every few seconds, the
-oldest expire, queues, index and tables are flushed as ever, and a backup is taken half-way. The broker runs with a
+oldest expire, queues, index and tables are flushed as ever, and a backup is taken half-way (by a process that is nice:
+checking the copy takes a core for a while, and the broker may not have one of its own). The broker runs with a
 witness (`measure/watched.py`) that notes what its event loop did whenever it stood still, and how long it had no CPU.
 """
 
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -22,6 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+from bench.results import note  # noqa: E402
 from bench.servers import Case, Server, built, measure, started  # noqa: E402
 
 MOST = Case("most", "send -t Tail -c 4 -w 64 -s 128 -q 4")
@@ -63,6 +66,7 @@ def main() -> None:
     options.add_argument("--rate", type=int, default=0, help="sends a second; 0 measures the most and takes half")
     options.add_argument("--late-ms", type=float, default=5, help="an answer is an outlier from here on")
     options.add_argument("--folder", help="where the store goes")
+    options.add_argument("--json", help="append the figures to this file")
     chosen = options.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
@@ -72,10 +76,11 @@ def main() -> None:
         stalls.write_text("")
         late_us, seconds = round(chosen.late_ms * 1000), chosen.minutes * 60
         case = Case("tail", f"send -t Tail -c 4 -w {LOAD_WINDOW} -s 128 -q 4 -r {rate} -o {late_us}")
-        backup = _backup_later(folder, seconds / 2, stack)
+        backup = Backup(folder, seconds / 2)
+        stack.callback(backup.stop)
         found = measure(load, case, server, seconds)
-        backup.wait()
-        report(found, [json.loads(line) for line in stalls.read_text().splitlines()], rate, chosen, backup.returncode)
+        code = backup.wait()
+        report(found, [json.loads(line) for line in stalls.read_text().splitlines()], rate, chosen, code)
 
 
 def _most(load: Path, server: Server) -> float:
@@ -83,11 +88,30 @@ def _most(load: Path, server: Server) -> float:
     return float(measure(load, MOST, server, 4)["rate"])
 
 
-def _backup_later(folder: Path, seconds: float, stack: ExitStack) -> subprocess.Popen[bytes]:
-    command = f'sleep {seconds:.0f}; exec "$0" -m pyromq store backup "$1" "$2" >/dev/null'
-    return stack.enter_context(
-        subprocess.Popen(["sh", "-c", command, sys.executable, str(folder / "store"), str(folder / "backup")], cwd=ROOT)
-    )
+class Backup:
+    """Begins after a while; `stop` ends it at whatever point it is."""
+
+    def __init__(self, folder: Path, after_s: float) -> None:
+        self._command = ["nice", sys.executable, "-m", "pyromq", "store", "backup"]
+        self._command += [str(folder / "store"), str(folder / "backup")]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._timer = threading.Timer(after_s, self._begin)
+        self._timer.start()
+
+    def _begin(self) -> None:
+        quiet = subprocess.DEVNULL  # it warns that queues are written anew
+        self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=quiet, stderr=quiet)
+
+    def wait(self) -> int:
+        self._timer.join()
+        return -1 if self._process is None else self._process.wait()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 def report(found: dict[str, Any], stalls: list[dict[str, Any]], rate: int, chosen: Any, backup: int) -> None:
@@ -99,8 +123,10 @@ def report(found: dict[str, Any], stalls: list[dict[str, Any]], rate: int, chose
         f"CPU {found['cpu_us']:.1f} us a message; {len(outliers)} answers of {chosen.late_ms:g} ms or more\n"
     )
     print("| late answers | what it was |\n|---|---|")
-    for cause, count in explain(outliers, stalls).most_common(20):
+    causes = explain(outliers, stalls).most_common(20)
+    for cause, count in causes:
         print(f"| {count} | {cause} |")
+    note(chosen.json, "tail", "native", [{**found, **{f"late: {cause}": count for cause, count in causes}}])
     own = [one for one in stalls if one["no_cpu_ms"] <= one["stall_ms"] / 2]
     print(f"\n{len(stalls)} stalls of 4 ms or more, {len(own)} of them not for want of a CPU; the longest of those:\n")
     for one in sorted(own, key=lambda one: -float(one["stall_ms"]))[:15]:
