@@ -14,7 +14,7 @@ from pyarrow import parquet
 from pyromq.cli.main import cli
 from pyromq.errors import ConfigError
 from pyromq.spark.files import store_to_file, topic_to_file
-from pyromq.spark.pulling import DataLoss
+from pyromq.spark.planner import DataLoss
 from pyromq.spark.schema import arrow_schema
 from tests.spark.servers import Servers
 from tests.store.golden_store import apply_variant, unpack

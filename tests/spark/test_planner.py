@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyromq.spark.offsets import Queue, from_json, to_json
@@ -73,6 +73,7 @@ def test_without_limits_a_range_is_a_task() -> None:
     st.dictionaries(st.sampled_from([A, B, C]), st.tuples(st.integers(0, 99), st.integers(0, 999)), min_size=1),
     st.integers(1, 500),
 )
+@example({A: (0, 1), B: (0, 1), C: (0, 4)}, 3)
 def test_a_limit_is_shared_and_no_queue_starves(given_: dict[Queue, tuple[int, int]], most: int) -> None:
     start = {queue: begin for queue, (begin, _) in given_.items()}
     latest = {queue: begin + more for queue, (begin, more) in given_.items()}

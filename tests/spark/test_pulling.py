@@ -19,8 +19,8 @@ from pyromq.spark.cluster import Cluster
 from pyromq.spark.connection import Connection, Landing
 from pyromq.spark.offsets import Queue
 from pyromq.spark.options import Use, connection_options, read_options
-from pyromq.spark.planner import Range
-from pyromq.spark.pulling import DataLoss, QueuePull, read_range
+from pyromq.spark.planner import DataLoss, Range
+from pyromq.spark.pulling import QueuePull, read_range
 from pyromq.spark.schema import arrow_schema
 from pyromq.spark.stream_read import StreamReader
 from tests.spark.reading import BODY, numbers, rows, tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +18,12 @@ from pyromq.spark.cluster import Cluster
 from pyromq.spark.listener import OffsetPublisher
 from pyromq.spark.offsets import from_json
 from pyromq.spark.options import Use, read_options
-from pyromq.spark.pulling import DataLoss
+from pyromq.spark.planner import DataLoss
 from pyromq.spark.stream_read import StreamReader
 from pyromq.testing.clock import ManualClock
 from tests.spark.reading import numbers
 from tests.spark.servers import Servers
+from tests.spark.test_pulling import make_topic
 
 BODY = StructType().add("body", "binary")
 
@@ -257,6 +259,32 @@ def test_a_stream_waits_for_enough_messages_but_not_for_ever(
     assert made.latestOffset(start, ReadAllAvailable()) == start
     made._triggered_at -= 901
     assert total(made.latestOffset(start, ReadAllAvailable())) == 10
+
+
+def test_new_queues_of_a_topic_join_a_stream_that_runs(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    make_topic(servers, "broker-a", topic, queues=1)
+    servers.send(topic, 20)
+    made = reader(servers, topic, startingOffsets="earliest")
+    readers.append(made)
+    first = made.latestOffset(made.initialOffset(), ReadAllAvailable())
+    assert first == {topic: {"broker-a": {"0": 20}}}
+    make_topic(servers, "broker-a", topic, queues=3)
+    second = first
+    while set(second[topic]["broker-a"]) != {"0", "1", "2"}:  # until the name server has heard of it
+        made._looked_at = -1.0
+        second = made.latestOffset(first, ReadAllAvailable())
+    servers.send(topic, 60, first=20)
+    made._looked_at = -1.0
+    third = made.latestOffset(second, ReadAllAvailable())
+    parts = made.partitions(second, third)
+    assert {part.part.queue.queue_id for part in parts} == {0, 1, 2}
+    assert numbers([SimpleNamespace(**row) for part in parts for row in rows_of(made, part)]) == list(range(20, 80))
+
+
+def rows_of(made: StreamReader, part: Any) -> list[dict[str, Any]]:
+    return [row for batch in made.read(part) for row in batch.to_pylist()]
 
 
 def test_a_reader_is_copied_without_its_connections(servers: Servers, topic: str, readers: list[StreamReader]) -> None:

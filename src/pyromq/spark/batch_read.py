@@ -13,7 +13,6 @@ from .cluster import Cluster
 from .offsets import Offsets, Queue
 from .options import ReadOptions
 from .planner import Range, split
-from .pulling import read_range
 from .spark_schema import arrow_of
 from .starting import planned
 
@@ -45,11 +44,19 @@ class BatchReader(DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, QueuePart):
-            return iter(())  # Spark makes a task of its own where there is none
-        return read_range(partition.part, partition.address, self._options, arrow_of(self._schema))
+        return read_part(partition, self._options, self._schema)
 
 
 def parts_of(found: list[Range], queues: dict[Queue, str], options: ReadOptions) -> list[QueuePart]:
     pieces = split(found, options.min_partitions, options.max_records_per_partition)
     return [QueuePart(part, queues.get(part.queue, "")) for part in pieces]
+
+
+def read_part(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
+    from .pulling import (
+        read_range,  # by tasks alone: a process that plans is made for each stream, and has no use for it
+    )
+
+    if not isinstance(partition, QueuePart):
+        return iter(())  # Spark makes a task of its own where there is none
+    return read_range(partition.part, partition.address, options, arrow_of(schema))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ..errors import PyroError
 from .offsets import Offsets, Queue
 
 
@@ -25,6 +26,10 @@ class Range(NamedTuple):
     @property
     def size(self) -> int:
         return self.end - self.begin
+
+
+class DataLoss(PyroError):
+    """Messages of a read are gone. The text says which, and how to go on without them."""
 
 
 class Loss(NamedTuple):
@@ -81,13 +86,15 @@ def split(parts: Iterable[Range], least: int | None, most_records: int | None) -
 
 
 def limited(start: Offsets, latest: Offsets, most: int) -> Offsets:
-    """At most about `most` messages, each queue by its share of what waits; one that has any gets at least one."""
+    """At most `most` messages: one of each queue that has any, though these be more, and each its share of the rest."""
     backlog = {queue: max(0, until - start.get(queue, 0)) for queue, until in latest.items()}
     total = sum(backlog.values())
     if total <= most:
         return dict(latest)
+    filled = sum(count > 0 for count in backlog.values())
+    rest = max(0, most - filled)
     return {
-        queue: start.get(queue, 0) + max(1, count * most // total) if count else latest[queue]
+        queue: start.get(queue, 0) + 1 + (count - 1) * rest // max(1, total - filled) if count else latest[queue]
         for queue, count in backlog.items()
     }
 

@@ -24,7 +24,7 @@ from .cluster import Cluster
 from .columns import decode_records
 from .connection import Connection, Landing
 from .options import ReadOptions
-from .planner import Range
+from .planner import DataLoss, Range
 from .records import QUEUE_OFFSET, Records, record_starts
 from .schema import COLUMNS
 from .spares import SPARES
@@ -36,10 +36,6 @@ _PULL_BYTES = 1 << 20
 _CHUNK_BYTES = 4 << 20
 _PAUSE_S = 0.25
 _PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
-
-
-class DataLoss(PyroError):
-    """Messages of the range are gone. The text says which, and how to go on without them."""
 
 
 @dataclass(slots=True)

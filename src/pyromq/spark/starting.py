@@ -11,8 +11,7 @@ from ..errors import ConfigError
 from .cluster import Cluster
 from .offsets import EARLIEST, GROUP, LATEST, Offsets, Queue, Where, exact
 from .options import ReadOptions
-from .planner import Bounds, Loss, Range, ranges
-from .pulling import DataLoss
+from .planner import Bounds, DataLoss, Loss, Range, ranges
 
 log = logs.get("pyromq.spark")
 

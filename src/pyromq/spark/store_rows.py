@@ -15,7 +15,7 @@ import pyarrow as pa
 from .. import logs
 from .columns import decode_records
 from .options import ReadOptions
-from .pulling import DataLoss
+from .planner import DataLoss
 from .records import Records
 from .store_scan import Damage, RangeScan
 from .vectors import spans

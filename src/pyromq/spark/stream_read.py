@@ -17,12 +17,11 @@ from pyspark.sql.types import StructType
 from .. import logs
 from ..ambient import Clock, SystemClock
 from ..client.errors import Error
-from .batch_read import QueuePart, parts_of
+from .batch_read import QueuePart, parts_of, read_part
 from .cluster import Cluster
 from .offsets import LATEST, Offsets, Queue, from_json, to_json
 from .options import ReadOptions
-from .planner import Bounds, Loss, limited, ranges, waiting
-from .pulling import DataLoss, read_range
+from .planner import Bounds, DataLoss, Loss, limited, ranges, waiting
 from .spark_schema import arrow_of
 from .starting import report, starting, with_retries
 
@@ -95,9 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parts_of(found, self._queues, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, QueuePart):
-            return iter(())  # Spark makes a task of its own where there is none
-        return read_range(partition.part, partition.address, self._options, arrow_of(self._schema))
+        return read_part(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
         """One batch late; `OffsetPublisher` is in time."""
