@@ -72,7 +72,8 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
         load, stalls = built(folder, "mqload"), folder / "stalls"
         server = watched_broker(folder / "store", stalls, stack)
-        rate = chosen.rate or round(_most(load, server) / 2)
+        most = _most(load, server)
+        rate = chosen.rate or round(most / 2)
         stalls.write_text("")
         late_us, seconds = round(chosen.late_ms * 1000), chosen.minutes * 60
         case = Case("tail", f"send -t Tail -c 4 -w {LOAD_WINDOW} -s 128 -q 4 -r {rate} -o {late_us}")
@@ -84,8 +85,9 @@ def main() -> None:
 
 
 def _most(load: Path, server: Server) -> float:
-    measure(load, MOST, server, 3)
-    return float(measure(load, MOST, server, 4)["rate"])
+    """After a while: topic, files and caches are there then."""
+    measure(load, MOST, server, 2)
+    return float(measure(load, MOST, server, 3)["rate"])
 
 
 class Backup:
