@@ -1,6 +1,6 @@
 # Each target sets up what it needs and no more; what is done already is not done again.
 #   make demo   shows on this machine what works today      make test   the whole suite
-#   make setup  everything for development                  make lint   ruff and mypy --strict
+#   make setup  everything for development                  make lint   ruff, mypy, pyright
 #   make bench  measurements as tables                      make docs   the documentation as pages in site/
 #   make native the native kernel, where there is gcc       make wheel  a wheel with it in dist/
 #   make lock   new locked versions                         make clean  removes what these made
@@ -101,6 +101,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
 # `make bench B=bench/frame.py` runs one.
 bench: $(DEV) $(NATIVE)

@@ -17,7 +17,7 @@ def main() -> None:
                 consumer.seek_to_begin(queue)
             total = 0
             while batch := consumer.poll(timeout=2):
-                total += sum(message.decode(dict)["value"] for message in batch)
+                total += sum(message.decode(dict[str, int])["value"] for message in batch)
             print(f"sum of all values: {total}")
 
 

@@ -109,7 +109,7 @@ _FROM = {
 }
 _MODULE_OF = {name: module for module, names in _FROM.items() for name in names}
 
-__all__ = ["__version__", "sync", *_MODULE_OF]
+__all__ = ["__version__", "sync", *_MODULE_OF]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -97,6 +97,7 @@ class Runner:
 
     async def __call__(self, messages: Sequence[Received]) -> Outcomes:
         """For each message what went wrong with it, None if it is done."""
+        outcomes: Outcomes
         try:
             with Deadline(self._clock, self._timeout_s) as deadline:
                 for each in messages:

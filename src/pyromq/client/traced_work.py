@@ -75,7 +75,7 @@ class TracedSends:
             return
         about: dict[str, Any] = {"time_ms": time_ms, "cost_ms": round(took_s * 1000), "group": self._group}
         for place, (message_id, (size, properties)) in enumerate(zip(message.ids, _parts(message), strict=True)):
-            found = _of_result(self._tracer, results[place]) if results else {"success": False}
+            found: dict[str, Any] = _of_result(self._tracer, results[place]) if results else {"success": False}
             kind = _kind(message, properties)
             sent = Sent(
                 message_id=message_id,

@@ -92,12 +92,13 @@ class Idempotence(Middleware):
 
     def _word(self, message: Received) -> str | None:
         """With the group in front: another group has to deal with the message too."""
-        if self._by == "id":
-            word: str | None = message.id
-        elif self._by == "key":
-            word = f"{message.topic}/{message.keys[0]}" if message.keys else None
-        else:
+        word: str | None
+        if not isinstance(self._by, str):
             word = self._by(message)
+        elif self._by == "id":
+            word = message.id
+        else:
+            word = f"{message.topic}/{message.keys[0]}" if message.keys else None
         return None if word is None else f"{message.group}/{word}"
 
 
