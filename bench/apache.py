@@ -118,7 +118,8 @@ def main() -> None:
     options.add_argument("--json", help="append the figures to this file")
     chosen = options.parse_args()
     if not has_java():  # the benchmark is Java's, too
-        raise SystemExit("Apache's benchmark needs Java and Maven: see above")
+        print("not run: Apache's benchmark needs Java and Maven, see above")
+        return
     heading("Apache's benchmark, 64 threads, 128 B", "python bench/apache.py")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -95,7 +95,7 @@ PARTS = [
     Part("sends, drains and end to end", broker(*BROKER_ROWS), 9, 2, ("--runs", "1", "--seconds", "0.5")),
     Part("at rest", broker("rest"), 5, 1, ("--messages", "100000")),
     Part("TLS and signed sends", ["bench/tls.py", "--seconds", "2"], 3, 1, ("--runs", "1", "--seconds", "0.5")),
-    Part("Apache's benchmark", ["bench/apache.py", "--runs", "2", "--seconds", "24"], 6, 2, ("--runs", "1")),
+    Part("Apache's benchmark", ["bench/apache.py", "--runs", "2", "--seconds", "22"], 6, 2, ("--runs", "1")),
     Part(
         "connections, held pulls, queues",
         ["bench/scale.py"],
@@ -181,30 +181,49 @@ class Runner:
 
 def _captured(command: list[str], seconds: float, folder: Path) -> tuple[str, str]:
     """What a script printed, shown as it comes too, and why it did not end well."""
-    lines: list[str] = []
     environment = {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        [sys.executable, *command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
-
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.append(line)
-            print(line, end="", flush=True)
-
-    reader = threading.Thread(target=read)
-    reader.start()
+    printed, said = _Echo(process.stdout, sys.stdout), _Echo(process.stderr, sys.stderr)
     why = ""
     try:
         code = process.wait(seconds)
-        why = f"failed with exit code {code}; its last words are on the screen" if code else ""
+        why = f"failed with exit code {code}: {said.last()}" if code else ""
     except subprocess.TimeoutExpired:
         why = f"cut after {seconds / 60:.1f} minutes"
     finally:
         _end(process)
-        reader.join(STOP_S)
-    return "".join(lines), why
+        printed.join(STOP_S)
+        said.join(STOP_S)
+    return "".join(printed.lines), why
+
+
+class _Echo(threading.Thread):
+    """Keeps what comes out of a pipe, and shows it."""
+
+    def __init__(self, source: TextIO | None, target: TextIO) -> None:
+        super().__init__(daemon=True)
+        assert source is not None
+        self._source, self._target = source, target
+        self.lines: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        for line in self._source:
+            self.lines.append(line)
+            print(line, end="", file=self._target, flush=True)
+
+    def last(self) -> str:
+        """An error's own line, most likely."""
+        self.join(1)
+        return self.lines[-1].strip() if self.lines else "it said nothing"
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -293,13 +312,16 @@ def write(outcomes: list[Outcome], chosen: argparse.Namespace, done: bool) -> No
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--to", required=True, help="file for the table; figures go beside it as .json")
+    options.add_argument("--to", help="file for the table; figures go beside it as .json")
     options.add_argument("--minutes", type=float, default=35, help="bound of the whole; what has no time is named")
     options.add_argument("--no-java", action="store_true", help="without the Java broker")
     options.add_argument("--quick", action="store_true", help="small numbers: does everything work?")
     options.add_argument("--part", action="append", choices=[part.name for part in PARTS], help="these alone")
     options.add_argument("--folder", help="where stores go: up to 22 GB")
     chosen = options.parse_args()
+    if chosen.to is None:  # `make bench` runs all files of this folder, and the parts by themselves are enough
+        print("say where the table goes: --to FILE")
+        return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="bench-table-", dir=chosen.folder))
     outcomes: list[Outcome] = []
