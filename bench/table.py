@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import IO, Any, NamedTuple, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -208,7 +208,7 @@ def _captured(command: list[str], seconds: float, folder: Path) -> tuple[str, st
 class _Echo(threading.Thread):
     """Keeps what comes out of a pipe, and shows it."""
 
-    def __init__(self, source: TextIO | None, target: TextIO) -> None:
+    def __init__(self, source: IO[str] | None, target: TextIO) -> None:
         super().__init__(daemon=True)
         assert source is not None
         self._source, self._target = source, target
@@ -282,11 +282,10 @@ def alone(row: str, command: str) -> str:
 
 
 def written(outcomes: list[Outcome], chosen: argparse.Namespace, done: bool) -> str:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     text = [
         "# The native kernel's table",
         "",
-        f"Made by `python bench/table.py` on {stamp()}, commit {commit.stdout.strip()}, {os.cpu_count()} cores, "
+        f"Made by `python bench/table.py` on {stamp()}, {_commit()}, {os.cpu_count()} cores, "
         f"Linux {platform.release()}, Python {platform.python_version()}. Median, and lowest to highest of the runs; "
         "`load` is the machine's load average when a row ended.",
         "",
@@ -302,6 +301,13 @@ def written(outcomes: list[Outcome], chosen: argparse.Namespace, done: bool) -> 
         text += ["", f"**{one.why}**"] if one.why else []
         text += ["", one.printed.strip(), ""]
     return "\n".join(text)
+
+
+def _commit() -> str:
+    git = shutil.which("git")
+    command = [git or "git", "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip() if git else ""
+    return f"commit {found}" if found else "no commit known"
 
 
 def write(outcomes: list[Outcome], chosen: argparse.Namespace, done: bool) -> None:
