@@ -15,6 +15,7 @@ import pytest
 from pyromq.client.client import Client, connect
 from pyromq.client.errors import Error, NoNameServer
 from pyromq.client.received import Received
+from pyromq.client.sending import SendPolicy
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.transport.tls import ClientTls
 from tests.client.world import Servers, turns_until
@@ -48,7 +49,11 @@ async def both_known(client: Client, topic: str) -> None:
             continue
 
 
-async def test_a_broker_stopped_in_its_tracks_with_its_name_server_fails_no_send_without_key(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", [signal.SIGSTOP, signal.SIGKILL])
+async def test_a_broker_stopped_or_killed_with_its_name_server_fails_no_send_without_key(
+    tmp_path: Path, fault: signal.Signals
+) -> None:
+    """Neither those that are under way at that moment, nor those that come after it."""
     names = ["namesrv", "--kv-config-path", str(tmp_path / "kv.json")]
     async with (
         process(*names) as (first, stopped_names),
@@ -62,18 +67,19 @@ async def test_a_broker_stopped_in_its_tracks_with_its_name_server_fails_no_send
             process(*brokers[0]) as (_, stopped),
             process(*brokers[1]),
             connect(f"{first};{second}") as client,
-            client.producer() as producer,
+            client.producer(policy=SendPolicy(timeout_s=6)) as producer,  # twice the default: CI is a busy place
         ):
             await both_known(client, "TBW102")
             await producer.send("T", b"x", timeout=20)
             await both_known(client, "T")
-            for frozen in (stopped, stopped_names):
-                frozen.send_signal(signal.SIGSTOP)
+            under_way = [asyncio.create_task(producer.send("T", b"x")) for _ in range(40)]
+            await asyncio.sleep(0)
+            for each in (stopped, stopped_names):
+                each.send_signal(fault)
+            await asyncio.gather(*under_way)
             results = [await producer.send("T", b"x") for _ in range(30)]
             assert {each.queue.broker_name for each in results} == {"broker-b"}
             assert (await producer.send("Fresh", b"x", timeout=20)).queue.broker_name == "broker-b"
-            for frozen in (stopped, stopped_names):
-                frozen.send_signal(signal.SIGCONT)
 
 
 async def test_the_other_name_server_takes_over(empty_world: Servers) -> None:
