@@ -2,7 +2,9 @@
 
 Each client is a process of its own and sends 1 KB messages: one at a time (latency), then 64 in flight (messages per
 second, CPU per message), then reads them back with an empty handler. The others are the Java client 5.5.0 (two rounds,
-the first is not counted) and the C++ client as PyPI's `rocketmq` 0.4.4 bundles it, which sends one at a time only.
+the first is not counted) and the C++ client as PyPI's `rocketmq` 0.4.4 bundles it, which sends one at a time only and
+reads what ours has sent before. PyPI's gRPC client is not here: it speaks to Apache's proxy alone, so that its figures
+would be those of a JVM in between.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ TOPIC = "ClientBench"
 BODY = b"x" * 1024
 IN_FLIGHT = 64
 GATHERED_IN_FLIGHT = 1024
+FILLED = 20_000
 MARK = "@@"
 COLUMNS = {
     "p50_us": "p50 us",
@@ -111,8 +114,8 @@ async def read(client: Any, wanted: int) -> dict[str, float]:
 # --- others -----------------------------------------------------------------------------------------------------------
 
 CPP = """
-import json, sys, time
-from rocketmq.client import Message, Producer
+import json, os, sys, threading, time
+from rocketmq.client import Message, Producer, PushConsumer
 address, seconds, topic = sys.argv[1], float(sys.argv[2]), sys.argv[3]
 producer = Producer("bench_cpp")
 producer.set_namesrv_addr(address)
@@ -128,14 +131,32 @@ def send(seconds):
         took.append(end - now)
         now = end
     return sorted(took), (time.process_time() - cpu) / len(took) * 1e6
+def read(wanted):
+    consumer, enough, seen = PushConsumer(f"bench_cpp_{time.time_ns()}"), threading.Event(), []
+    consumer.set_namesrv_addr(address)
+    def handle(message):
+        seen.append((time.perf_counter(), time.process_time()))
+        if len(seen) == wanted:
+            enough.set()
+    consumer.subscribe(topic + "Read", handle)
+    consumer.start()
+    enough.wait(60)
+    took, used = seen[-1][0] - seen[0][0], seen[-1][1] - seen[0][1]
+    return {"read_s": len(seen) / took, "read_cpu_us": used / len(seen) * 1e6}
 send(min(seconds, 1.0))
 began = time.perf_counter()
 took, cpu_us = send(seconds)
 rate = len(took) / (time.perf_counter() - began)
 print("@@" + json.dumps({"p50_us": took[len(took) // 2] * 1e6, "p99_us": took[int(len(took) * 0.99)] * 1e6,
-    "one_cpu_us": cpu_us, "send_s": rate, "send_cpu_us": cpu_us}), flush=True)
-producer.shutdown()
+    "one_cpu_us": cpu_us, "send_s": rate, "send_cpu_us": cpu_us} | read(int(sys.argv[4]))), flush=True)
+os._exit(0)  # the library's own shutdown may wait for its heartbeat
 """
+
+
+async def fill(address: str) -> None:
+    """Messages for a client that would take minutes to send as many itself."""
+    async with pyromq.connect(address) as client, client.producer() as producer:
+        await producer.send_many(f"{TOPIC}Read", (BODY for _ in range(FILLED)))
 
 
 def command_of(name: str, address: str, seconds: float) -> tuple[list[str], dict[str, str]]:
@@ -151,7 +172,9 @@ def command_of(name: str, address: str, seconds: float) -> tuple[list[str], dict
         options = ["-server", "-Xms512m", "-Xmx512m", "-XX:+UseG1GC", logs]
         source = str(ROOT / "bench" / "ClientLoad.java")
         return [java.runtime(), *java.OPENS, *options, "-cp", path, source, address, str(seconds), "64", "1024"], {}
-    return [sys.executable, "-c", CPP, address, str(seconds), TOPIC], {"PYTHONPATH": str(cpp.packages())}
+    packages = {"PYTHONPATH": str(cpp.packages())}
+    asyncio.run(fill(address))
+    return [sys.executable, "-c", CPP, address, str(seconds), TOPIC, str(FILLED)], packages
 
 
 def run(name: str, address: str, seconds: float) -> dict[str, float]:
@@ -203,6 +226,7 @@ def main() -> None:
         return
     results: dict[str, dict[str, float]] = {}
     for name in wanted.only.split(","):
+        print(f"{name} ...", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="pyromq-bench-") as folder, broker(Path(folder) / "data") as address:
             try:
                 results[name] = run(name, address, wanted.seconds)
