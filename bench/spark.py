@@ -1,31 +1,31 @@
 """The data source in rows a second: scan of files, pull, stream and write; beside Python rows and Kafka's connector.
 
-`bench/spark.py [--rows N] [--sizes 100,1000] [--only pull,stream] [--kafka]`. One broker with its store on this
-machine, local[2], the first run of each left out. CPU is that of the whole process tree (driver, JVM, workers, broker)
-for a million rows. `--only java` pulls from Apache's broker (with the jars of tests/interop); `--kafka` runs Spark's
-Kafka connector on the same rows (see bench/measure/kafka.py).
+`bench/spark.py [--kafka] [--rows N] [--sizes 100,1000] [--only pull,stream] [--to FILE]`. One broker with its store on
+this machine, local[2], the first runs of each left out. CPU is that of the whole process tree (driver, JVM, workers,
+broker) for a million rows. `java` pulls from Apache's broker (with the jars of tests/interop); `--kafka` runs Spark's
+Kafka connector on the same rows (see bench/measure/kafka.py). The table is Markdown; a row that fails says so in it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from bench.measure.tree import Tree, worker_peak
+from bench.measure.spark_table import Found, markdown, save
+from bench.measure.timing import Figure, Run, measured
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
-from rich.console import Console
-from rich.table import Table
 
 from pyromq.ambient import SystemClock
 from pyromq.protocol.messages import decode_messages
@@ -43,24 +43,16 @@ FIELDS = (
     "body binary, properties map<string,string>"
 )
 PRUNED = "queueId int, queueOffset bigint"
-CLOCK = SystemClock()
-TIMES = 3
-Run = Callable[[], object]
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT_S = 240.0  # of one row, with its warming up
+NAMES = (
+    *("rows", "offline", "offline-pruned", "pull", "pull-pruned", "stream", "stream-pruned", "write", "generate"),
+    "java",
+)
 
 
-class Figure(dict[str, float]):
-    """rows a second; CPU seconds of a million rows, in all and by kind; MB of the largest Python worker."""
-
-
-def measured(run: Run, rows: int) -> Figure:
-    run()
-    seconds, tree = [], Tree()
-    for _ in range(TIMES):
-        began = CLOCK.monotonic()
-        run()
-        seconds.append(CLOCK.monotonic() - began)
-    cpu = {kind: spent / TIMES / rows * 1e6 for kind, spent in tree.parts().items()}
-    return Figure(rate=rows / statistics.median(seconds), cpu=sum(cpu.values()), worker_mb=worker_peak() / 1e6, **cpu)
+def progress(text: str) -> None:
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
 class PythonRows(DataSource):
@@ -89,8 +81,6 @@ class _RowReader(BatchReader):
 
 
 def _time(milliseconds: int) -> Any:
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
@@ -137,8 +127,8 @@ def runs(spark: SparkSession, servers: Servers, folder: str, topic: str, rows: i
     def load(schema: str, kind: str = "rocketmq", **options: str) -> Run:
         return drained(spark.read.format(kind).schema(schema).options(**options).load())
 
-    def stream() -> None:
-        source = spark.readStream.format("rocketmq").schema(FIELDS)
+    def stream(schema: str = FIELDS) -> None:
+        source = spark.readStream.format("rocketmq").schema(schema)
         sink = source.options(**to, startingOffsets="earliest").load().writeStream.format("noop")
         with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
             sink = sink.option("checkpointLocation", checkpoint)
@@ -155,6 +145,7 @@ def runs(spark: SparkSession, servers: Servers, folder: str, topic: str, rows: i
         "pull": load(FIELDS, **to),
         "pull-pruned": load(PRUNED, **to),
         "stream": stream,
+        "stream-pruned": lambda: stream(PRUNED),
         "write": write,
         "generate": drained(made_rows(spark, rows, size)),
     }
@@ -162,12 +153,14 @@ def runs(spark: SparkSession, servers: Servers, folder: str, topic: str, rows: i
 
 @contextmanager
 def java_cluster(folder: Path) -> Iterator[str]:
-    """Address of Apache's own name server, which knows Apache's own broker."""
+    """Address of Apache's own name server, which knows Apache's own broker, as that comes but for its heap."""
     from tests.interop.peers import java
 
+    heap = ("-Xms1g", "-Xmx1g")
+    files = {"mappedFileSizeCommitLog": str(1 << 30), "mappedFileSizeConsumeQueue": str(20 * 300_000)}
     names = java.NameServer("5.5.0", folder / "java-names")
     try:
-        broker = java.Broker("5.5.0", folder / "java-broker", [names.address])
+        broker = java.Broker("5.5.0", folder / "java-broker", [names.address], files, jvm=heap)
         try:
             until_registered(names.address, broker.name)
             yield names.address
@@ -179,17 +172,27 @@ def java_cluster(folder: Path) -> Iterator[str]:
 
 def from_java(spark: SparkSession, folder: Path, topic: str, rows: int, size: int) -> Figure:
     """Pulls at the limits of Java's broker, 32 messages each."""
-    with java_cluster(folder) as namesrv:
+    with tempfile.TemporaryDirectory(dir=folder) as own, java_cluster(Path(own)) as namesrv:
         fill(namesrv, topic, rows, size)
         source = spark.read.format("rocketmq").schema(FIELDS).options(nameServer=namesrv, topic=topic)
         return measured(drained(source.load()), rows)
 
 
-NAMES = ("rows", "offline", "offline-pruned", "pull", "pull-pruned", "stream", "write", "generate", "java")
+def tried(spark: SparkSession, name: str, measure: Callable[[], Figure]) -> Figure | str:
+    """A figure, or why there is none. What takes too long is stopped: its jobs fail, and it with them."""
+    stop = threading.Timer(LIMIT_S, spark.sparkContext.cancelAllJobs)
+    stop.start()
+    try:
+        return measure()
+    except Exception as fault:  # the next row may work
+        text = str(fault).strip() or type(fault).__name__
+        progress(f"{name} failed: {text[-2000:]}")
+        return f"failed: {type(fault).__name__}: {text.splitlines()[0][:120]}".replace("|", "/")
+    finally:
+        stop.cancel()
 
 
-def ours(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, Figure]]:
-    found: dict[int, dict[str, Figure]] = {}
+def ours(sizes: list[tuple[int, int]], only: list[str], found: Found, told: Callable[[], None]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         servers = Servers(Path(folder))
         spark = new_session("bench", master="local[2]", memory="2g")
@@ -199,68 +202,65 @@ def ours(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, Fi
             servers.start(
                 mappedFileSizeCommitLog=1 << 30, mappedFileSizeConsumeQueue=20 * 300_000, duplicateWindowEnable="false"
             )
-            for size in sizes:
+            for size, rows in sizes:
                 topic = f"bench-{size}"
+                progress(f"{size} B: {rows:,} messages are written")
                 fill(servers.namesrv, topic, rows, size)
                 each = runs(spark, servers, folder, topic, rows, size)
-                found[size] = {}
                 for name in only:
+                    progress(f"{size} B: {name}")
                     if name == "java":
-                        found[size][name] = from_java(spark, Path(folder), topic, rows, size)
+                        measure = lambda: from_java(spark, Path(folder), topic, rows, size)  # noqa: B023, E731
                     else:
-                        found[size][name] = measured(each[name], rows)
-                    print(size, name, json.dumps(found[size][name]), file=sys.stderr, flush=True)
+                        measure = lambda: measured(each[name], rows)  # noqa: B023, E731
+                    found.setdefault(size, {})[name] = tried(spark, name, measure)
+                    told()
         finally:
             spark.stop()
             servers.close()
-    return found
 
 
-def kafkas(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, Figure]]:
+def kafkas(sizes: list[tuple[int, int]], only: list[str], found: Found, told: Callable[[], None]) -> None:
     """In a Python of its own, since the connector's newest jars are of an older Spark."""
-    command = [sys.executable, "-m", "bench.measure.kafka", "--rows", str(rows), "--sizes", ",".join(map(str, sizes))]
-    done = subprocess.run([*command, "--only", ",".join(only)], stdout=subprocess.PIPE, check=True, text=True)
-    return {int(size): {k: Figure(v) for k, v in named.items()} for size, named in json.loads(done.stdout).items()}
-
-
-def show(found: dict[int, dict[str, Figure]], kafka: dict[int, dict[str, Figure]], rows: int) -> None:
-    table = Table(title=f"{rows:,} rows, local[2]: rows a second, CPU seconds of a million rows, ratio to Kafka's")
-    heads = (
-        "body",
-        "what",
-        "rows/s",
-        "CPU s/M",
-        "JVM, workers, broker",
-        "worker MB",
-        "Kafka rows/s",
-        "CPU s/M",
-        "ratio",
-    )
-    for name in heads:
-        table.add_column(name, justify="right")
-    alike = {"offline": "pull", "offline-pruned": "pull-pruned"}
-    for size, named in found.items():
-        for name, figure in named.items():
-            parts = ", ".join(f"{figure.get(kind, 0):.1f}" for kind in ("jvm", "workers", "broker"))
-            cells = [f"{size} B", name, f"{figure['rate']:,.0f}", f"{figure['cpu']:.2f}", parts]
-            cells.append(f"{figure['worker_mb']:.0f}")
-            other = kafka.get(size, {}).get(alike.get(name, name))
-            if other is not None:
-                cells += [f"{other['rate']:,.0f}", f"{other['cpu']:.2f}", f"{figure['rate'] / other['rate']:.2f}x"]
-            table.add_row(*cells)
-    Console(width=130).print(table)
+    pairs = ",".join(f"{size}:{rows}" for size, rows in sizes)
+    command = [sys.executable, "-m", "bench.measure.kafka", "--sizes", pairs, "--only", ",".join(only)]
+    progress("Kafka's connector")
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert running.stdout is not None
+    for line in running.stdout:
+        size, name, figure = json.loads(line)
+        progress(f"{size} B: Kafka's {name}")
+        found.setdefault(size, {})[name] = figure
+        told()
+    if running.wait():
+        found.setdefault(sizes[0][0], {})["connector"] = f"failed: it ended with {running.returncode}"
 
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--rows", type=int, default=400_000)
+    words.add_argument("--rows", type=int, default=1_600_000, help="of 200 B and less; of larger ones two fifths")
     words.add_argument("--sizes", default="100,1000")
-    words.add_argument("--only", default=",".join(NAMES[:-1]), help=", ".join(NAMES))
+    words.add_argument("--only", default=",".join(NAMES), help=", ".join(NAMES))
     words.add_argument("--kafka", action="store_true")
+    words.add_argument("--to", type=Path, default=ROOT / "build" / "spark.md", help="the table goes here too")
     asked = words.parse_args()
-    sizes, only = [int(size) for size in asked.sizes.split(",")], asked.only.split(",")
-    kafka = kafkas(sizes, asked.rows, only) if asked.kafka else {}
-    show(ours(sizes, asked.rows, only), kafka, asked.rows)
+    only = asked.only.split(",")
+    if unknown := sorted({*only} - {*NAMES}):
+        words.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    sizes = [(size, asked.rows if size <= 200 else asked.rows * 2 // 5) for size in map(int, asked.sizes.split(","))]
+    counts = ", ".join(f"{rows:,} rows of {size} B" for size, rows in sizes)
+    title = f"{counts}; local[2]; {datetime.now(UTC):%Y-%m-%d}. A ratio above 1 is in our favour."
+    own: Found = {}
+    kafka: Found = {}
+
+    def told() -> None:
+        save(asked.to, markdown(own, kafka, title))
+
+    if asked.kafka:
+        kafkas(sizes, only, kafka, told)
+    ours(sizes, only, own, told)
+    print(markdown(own, kafka, title))
+    progress(f"written to {asked.to}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Spark's Kafka connector on the rows of bench/spark.py, which calls this: rows a second and CPU, as JSON.
+"""Spark's Kafka connector on the rows of bench/spark.py, which calls this: rows a second and CPU, as lines of JSON.
 
 Needs Maven and PyPI once: a Kafka broker with its jars, the connector's, and PySpark 4.0 (the newest whose connector
 is published whole) go to build/kafka. Half of this file runs in that Python, which knows nothing of pyromq.
@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -49,6 +48,8 @@ def prepare() -> None:
     """What is not there yet."""
     jars = HOME / "jars"
     if not any(jars.glob("reload4j*.jar")):
+        if shutil.which("mvn") is None:
+            raise SystemExit("Kafka's connector comes by Maven: apt-get install maven, or leave --kafka out")
         jars.mkdir(parents=True, exist_ok=True)
         (HOME / "pom.xml").write_text(_POM.format(kafka=KAFKA, spark=SPARK), "utf-8")
         command = ["mvn", "-q", "-B", "-f", str(HOME / "pom.xml"), "dependency:copy-dependencies"]
@@ -90,18 +91,6 @@ class Broker:
         self._process.wait()
 
 
-def measured(run: Callable[[], object], rows: int) -> dict[str, float]:
-    from bench.measure.tree import Tree
-
-    run()
-    seconds, tree, times = [], Tree(), 3
-    for _ in range(times):
-        began = time.monotonic()
-        run()
-        seconds.append(time.monotonic() - began)
-    return {"rate": rows / statistics.median(seconds), "cpu": tree.cpu_s() / times / rows * 1e6}
-
-
 def runs(spark: Any, to: dict[str, str], folder: str, topic: str, rows: int, size: int) -> dict[str, Any]:
     made = spark.range(0, rows, 1, 4).selectExpr(
         f"rpad(string(id), {size}, '.') AS value",
@@ -118,9 +107,10 @@ def runs(spark: Any, to: dict[str, str], folder: str, topic: str, rows: int, siz
         frame = source.select(*columns) if columns else source
         return lambda: frame.write.format("noop").mode("overwrite").save()
 
-    def stream() -> None:
+    def stream(*columns: str) -> None:
         source = spark.readStream.format("kafka").options(**to, subscribe=topic, includeHeaders="true")
-        sink = source.option("startingOffsets", "earliest").load().writeStream.format("noop")
+        frame = source.option("startingOffsets", "earliest").load()
+        sink = (frame.select(*columns) if columns else frame).writeStream.format("noop")
         with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
             sink.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 
@@ -129,15 +119,16 @@ def runs(spark: Any, to: dict[str, str], folder: str, topic: str, rows: int, siz
         "pull": load(),
         "pull-pruned": load("partition", "offset"),
         "stream": stream,
+        "stream-pruned": lambda: stream("partition", "offset"),
         "write": lambda: save(f"{topic}-written"),
     }
 
 
-def inner(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, dict[str, float]]]:
-    """In PySpark 4.0's Python."""
+def inner(sizes: list[tuple[int, int]], only: list[str]) -> None:
+    """In PySpark 4.0's Python. A line of JSON for each row, when it is done."""
+    from bench.measure.timing import measured
     from pyspark.sql import SparkSession
 
-    found: dict[int, dict[str, dict[str, float]]] = {}
     jars = ",".join(str(jar) for jar in (HOME / "jars").iterdir() if jar.name.startswith(CONNECTOR))
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder))
@@ -146,32 +137,35 @@ def inner(sizes: list[int], rows: int, only: list[str]) -> dict[int, dict[str, d
         for key, value in settings.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
         try:
-            for size in sizes:
+            for size, rows in sizes:
                 each = runs(spark, {"kafka.bootstrap.servers": broker.address}, folder, f"bench-{size}", rows, size)
-                found[size] = {}
                 for name in (name for name in only if name in each):
-                    found[size][name] = measured(each[name], rows)
-                    print("kafka", size, name, json.dumps(found[size][name]), file=sys.stderr, flush=True)
+                    try:
+                        figure: Any = measured(each[name], rows)
+                    except Exception as fault:  # the next row may work
+                        figure = f"failed: {type(fault).__name__}: {str(fault).strip().splitlines()[0]}"
+                    print(json.dumps([size, name, figure]), flush=True)
         finally:
             spark.stop()
             broker.stop()
-    return found
 
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--rows", type=int, default=400_000)
-    words.add_argument("--sizes", default="100,1000")
-    words.add_argument("--only", default="pull,pull-pruned,stream,write")
+    words.add_argument("--sizes", default="100:400000,1000:160000", help="bytes of a body:rows")
+    words.add_argument("--only", default="pull,pull-pruned,stream,stream-pruned,write")
     words.add_argument("--inner", action="store_true")
+    words.add_argument("--prepare", action="store_true", help="fetch what is needed, and no more")
     asked = words.parse_args()
     if asked.inner:
-        print(json.dumps(inner([int(size) for size in asked.sizes.split(",")], asked.rows, asked.only.split(","))))
+        sizes = [(int(size), int(rows)) for size, _, rows in (pair.partition(":") for pair in asked.sizes.split(","))]
+        inner(sizes, asked.only.split(","))
         return
-    if shutil.which("mvn") is None:
-        raise SystemExit("Kafka's connector comes by Maven: apt-get install maven, or leave --kafka out")
     prepare()
+    if asked.prepare:
+        return
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "SPARK"))}
     own = inherited | {"PYSPARK_PYTHON": str(PYTHON), "PYTHONPATH": str(ROOT)}
     sys.exit(subprocess.run([str(PYTHON), "-m", "bench.measure.kafka", *sys.argv[1:], "--inner"], env=own).returncode)

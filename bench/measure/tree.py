@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
+_PR_SET_CHILD_SUBREAPER = 36
+_BROKERS = (b"\0broker\0", b"kafka.Kafka", b"BrokerStartup")
 
 
 def _stat(pid: int) -> list[str]:
@@ -31,13 +35,15 @@ class Tree:
     """CPU seconds since it was made, with those of children that ended and were waited for."""
 
     def __init__(self) -> None:
+        # Workers whose daemon ended become ours, and their seconds stay in the sum.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._before = self._total()
 
     def cpu_s(self) -> float:
         return sum(self.parts().values())
 
     def parts(self) -> dict[str, float]:
-        """By kind of process: jvm, workers (Spark's Python), broker, driver (this and anything else)."""
+        """By kind of process: jvm (and what it started and ended), workers (Spark's Python), broker, driver."""
         now = self._total()
         return {kind: seconds - self._before.get(kind, 0.0) for kind, seconds in now.items()}
 
@@ -56,22 +62,28 @@ def _kind(pid: int) -> str:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return "driver"
-    if b"pyspark.daemon" in command:
+    if b"pyspark.daemon" in command or b"python_streaming_source_runner" in command:
         return "workers"
-    if b"\0broker\0" in command or b"kafka.Kafka" in command:
+    if any(name in command for name in _BROKERS):
         return "broker"
     return "jvm" if b"SparkSubmit" in command else "driver"
 
 
 def worker_peak() -> int:
-    """Bytes that the largest of Spark's Python workers ever had."""
+    """Bytes that the largest of Spark's Python workers had since `forget_peaks`."""
     peaks = [0]
-    for pid in descendants(os.getpid()):
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    for pid in _workers():
+        with suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text("latin-1")
-        except OSError:
-            continue
-        if b"pyspark.daemon" in command:
             peaks += [int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")]
     return max(peaks)
+
+
+def forget_peaks() -> None:
+    for pid in _workers():
+        with suppress(OSError):
+            Path(f"/proc/{pid}/clear_refs").write_text("5")  # VmHWM begins anew
+
+
+def _workers() -> list[int]:
+    return [pid for pid in descendants(os.getpid()) if _kind(pid) == "workers"]

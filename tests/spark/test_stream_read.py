@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from pyromq.ambient import pause
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.listener import OffsetPublisher
 from pyromq.spark.offsets import from_json
@@ -285,6 +288,26 @@ def test_new_queues_of_a_topic_join_a_stream_that_runs(
 
 def rows_of(made: StreamReader, part: Any) -> list[dict[str, Any]]:
     return [row for batch in made.read(part) for row in batch.to_pylist()]
+
+
+def test_lag_shows_in_mqadmin_and_our_own_tools(servers: Servers, topic: str, readers: list[StreamReader]) -> None:
+    servers.send(topic, 40)
+    made = reader(servers, topic, startingOffsets="earliest", consumerGroup=f"g-{topic}")
+    readers.append(made)
+    made.commit(made.latestOffset(made.initialOffset(), ReadAllAvailable()))
+    servers.send(topic, 7, first=40)
+    own = tool("from pyromq.cli.main import main", "group", "lag", f"g-{topic}", "-n", servers.namesrv)
+    assert own.splitlines()[:2] == [f"group  g-{topic}", "lag    7"]
+    with Cluster(read_options({"nameServer": servers.namesrv, "topic": topic}, Use.STREAM)) as cluster:
+        while not cluster.topics(f"%RETRY%g-{topic}"):
+            pause(0.05)  # until the name server has heard of the group's retry topic, by which mqadmin finds it
+    java = tool("from pyromq.mqadmin.main import main", "consumerProgress", "-g", f"g-{topic}", "-n", servers.namesrv)
+    assert "Diff Total: 7" in java
+
+
+def tool(code: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", f"{code}; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 def test_a_reader_is_copied_without_its_connections(servers: Servers, topic: str, readers: list[StreamReader]) -> None:

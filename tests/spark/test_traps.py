@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
 import subprocess
 import sys
+import zipfile
+from collections.abc import Iterator
 from importlib.metadata import requires
+from pathlib import Path
 
+import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+import pyromq
+from pyromq.spark.batch_read import QueuePart
+from pyromq.spark.offsets import Queue
+from pyromq.spark.planner import Range
 from pyromq.spark.session import SETTINGS
 from tests.spark.servers import Servers
 from tests.spark.test_batch_read import read
 from tests.spark.test_pulling import make_topic
+from tests.spark.test_stream_read import stream
 
 
 def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
@@ -67,3 +80,85 @@ def test_pandas_is_one_that_spark_knows() -> None:
     wanted = [each for each in requires("pyromq") or [] if each.startswith("pandas")]
     assert wanted
     assert all("<3" in each for each in wanted)
+
+
+def test_pyspark_is_not_compiled_anew_in_every_process(spark: SparkSession) -> None:
+    """Spark puts a zip of its Python files in front, and a process for each stream: a second of CPU each."""
+    paths = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.modules["pyspark"].__file__).collect()
+    assert paths == [pyspark.__file__]
+
+
+def test_a_sitecustomize_of_the_users_is_run_too(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('the own one')\n", "utf-8")
+    startup = Path(pyromq.__file__).parent / "spark" / "startup"
+    path = os.pathsep.join((str(startup), str(tmp_path)))
+    command = [sys.executable, "-c", "import sys; print(sys.modules['sitecustomize'].__file__)"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["the own one", str(tmp_path / "sitecustomize.py")]
+
+
+def test_tasks_name_the_package_which_executors_need(tmp_path: Path) -> None:
+    """Classes are pickled by name: where the package is missing, that is said; `--py-files` brings a zip of it."""
+    task = pickle.dumps(QueuePart(Range(Queue("orders", "broker-a", 0), 0, 5), "127.0.0.1:1"))
+    code = f"import pickle; print(pickle.loads({task!r}).part.end)"
+    bare = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert "No module named 'pyromq'" in bare.stderr
+    source = Path(pyromq.__file__).parent
+    with zipfile.ZipFile(tmp_path / "pyromq.zip", "w") as archive:
+        for file in source.rglob("*.py"):
+            archive.write(file, Path("pyromq") / file.relative_to(source))
+    path = [str(tmp_path / "pyromq.zip"), *(each for each in sys.path if "site-packages" in each)]
+    code = f"import sys; sys.path += {path!r}; import pyromq.spark.pulling as p; print(p.__file__); {code}"
+    shipped = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert shipped.stdout.split() == [str(tmp_path / "pyromq.zip" / Path("pyromq/spark/pulling.py")), "5"]
+
+
+def test_many_tasks_are_run_by_few_workers_and_connections(spark: SparkSession, servers: Servers, topic: str) -> None:
+    servers.send(topic, 200)
+    frame = read(spark, servers, topic, "queueId int", maxRecordsPerPartition=10)
+    assert frame.rdd.getNumPartitions() >= 20
+
+    def process(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"pid": [os.getpid()], "rows": [batch.num_rows]})
+
+    found = frame.mapInArrow(process, "pid bigint, rows bigint").collect()
+    assert sum(row.rows for row in found) == 200
+    assert len({row.pid for row in found}) <= 8  # two tasks at a time, with a worker or two each
+
+
+def test_the_drivers_memory_is_what_was_asked_for(spark: SparkSession) -> None:
+    """It is 1 GB by default, which a large `collect` ends, and cannot be changed once the JVM runs."""
+    heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()  # type: ignore[union-attr]
+    assert 0.9 * (1 << 30) < heap <= 1 << 30
+
+
+def test_a_stateful_stream_goes_on_with_the_partitions_of_its_first_run(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    """So that the number is set before the first run, to few: 200 tasks a batch otherwise."""
+    assert int(SETTINGS["spark.sql.shuffle.partitions"]) < 10
+
+    def run() -> dict[str, int]:
+        counted: dict[str, int] = {}
+
+        def take(batch: DataFrame, number: int) -> None:
+            counted.update({row.topic: row["count"] for row in batch.collect()})
+
+        sink = stream(spark, servers, topic).groupBy("topic").count().writeStream.outputMode("update")
+        sink = sink.foreachBatch(take).option("checkpointLocation", str(tmp_path))
+        sink.trigger(availableNow=True).start().awaitTermination()
+        return counted
+
+    servers.send(topic, 10)
+    assert run() == {topic: 10}
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    try:
+        servers.send(topic, 5)
+        assert run() == {topic: 15}
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(before))
+    last = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    told = json.loads(last.read_text().splitlines()[1])
+    assert told["conf"]["spark.sql.shuffle.partitions"] == before

@@ -56,8 +56,8 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_columns(schema.names, options)
         self._options = options
-        # One write is one origin: its tasks and their repeats share it, the same write done twice does not.
-        self._origin = f"job-{system_random().getrandbits(96):024x}"
+        # One write is one origin: its tasks and their repeats share it, the same write done twice only if it is named.
+        self._origin = f"named-{options.origin}" if options.origin else f"job-{system_random().getrandbits(96):024x}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         context = TaskContext.get()

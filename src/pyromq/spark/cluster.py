@@ -14,13 +14,19 @@ from typing import Self, TypeVar
 from ..ambient import Clock, SystemClock, system_random
 from ..client.config import ClientConfig
 from ..client.core.routing import Route
-from ..client.errors import NoBroker, Unreachable
+from ..client.errors import NoBroker, TopicNotFound, Unreachable
 from ..client.offsets import BrokerOffsets, at_time, highest, lowest
 from ..client.portal import Portal
 from ..client.reading import Puller
 from ..client.session import Session
 from ..client.subscription import Filter
+from ..model.codes import RequestCode
+from ..model.group import ConsumeType
+from ..model.names import retry_topic
+from ..protocol.bodies.body import encode_body
+from ..protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from ..protocol.bodies.keyed import MessageQueue
+from ..protocol.headers.clients import UnregisterClient
 from .connection import tls_settings
 from .offsets import Offsets, Queue
 from .options import NetOptions
@@ -118,11 +124,33 @@ class Cluster:
         return {Queue(each.topic, each.broker_name, each.queue_id): offset for each, offset in saved.items()}
 
     def _introduce(self, group: str, queues: Iterable[Queue]) -> None:
-        """Brokers take offsets of groups that they know alone, and get to know one by its first pull."""
+        """Brokers take offsets of groups that they know alone, and get to know one by its first pull.
+
+        `mqadmin consumerProgress` looks for a group by its retry topic, which its first member's heartbeat makes.
+        """
         strangers = {(group, queue.broker): queue for queue in queues if (group, queue.broker) not in self._introduced}
+        if not strangers:
+            return
         puller = Puller(self._session, group)
         asked = self._each(strangers.values(), lambda queue: puller.pull(queue, 0, Filter(), most=1, hold_s=0))
+        listed = self._brokers_of(retry_topic(group))
+        self._each([queue for queue in asked if queue.broker not in listed], lambda queue: self._greet(group, queue))
         self._introduced |= {(group, queue.broker) for queue in asked}
+
+    def _brokers_of(self, topic: str) -> set[str]:
+        try:
+            return set(self.route(topic).addresses)
+        except TopicNotFound:
+            return set()
+
+    async def _greet(self, group: str, queue: MessageQueue) -> None:
+        """A member of the group comes and goes: it takes no queues from others, and no place in lists."""
+        address, client_id = await self._session.master(queue), self._session.client_id
+        member = ConsumerData(group_name=group, consume_type=ConsumeType.ACTIVELY)
+        beat = HeartbeatData(client_id=client_id, consumer_data_set=[member])
+        await self._session.call(address, RequestCode.HEART_BEAT, body=encode_body(beat))
+        leaves = UnregisterClient(client_id=client_id, consumer_group=group)
+        await self._session.call(address, RequestCode.UNREGISTER_CLIENT, leaves)
 
     def _each(self, queues: Iterable[Queue], ask: Callable[[MessageQueue], Awaitable[T]]) -> dict[Queue, T]:
         """All at once. A broker that cannot be reached is left out, anything else is an error."""

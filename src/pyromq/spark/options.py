@@ -204,6 +204,9 @@ class WriteOptions(NetOptions):
         Use.WRITE,
         "repeats are dropped by brokers with a duplicate window",
     )
+    origin: str = option(
+        "origin", kinds.text, "", Use.WRITE, "name of a batch write: done again under it, its rows have the same ids"
+    )
 
 
 def declared(kind: type) -> dict[str, tuple[str, Declared]]:

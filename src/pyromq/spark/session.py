@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import PyroError
@@ -58,6 +60,22 @@ def new_session(
             builder = builder.config(key, value)
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _started_lightly():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def _started_lightly() -> Iterator[None]:
+    """For the JVM that is started within, and its Python processes alone: see startup/sitecustomize.py."""
+    before = os.environ.get("PYTHONPATH")
+    startup = str(Path(__file__).with_name("startup"))
+    os.environ["PYTHONPATH"] = startup if not before else os.pathsep.join((before, startup))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before

@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ..errors import ConfigError
 from .batch_write import Written, tell, write_rows
 from .options import WriteOptions
 from .writing import check_columns
@@ -22,6 +23,11 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_columns(schema.names, options)
+        if options.origin:
+            raise ConfigError(
+                f"origin = {options.origin!r}: it names a batch write; rows of a stream have their ids from query and "
+                "batch, so leave it out"
+            )
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
