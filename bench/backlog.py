@@ -124,7 +124,7 @@ def cold(store: Path, load: Path, chosen: argparse.Namespace) -> None:
             print(
                 f"| {state} | {found['p50_us']} | {found['p50_us'] / alone['p50_us']:.2f} | {found['p99_us']} | "
                 f"{found['p99_us'] / alone['p99_us']:.2f} | {found['max_us']} | {number(found['read_rate'])} | "
-                f"{share:.0%} |",
+                f"{'-' if share is None else format(share, '.0%')} |",
                 flush=True,
             )
             note(chosen.json, "cold", state, [{**found, "resident": share}])
@@ -182,8 +182,8 @@ def drop(store: Path) -> None:
             os.close(descriptor)
 
 
-def resident_share(store: Path) -> float:
-    """Of samples over the part that a drain reads first."""
+def resident_share(store: Path) -> float | None:
+    """Of samples over the part that a drain reads first; None: there are no files but the newest."""
     seen = there = 0
     for path in log_files(store)[:4]:
         with path.open("rb", buffering=0) as file:
@@ -192,7 +192,7 @@ def resident_share(store: Path) -> float:
                 with suppress(BlockingIOError):
                     there += os.preadv(file.fileno(), [bytearray(BLOCK)], size * part // SAMPLES, os.RWF_NOWAIT) > 0
                 seen += 1
-    return there / max(1, seen)
+    return there / seen if seen else None
 
 
 def main() -> None:

@@ -112,6 +112,7 @@ PARTS = [
         ("--messages", "1000000", "--seconds", "0.5"),
         compares=False,
     ),
+    Part("where the time goes", ["bench/hotspots.py"], 2, 1, ("--row", "send-64", "--seconds", "1"), compares=False),
     Part("several brokers", ["bench/cluster.py"], 1, 0.5, ("--seconds", "0.5"), compares=False),
     Part("the tail of sends", ["bench/tail.py"], 11.5, 1.5, ("--minutes", "0.2"), compares=False),
 ]
@@ -250,7 +251,7 @@ def summary(outcomes: list[Outcome]) -> list[str]:
     commands: dict[str, str] = {}
     for outcome in outcomes:
         for line in outcome.lines:
-            if line["row"] not in STATES:
+            if line["row"] not in STATES and not line["row"].startswith("profile"):
                 rows.setdefault((line["row"], line["what"]), {})[line["server"]] = line
                 commands[line["row"]] = alone(line["row"], outcome.command)
     text = ["| row | figure | native | Python kernel | Java 5.5.0 | echo in C | native to Java | to echo | load |"]
