@@ -41,7 +41,7 @@ def test_every_command_has_help_with_examples_and_takes_json(path: tuple[str, ..
     if path[0] not in WITHOUT_EXAMPLES:
         assert f"  pyromq {' '.join(path)}" in shown.stdout
     spellings = {spelling for one in LEAVES[path].params for spelling in one.opts}
-    if path[0] not in WITHOUT_JSON and path not in {("profile", "set"), ("profile", "use"), ("profile", "remove")}:
+    if path[0] not in WITHOUT_JSON:
         assert "--json" in spellings
     if "--dry-run" in spellings and path[0] != "pipeline":
         assert "--yes" in spellings

@@ -184,3 +184,10 @@ def test_a_static_topic_made_by_ours_is_one_for_java_s(
 
     ours("updateStaticTopic", "-b", "broker-a", "-qn", "4")
     eventually(lambda: queues().get("broker-a") == {"0", "1", "2", "3"}, "all queues are on one broker")
+    ours("remappingStaticTopic", "-b", "broker-a,broker-b")
+    eventually(lambda: sorted(map(len, queues().values())) == [2, 2], "two queues are moved")
+    ours("remappingStaticTopic", "-b", "broker-b")
+    eventually(lambda: queues().get("broker-b") == {"0", "1", "2", "3"}, "all queues are on the other")
+    printed = admin.run("remappingStaticTopic", "-n", servers, "-t", "OwnStatic", "-b", "broker-a")  # checks all of it
+    assert "Exception" not in printed, printed
+    eventually(lambda: queues().get("broker-a") == {"0", "1", "2", "3"}, "Java's tool goes on from ours")

@@ -59,7 +59,8 @@ async def _dead(
     except Refused as fault:
         if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-        return await _counted(shell, place, group)  # Apache's broker: it cannot say how long they stay
+        # Apache's broker: it cannot say how long they stay.
+        return await _counted(shell, place) if group is None else await _listed(shell, place, group, most)
     if found is None:
         return []
     warnings += [f"{place.name}: {one}" for one in found["warnings"]]
@@ -82,18 +83,37 @@ def _left(one: dict[str, Any]) -> dict[str, Any]:
     return {"leftSeconds": one["secondsLeft"], "leavesMs": one["leavesMs"]}
 
 
-async def _counted(shell: Shell, place: BrokerPlace, group: str | None) -> list[dict[str, Any]]:
+async def _counted(shell: Shell, place: BrokerPlace) -> list[dict[str, Any]]:
     from ..admin import topics
     from ..model.names import DLQ_PREFIX
 
     rows = []
     for name in sorted(await topics.configs(shell.calls, place.address)):
-        if name.startswith(DLQ_PREFIX) and group in (None, name.removeprefix(DLQ_PREFIX)):
+        if name.startswith(DLQ_PREFIX):
             table = (await topics.stats(shell.calls, place.address, name)).offset_table
             count = sum(one.max_offset - one.min_offset for one in table.values())
             row = {"group": name.removeprefix(DLQ_PREFIX), "broker": place.name, "messages": count}
             rows.append(row | {"leftSeconds": None, "leavesMs": None})
     return [row for row in rows if row["messages"]]
+
+
+async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> list[dict[str, Any]]:
+    from ..admin.copies import message_id, origin_topic
+    from ..admin.search import Window, by_time
+    from ..model.message import Property
+    from ..model.names import dlq_topic
+
+    rows: list[dict[str, Any]] = []
+    async for found in by_time(shell.calls, [place], dlq_topic(group), Window()):
+        one = found.message
+        rows.append(
+            {"messageId": message_id(one), "topic": origin_topic(one), "broker": place.name, "offset": one.queue_offset}
+            | {"keys": one.properties.get(Property.KEYS), "attempts": one.reconsume_times}
+            | {"diedMs": one.store_timestamp, "leftSeconds": None, "leavesMs": None}
+        )
+        if len(rows) == most:
+            break
+    return rows
 
 
 async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:

@@ -41,7 +41,8 @@ def list_profiles(as_json: bool) -> None:
 @profile.command("set", epilog=examples("pyromq profile set prod '10.0.0.1:9876;10.0.0.2:9876'"))
 @click.argument("name")
 @click.argument("namesrv", metavar="HOST:PORT")
-def put(name: str, namesrv: str) -> None:
+@_json
+def put(name: str, namesrv: str, as_json: bool) -> None:
     """Make profile NAME, or change it. Several name servers have ; between them."""
     from ..client.config import name_servers
     from ..transport.address import parse_address
@@ -51,13 +52,15 @@ def put(name: str, namesrv: str) -> None:
     found = load_profiles()
     found.lists[name] = namesrv
     found.save()
-    click.echo(f"{name}: {namesrv} ({found.path})")
+    row = {"profile": name, "namesrv": namesrv, "file": str(found.path)}
+    click.echo(to_json(row) if as_json else f"{name}: {namesrv} ({found.path})")
 
 
 @profile.command(epilog=examples("pyromq profile use prod", "pyromq profile use --none"))
 @click.argument("name", required=False)
 @click.option("--none", "nothing", is_flag=True, help="Use none: 127.0.0.1:9876 again.")
-def use(name: str | None, nothing: bool) -> None:
+@_json
+def use(name: str | None, nothing: bool, as_json: bool) -> None:
     """Choose the profile for commands that name no other."""
     if (name is None) == (not nothing):
         raise click.UsageError("name a profile, or give --none")
@@ -66,12 +69,14 @@ def use(name: str | None, nothing: bool) -> None:
         _known(found, name)
     found.default = name or ""
     found.save()
-    click.echo(f"in use: {name or 'none'} ({found.path})")
+    row = {"profile": name, "inUse": name is not None, "file": str(found.path)}
+    click.echo(to_json(row) if as_json else f"in use: {name or 'none'} ({found.path})")
 
 
 @profile.command(epilog=examples("pyromq profile remove prod"))
 @click.argument("name")
-def remove(name: str) -> None:
+@_json
+def remove(name: str, as_json: bool) -> None:
     """Forget profile NAME."""
     found = load_profiles()
     _known(found, name)
@@ -79,7 +84,8 @@ def remove(name: str) -> None:
     if found.default == name:
         found.default = ""
     found.save()
-    click.echo(f"{name} is removed ({found.path})")
+    row = {"profile": name, "removed": True, "file": str(found.path)}
+    click.echo(to_json(row) if as_json else f"{name} is removed ({found.path})")
 
 
 def _known(found: Profiles, name: str) -> None:
