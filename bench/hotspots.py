@@ -1,4 +1,4 @@
-"""Where the broker's time goes under a load, by `perf`: `python bench/hotspots.py [--row send-64] [--row drain-32] ...`.
+"""Where the broker's time goes under a load, by `perf`: `python bench/hotspots.py [--row send-64] ...`.
 
 Our broker on the native kernel, a row of bench/broker.py on it, its CPU samples by what they were in: Linux (system
 calls), the Python interpreter, our native kernel, the event loop, the rest; and the functions that lead.
