@@ -1,17 +1,13 @@
-"""Properties of a message that waits, as bytes: with those of its wait, they must still fit. Pure."""
+"""Properties of a message that waits for a time, as bytes. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import RequestRefused
-from ...model.codes import ResponseCode
-from ...model.message import Property
-from ...protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
-from ...protocol.record import CRC_PROPERTY_BYTES
+from .. import parked_properties
+from ..parked_properties import ROOM
 
 _OLD = (b"REAL_", b"TIMER_OUT_MS", b"TIMER_ROLL", b"TIMER_E", b"TIMER_DEQ", b"PYRO_DUE", b"PYRO_DELAY", b"__CRC32#")
-ROOM = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
 
 
 def appended(raw: bytes, pairs: Mapping[str, str]) -> bytes | None:
@@ -26,16 +22,5 @@ def appended(raw: bytes, pairs: Mapping[str, str]) -> bytes | None:
 
 
 def encoded(pairs: Mapping[str, str]) -> bytes:
-    """Without the record's own CRC: it gets a new one. RequestRefused if they do not fit."""
-    pairs = {name: value for name, value in pairs.items() if name != Property.CRC32}
-    try:
-        raw = encode_properties(pairs)
-    except ValueError as fault:
-        raise RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
-    if len(raw) > ROOM:
-        raise RequestRefused(
-            f"the message is illegal: with those of its delay, its properties take {len(raw)} bytes, "
-            f"the limit is {ROOM}",
-            ResponseCode.MESSAGE_ILLEGAL,
-        )
-    return raw
+    """RequestRefused if they do not fit."""
+    return parked_properties.encoded(pairs, "delay")

@@ -11,9 +11,10 @@ from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...model.message import Property, SysFlag
 from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from ...protocol.properties import MAX_PROPERTIES_BYTES, PAIR_END, decode_properties, encode_properties, find_property
-from ...protocol.record import CRC_PROPERTY_BYTES, Record
+from ...protocol.properties import PAIR_END, decode_properties, encode_properties, find_property
+from ...protocol.record import Record
 from ..message_type import TRANSACTION, delay_level, message_type
+from ..parked_properties import ROOM, encoded, fitting
 
 TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 _PAIR_END = PAIR_END.encode()
@@ -26,7 +27,7 @@ _REPLACED = re.compile(
         re.escape(name) for name in (Property.REAL_TOPIC, Property.REAL_QID, Property.TRANSACTION_ID, Property.CRC32)
     ).encode()
 )
-_ROOM = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
+_WAIT = "transaction"
 _OP_PROPERTIES = encode_properties({Property.TAGS: "d", Property.WAIT: "true"})
 
 
@@ -121,7 +122,7 @@ def _counted(raw: bytes, checks: int) -> bytes:
     """With the number of checks; without it where there is no room left, which must not stop a round of checks."""
     kept = _without(raw, _CHECK_TIMES)
     counted = kept + b"%b\x01%d\x02" % (_CHECK_TIMES[0], checks)
-    return counted if len(counted) <= _ROOM else kept
+    return counted if len(counted) <= ROOM else kept
 
 
 def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
@@ -142,29 +143,11 @@ def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
 def _with(raw: bytes, added: dict[str, str]) -> bytes:
     """Mostly none of them is there before, and a property string can be continued as it is."""
     if raw.endswith(_PAIR_END) and _REPLACED.search(raw) is None:
-        return _fitting(added, raw)
-    return _encoded(decode_properties(raw) | added)
+        return fitting(added, _WAIT, raw)
+    return encoded(decode_properties(raw) | added, _WAIT)
 
 
 def _without(raw: bytes, names: tuple[bytes, ...]) -> bytes:
     """All pairs but those, and but the CRC of the old record; each with its end mark."""
     heads = tuple(name + b"\x01" for name in (*names, _CRC))
     return b"".join(pair + _PAIR_END for pair in raw.split(_PAIR_END) if pair and not pair.startswith(heads))
-
-
-def _encoded(pairs: Mapping[str, str]) -> bytes:
-    return _fitting({name: value for name, value in pairs.items() if name != Property.CRC32})
-
-
-def _fitting(pairs: Mapping[str, str], before: bytes = b"") -> bytes:
-    try:
-        raw = before + encode_properties(pairs)
-    except ValueError as fault:
-        raise RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
-    if len(raw) > _ROOM:
-        raise RequestRefused(
-            f"the message is illegal: with those of its transaction, its properties take {len(raw)} bytes, "
-            f"the limit is {_ROOM}",
-            ResponseCode.MESSAGE_ILLEGAL,
-        )
-    return raw
