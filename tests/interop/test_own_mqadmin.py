@@ -83,7 +83,7 @@ READING = chosen(
     topicList topicRoute topicStatus topicClusterList clusterList consumerProgress consumerConnection
     producerConnection brokerConsumeStats haStatus getBrokerEpoch queryMsgById queryMsgByKey queryMsgByUniqueKey
     queryMsgByOffset queryCq queryMsgTraceById printMsg printMsgByQueue getConsumerConfig getColdDataFlowCtrInfo
-    getBrokerLiteInfo statsAll
+    getBrokerLiteInfo statsAll allocateMQ getNamesrvConfig
     """,
     {
         "GoldenStatic": "not in the store",
@@ -117,6 +117,43 @@ LOOSE = {r"update topic perm from [46] to": "update topic perm from OLD to"}
 def test_what_is_changed(apache: Both, block: Block) -> None:
     shown = apache.stage.repeat(block)
     assert masked(shown.all, TIMES, MOVING, LOOSE) == masked(block.printed, TIMES, MOVING, LOOSE)
+
+
+# What prints figures of the moment, writes files or sends: each with what it must say. In this order.
+OTHERS = {
+    "updateTopicList -c DefaultCluster -f FOLDER/topics.json": "submit batch of topic config to .* success",
+    "updateSubGroupList -c DefaultCluster -f FOLDER/groups.json": "submit batch of subscription group config",
+    "cloneGroupOffset -s GID_pull -d GID_listed -t GoldenRoll -o true": "clone group offset success",
+    "deleteSubGroup -c DefaultCluster -g GID_listed": r"delete subscription group \[GID_listed\] from broker",
+    "brokerStatus -b BROKER": r"(?m)^commitLogMaxOffset +: +\d+$",
+    "sendMsgStatus -b broker-a -s 16 -c 2": "rt=.*SEND_OK",
+    "producer -b BROKER": "",
+    "wipeWritePerm -b broker-a": "wipe write perm of broker\\[broker-a\\] in name server.* OK",
+    "addWritePerm -b broker-a": "add write perm of broker\\[broker-a\\] in name server.* OK",
+    "checkMsgSendRT -t GoldenPlain -a 3 -s 64": "Avg RT: ",
+    "consumeMessage -t GoldenBatch -c 3": "Consume ok",
+    "exportMetadata -c DefaultCluster -f FOLDER": "export .*metadata.json success",
+    "exportConfigs -c DefaultCluster -f FOLDER": "export .*configs.json success",
+    "exportMetrics -c DefaultCluster -f FOLDER": "export .*metrics.json success",
+    "exportPopRecord -b BROKER -d true": "Export broker records, brokerName=broker-a",
+    "checkRocksdbCqWriteProgress -c DefaultCluster": "broker-a check",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(home: Callable[[str], Path]) -> Path:
+    made = home("others")
+    (made / "topics.json").write_text('[{"topicName":"Listed","readQueueNums":2,"writeQueueNums":2}]')
+    (made / "groups.json").write_text('[{"groupName":"GID_listed"}]')
+    return made
+
+
+@pytest.mark.parametrize("line", OTHERS)
+def test_the_others_are_served_by_apache_s_broker_too(apache: Both, folder: Path, line: str) -> None:
+    words = line.replace("FOLDER", str(folder)).replace("BROKER", apache.stage.broker).split()
+    shown = apache.stage.call(*words)
+    assert shown.code == 0, shown.err
+    assert re.search(OTHERS[line], shown.out), shown.out
 
 
 def test_topics_and_groups_made_by_ours_are_seen_by_java_s(apache: Both) -> None:
