@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from .. import logs
-from ..ambient import Clock, Timer
+from ..ambient import Clock
+from ..transport.timeouts import Timeouts
 from .core.retry import Reject, RetryLater
 from .handlers import Outcomes, Work
 from .received import Received
@@ -28,25 +29,21 @@ class Deadline:
     As `asyncio.timeout`, which cannot be handed a clock, and with less around it: every message passes here.
     """
 
-    __slots__ = ("_before", "_clock", "_is_late", "_limit_s", "_task", "_timer")
+    __slots__ = ("_before", "_is_late", "_limit_s", "_task", "_timeouts")
 
-    def __init__(self, clock: Clock, limit_s: float | None) -> None:
-        self._clock = clock
+    def __init__(self, timeouts: Timeouts[Deadline], limit_s: float | None) -> None:
+        self._timeouts = timeouts
         self._limit_s = limit_s
-        self._timer: Timer | None = None
         self._task: asyncio.Task[Any] | None = None
         self._before = 0  # cancellations that were asked for already
         self._is_late = False
 
     def renew(self, seconds: float | None = None) -> None:
         """`seconds` from now on, or the whole limit once more. Where there is no limit, nothing happens."""
-        if self._limit_s is None or self._is_late:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._clock.call_later(self._limit_s if seconds is None else seconds, self._late)
+        if self._limit_s is not None and not self._is_late:
+            self._timeouts.begin(self, self._limit_s if seconds is None else seconds)
 
-    def _late(self) -> None:
+    def late(self) -> None:
         self._is_late = True
         if self._task is not None:
             self._task.cancel()
@@ -55,15 +52,14 @@ class Deadline:
         if self._limit_s is not None:
             self._task = asyncio.current_task()
             self._before = 0 if self._task is None else self._task.cancelling()
-            self.renew()
+            self._timeouts.begin(self, self._limit_s)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._limit_s = None  # a handler may have given the message away: no renewal after the end
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timeouts.end(self)
         if self._is_late and self._task is not None:
             only_ours = self._task.uncancel() <= self._before
             if only_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
@@ -90,7 +86,7 @@ class Runner:
 
     def __init__(self, work: Work, clock: Clock, timeout_s: float | None) -> None:
         self._work = work
-        self._clock = clock
+        self._timeouts: Timeouts[Deadline] = Timeouts(clock, Deadline.late)
         self._timeout_s = timeout_s
         self.done = 0
         self.failed = 0
@@ -99,20 +95,19 @@ class Runner:
         """For each message what went wrong with it, None if it is done."""
         outcomes: Outcomes
         try:
-            with Deadline(self._clock, self._timeout_s) as deadline:
+            with Deadline(self._timeouts, self._timeout_s) as deadline:
                 for each in messages:
                     each.deadline = deadline
                 outcomes = await self._work(messages)
         except Exception as fault:
             outcomes = [fault] * len(messages)
+        self.done += outcomes.count(None)
         for message, outcome in zip(messages, outcomes, strict=True):
-            self._note(message, outcome)
+            if outcome is not None:
+                self._failed(message, outcome)
         return outcomes
 
-    def _note(self, message: Received, outcome: Exception | None) -> None:
-        if outcome is None:
-            self.done += 1
-            return
+    def _failed(self, message: Received, outcome: Exception) -> None:
         self.failed += 1
         if not isinstance(outcome, Reject | RetryLater):
             log.warning(

@@ -66,14 +66,15 @@ def worker(handler: Handler, concurrency: int, is_batch: bool) -> Handling:
     """For consumers: messages in, outcomes out, one at a time or in lists. It may raise: then all of them failed."""
     if is_batch:
         return _batch_worker(handler, concurrency)
-    handling = adapt(handler, concurrency)
+    arguments = arguments_of(handler)
+    call, threads = _callable(handler, concurrency)
 
     async def work(messages: Sequence[Received]) -> Outcomes:
         (received,) = messages
-        await handling.run(received)
+        await call(*arguments(received))
         return [None]
 
-    return Handling(work, handling.threads)
+    return Handling(work, threads)
 
 
 def _batch_worker(handler: Handler, concurrency: int) -> Handling:

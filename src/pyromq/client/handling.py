@@ -106,7 +106,8 @@ class Concurrent:
     async def _handle(self, assigned: Assigned, messages: list[StoredMessage]) -> None:
         """Never a message twice at once: its queue may have left and come back, or come from another client here."""
         places = [(self._owner, assigned.queue, message.queue_offset) for message in messages]
-        await OF_PROCESS.enter(places)
+        if not OF_PROCESS.try_enter(places):
+            await OF_PROCESS.enter(places)
         try:
             if assigned.process.is_dropped:
                 return
@@ -116,10 +117,12 @@ class Concurrent:
             OF_PROCESS.leave(places)
         assigned.handled_ms = self._clock.now_ms()
         if not assigned.process.is_dropped:
-            done = [each.message for each, fault in zip(received, outcomes, strict=True) if fault is None]
-            assigned.process.done(done)
-            if len(done) < len(messages):
-                failed = [(each, fault) for each, fault in zip(received, outcomes, strict=True) if fault is not None]
+            failed = [(each, fault) for each, fault in zip(received, outcomes, strict=True) if fault is not None]
+            if not failed:
+                assigned.process.done(messages)
+            else:
+                lost = {each.message.queue_offset for each, _ in failed}
+                assigned.process.done(each for each in messages if each.queue_offset not in lost)
                 await asyncio.gather(*(self._failed(assigned, each, fault) for each, fault in failed))
 
     async def _failed(self, assigned: Assigned, received: Received, fault: Exception) -> None:

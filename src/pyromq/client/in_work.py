@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import Future
 
 
@@ -17,11 +17,21 @@ class InWork:
         self._lock = threading.Lock()
         self._held: dict[Hashable, list[Future[None]]] = {}
 
-    async def enter(self, keys: Iterable[Hashable]) -> None:
+    def try_enter(self, keys: Sequence[Hashable]) -> bool:
+        """All of them at once, or False."""
+        with self._lock:
+            for key in keys:
+                if key in self._held:
+                    return False
+            for key in keys:
+                self._held[key] = []
+        return True
+
+    async def enter(self, keys: Sequence[Hashable]) -> None:
         """All of them, as soon as nobody has one of them. Nothing is held while this waits."""
-        wanted = tuple(keys)
-        while (busy := self._take(wanted)) is not None:
-            await asyncio.wrap_future(busy)
+        while not self.try_enter(keys):
+            if (busy := self._waiter(keys)) is not None:
+                await asyncio.wrap_future(busy)
 
     def leave(self, keys: Iterable[Hashable]) -> None:
         with self._lock:
@@ -30,15 +40,14 @@ class InWork:
             if future.set_running_or_notify_cancel():  # it may have given up
                 future.set_result(None)
 
-    def _take(self, keys: tuple[Hashable, ...]) -> Future[None] | None:
+    def _waiter(self, keys: Sequence[Hashable]) -> Future[None] | None:
+        """Done when the first of them that somebody has is free again; None: all are free by now."""
         with self._lock:
             for key in keys:
                 if (waiting := self._held.get(key)) is not None:
                     future: Future[None] = Future()
                     waiting.append(future)
                     return future
-            for key in keys:
-                self._held[key] = []
         return None
 
 

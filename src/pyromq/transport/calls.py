@@ -1,7 +1,4 @@
-"""Our own requests that wait for a response, by opaque, until their time is over. One instance per connection.
-
-One timer watches them all: nearly every call is answered in time, and a timer for each would be most of its cost.
-"""
+"""Our own requests that wait for a response, by opaque, until their time is over. One instance per connection."""
 
 from __future__ import annotations
 
@@ -9,17 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..ambient import Clock, Timer
+from ..ambient import Clock
 from ..errors import CallFailed
 from ..protocol.command import Command
+from .timeouts import Timeouts
 
 _LAST_OPAQUE = 0x7FFF_FFFF
-_TICK_S = 0.001  # timers of event loops are no finer, and may come so much too early
 
 
 class _Call(NamedTuple):
     waiter: asyncio.Future[Command]
-    deadline: float  # seconds of the monotonic clock
     code: int
     timeout_s: float
 
@@ -30,15 +26,13 @@ class PendingCalls:
     `too_late` says by which failure a call of that code ends after so many seconds.
     """
 
-    __slots__ = ("_calls", "_clock", "_next", "_timer", "_too_late", "_watched_until")
+    __slots__ = ("_calls", "_next", "_timeouts", "_too_late")
 
     def __init__(self, clock: Clock, too_late: Callable[[int, float], CallFailed]) -> None:
-        self._clock = clock
         self._too_late = too_late
+        self._timeouts: Timeouts[int] = Timeouts(clock, self._expire)
         self._next = 0
         self._calls: dict[int, _Call] = {}
-        self._timer: Timer | None = None
-        self._watched_until = float("inf")  # when the timer looks next: no deadline is earlier
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -49,14 +43,13 @@ class PendingCalls:
             opaque = 0 if opaque == _LAST_OPAQUE else opaque + 1
         self._next = 0 if opaque == _LAST_OPAQUE else opaque + 1
         waiter: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        deadline = self._clock.monotonic() + timeout_s
-        self._calls[opaque] = _Call(waiter, deadline, code, timeout_s)
-        if deadline < self._watched_until:
-            self._watch(timeout_s, deadline)
+        self._calls[opaque] = _Call(waiter, code, timeout_s)
+        self._timeouts.begin(opaque, timeout_s)
         return opaque, waiter
 
     def forget(self, opaque: int) -> None:
         self._calls.pop(opaque, None)
+        self._timeouts.end(opaque)
 
     def resolve(self, response: Command) -> bool:
         """False: nobody waits for it, it came too late or was never asked for."""
@@ -68,32 +61,13 @@ class PendingCalls:
 
     def fail_all(self, failure: CallFailed) -> None:
         """The connection has ended."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timeouts.stop()
         calls, self._calls = self._calls, {}
         for call in calls.values():
             if not call.waiter.done():
                 call.waiter.set_exception(failure)
 
-    # --- time-outs ---------------------------------------------------------------------------------------------------
-
-    def _watch(self, seconds: float, until: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._watched_until = until
-        self._timer = self._clock.call_later(seconds, self._look)
-
-    def _look(self) -> None:
-        """Fail what is late, and look again when the next one would be."""
-        self._timer, self._watched_until = None, float("inf")
-        now = self._clock.monotonic()
-        soon = now + _TICK_S
-        late = [opaque for opaque, call in self._calls.items() if call.deadline <= soon]
-        for opaque in late:
-            call = self._calls.pop(opaque)
-            if not call.waiter.done():
-                call.waiter.set_exception(self._too_late(call.code, call.timeout_s))
-        if self._calls:
-            until = min(call.deadline for call in self._calls.values())
-            self._watch(until - now, until)
+    def _expire(self, opaque: int) -> None:
+        call = self._calls.pop(opaque, None)
+        if call is not None and not call.waiter.done():
+            call.waiter.set_exception(self._too_late(call.code, call.timeout_s))

@@ -70,6 +70,8 @@ class ProcessQueue:
 
     def take(self, most: int = 1) -> list[StoredMessage]:
         """The next messages for a handler, lowest first."""
+        if most == 1:  # nearly every handler's
+            return [self._waiting.pop(next(iter(self._waiting)))] if self._waiting else []
         offsets = [offset for offset, _ in zip(self._waiting, range(most), strict=False)]
         return [self._waiting.pop(offset) for offset in offsets]
 
