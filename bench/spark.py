@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from pyromq.ambient import SystemClock
+from pyromq.errors import PyroError
 from pyromq.protocol.messages import decode_messages
 from pyromq.spark.batch_read import BatchReader, QueuePart
 from pyromq.spark.options import Use, read_options, write_options
@@ -203,9 +206,13 @@ def ours(sizes: list[tuple[int, int]], only: list[str], found: Found, told: Call
                 mappedFileSizeCommitLog=1 << 30, mappedFileSizeConsumeQueue=20 * 300_000, duplicateWindowEnable="false"
             )
             for size, rows in sizes:
-                topic = f"bench-{size}"
+                topic, named = f"bench-{size}", found.setdefault(size, {})
                 progress(f"{size} B: {rows:,} messages are written")
-                fill(servers.namesrv, topic, rows, size)
+                try:
+                    fill(servers.namesrv, topic, rows, size)
+                except PyroError as fault:
+                    named["fill"] = f"failed: {fault}"
+                    continue
                 each = runs(spark, servers, folder, topic, rows, size)
                 for name in only:
                     progress(f"{size} B: {name}")
@@ -213,7 +220,7 @@ def ours(sizes: list[tuple[int, int]], only: list[str], found: Found, told: Call
                         measure = lambda: from_java(spark, Path(folder), topic, rows, size)  # noqa: B023, E731
                     else:
                         measure = lambda: measured(each[name], rows)  # noqa: B023, E731
-                    found.setdefault(size, {})[name] = tried(spark, name, measure)
+                    named[name] = tried(spark, name, measure)
                     told()
         finally:
             spark.stop()
@@ -225,15 +232,27 @@ def kafkas(sizes: list[tuple[int, int]], only: list[str], found: Found, told: Ca
     pairs = ",".join(f"{size}:{rows}" for size, rows in sizes)
     command = [sys.executable, "-m", "bench.measure.kafka", "--sizes", pairs, "--only", ",".join(only)]
     progress("Kafka's connector")
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True)
     assert running.stdout is not None
-    for line in running.stdout:
-        size, name, figure = json.loads(line)
-        progress(f"{size} B: Kafka's {name}")
-        found.setdefault(size, {})[name] = figure
-        told()
-    if running.wait():
-        found.setdefault(sizes[0][0], {})["connector"] = f"failed: it ended with {running.returncode}"
+    stop = threading.Timer(4 * LIMIT_S, lambda: end(running.pid))  # all of it; its rows have no limit of their own
+    stop.start()
+    try:
+        for line in running.stdout:
+            size, name, figure = json.loads(line)
+            progress(f"{size} B: Kafka's {name}")
+            found.setdefault(size, {})[name] = figure
+            told()
+        if running.wait():
+            found.setdefault(sizes[0][0], {})["connector"] = f"failed: it ended with {running.returncode}"
+    finally:
+        stop.cancel()
+        end(running.pid)
+
+
+def end(group: int) -> None:
+    """With Kafka's broker and Spark's JVM, should they still run."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def main() -> None:
