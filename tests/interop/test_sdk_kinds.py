@@ -91,7 +91,7 @@ async def client(cluster: Cluster) -> AsyncIterator[pyromq.Client]:
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:
-    await asyncio.to_thread(eventually, condition, what)
+    await asyncio.to_thread(eventually, condition, what, 30.0)
 
 
 class Kept:
