@@ -263,6 +263,7 @@ def main() -> None:
     words.add_argument("--kafka", action="store_true")
     words.add_argument("--to", type=Path, default=ROOT / "build" / "spark.md", help="the table goes here too")
     asked = words.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # `timeout` ends it so: what it started and wrote goes too
     only = asked.only.split(",")
     if unknown := sorted({*only} - {*NAMES}):
         words.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(NAMES)}")
