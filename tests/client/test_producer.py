@@ -26,7 +26,7 @@ from pyromq.protocol.properties import decode_properties
 from pyromq.transport.dispatch import Answer, Handler, Reply, Request
 from tests.client.cluster import Cluster, FakeBroker
 from tests.client.conftest import NewWorld
-from tests.client.world import Servers, World
+from tests.client.world import ON_JAVA, Servers, World
 
 SEND = RequestCode.SEND_MESSAGE_V2
 
@@ -35,6 +35,9 @@ SEND = RequestCode.SEND_MESSAGE_V2
 class Order:
     id: int
     total: float
+
+
+PATIENCE_S = 60 if ON_JAVA else 20  # for a broker that starts
 
 
 async def everything(world: Servers, topic: str, broker: str = "broker-a") -> list[StoredMessage]:
@@ -130,7 +133,7 @@ async def test_a_restart_of_the_broker_is_bridged(world: Servers) -> None:
         await producer.send("T", b"0")
         address = world.brokers["broker-a"].address
         await world.stop_broker()
-        sending = asyncio.gather(*(producer.send("T", str(number), timeout=20) for number in range(1, 20)))
+        sending = asyncio.gather(*(producer.send("T", str(number), timeout=PATIENCE_S) for number in range(1, 20)))
         await asyncio.sleep(0)
         await world.start_broker("broker-a", int(address.rpartition(":")[2]))
         await sending
@@ -142,7 +145,7 @@ async def test_a_broker_that_moved_is_found(world: Servers) -> None:
         await producer.send("T", b"0")
         await world.stop_broker()
         await world.start_broker()
-        await producer.send("T", b"1", timeout=20)
+        await producer.send("T", b"1", timeout=PATIENCE_S)
     assert len(await everything(world, "T")) == 2
 
 

@@ -23,7 +23,7 @@ from tests.client.cluster import Cluster
 from tests.client.conftest import NewWorld
 from tests.client.messages import stored
 from tests.client.test_push_consumer import Seen
-from tests.client.world import Servers, turns_until
+from tests.client.world import ON_JAVA, Servers, turns_until
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 END = RequestCode.END_TRANSACTION
@@ -85,8 +85,11 @@ async def test_the_broker_asks_about_what_was_left_open(quick: Servers) -> None:
             async with producer.transaction("T", value) as transaction:
                 transaction.leave_open()
         assert await delivered(quick, 2) == ["later", "yes"]
-    assert asked.count("no") == 1
-    assert asked.count("later") == 2
+    if ON_JAVA:  # asks again while an answer is under way
+        assert asked.count("no") >= 1
+        assert asked.count("later") >= 2
+    else:
+        assert (asked.count("no"), asked.count("later")) == (1, 2)
 
 
 async def test_another_producer_of_the_group_answers_after_a_restart_of_both(quick: Servers) -> None:
