@@ -30,7 +30,7 @@ MANY = "send -t Many -c 4 -w 4 -B 32 -s 128 -q 4 -N {}"
 MANY_LIMIT_S = 240
 FILL = Case("fill", "send -t Fill -c 4 -w 4 -B 32 -s 128 -q 4")
 JAVA_WARM_UP_S, WARM_UP_S = 15, 3  # the Java broker reaches its speed after about as long
-IDLE_S = 10
+SETTLE_S, IDLE_S = 5, 10  # a JVM goes on compiling for a while
 
 
 class Row(NamedTuple):
@@ -134,6 +134,7 @@ def at_rest(load: Path, chosen: argparse.Namespace) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
         servers = servers_of(folder, stack, chosen)
+        time.sleep(SETTLE_S)
         before = [server.cpu_s() for server in servers]
         time.sleep(IDLE_S)
         idle = [(server.cpu_s() - cpu) / IDLE_S * 100 for server, cpu in zip(servers, before, strict=True)]
