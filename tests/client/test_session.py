@@ -11,6 +11,7 @@ import pytest
 from pyromq.client.client import connect
 from pyromq.client.config import ClientConfig, name_servers
 from pyromq.client.errors import Closed, NoBroker, NoNameServer, TopicNotFound, Unreachable
+from pyromq.client.received import Received
 from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.body import decode_body
@@ -87,6 +88,35 @@ async def test_a_hung_and_a_dead_name_server_are_left_for_one_that_answers(world
     async with world.client(name_servers=(hung, "127.0.0.1:1", alive), name_server_patience_s=0.05) as client:
         assert (await client.session.route("TBW102")).writable
         assert client.session.name_servers._order.all()[0] == alive
+
+
+async def test_all_producers_and_consumers_of_a_client_share_one_connection_per_broker(cluster: Cluster) -> None:
+    for name in "ab":
+        cluster.broker(name, T=1)
+    cluster.topics["%RETRY%g"] = {"a": 1, "b": 1}
+    dialled: list[str] = []
+    connect = cluster.network.connect
+
+    async def noted(address: str, protocol: asyncio.BaseProtocol) -> None:
+        dialled.append(address)
+        await connect(address, protocol)
+
+    cluster.network.connect = noted  # type: ignore[method-assign]
+    client = await cluster.client()
+
+    async def handle(msg: Received) -> None: ...
+
+    async with (
+        client.producer("one") as one,
+        client.producer("two") as two,
+        client.push_consumer("T", handle, group="g"),
+        client.pull_consumer("p") as pulling,
+    ):
+        for producer in (one, two, one, two):
+            await producer.send("T", b"x")
+        await pulling.assign(await pulling.queues("T"))
+        await cluster.clock.advance(6)
+    assert sorted(dialled) == ["a:10911", "b:10911", "names:9876"]
 
 
 async def test_routes_are_shared_by_all_who_ask_at_once(cluster: Cluster) -> None:
