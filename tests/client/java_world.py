@@ -111,8 +111,10 @@ class JavaWorld(Servers):
 
     async def close(self) -> None:
         if not self._is_shared:
-            for program in (*self.brokers.values(), *self.name_servers.values()):
-                await asyncio.to_thread(program.program.kill)
+            for running in [each.program for each in self.brokers.values()] + [
+                each.program for each in self.name_servers.values()
+            ]:
+                await asyncio.to_thread(running.kill)
             return
         if "broker-a" in self._stopped:
             await self.start_broker("broker-a")

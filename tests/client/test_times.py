@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from pyromq.model.group import ConsumeFromWhere
 from tests.client.conftest import NewWorld
@@ -39,7 +40,7 @@ async def test_a_new_group_may_begin_at_a_time(world: Servers) -> None:
         await asyncio.sleep(0.02)  # another millisecond: begin_ms tells the two apart by nothing else
         begin_ms = time.time_ns() // 1_000_000
         await producer.send_many("T", ["new", "newer"], order_key="k")
-        options = {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": begin_ms}
+        options: dict[str, Any] = {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": begin_ms}
         async with client.push_consumer("T", pushed, group="push", **options):
             await pushed.count(2)
         async with client.pull_consumer("pull", **options) as consumer:
