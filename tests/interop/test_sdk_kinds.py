@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -315,10 +316,10 @@ async def test_from_python_to_java(
 ) -> None:
     row = FROM_PYTHON[kind]
     topic = cluster.new_topic()
-    consume = (java_client.consuming, row.consumer, cluster.servers, topic, f"GID_{topic}")
+    consume = partial(java_client.consuming, row.consumer, cluster.servers, topic, f"GID_{topic}", tags=row.tags)
     async with client.producer(f"PG_{topic}") as producer:
         expected = await row.send(producer, topic)
-        consuming = await asyncio.to_thread(*consume, tags=row.tags)
+        consuming = await asyncio.to_thread(consume)
         try:
             await until(lambda: len(consuming.bodies()) >= len(expected), f"{expected[:3]} arrived")
         finally:
@@ -349,8 +350,8 @@ async def test_from_python_to_java_broadcast(cluster: Cluster, client: pyromq.Cl
     topic = cluster.new_topic()
     async with client.producer() as producer:
         await producer.send_many(topic, numbered("all"))
-    consume = (java_client.consuming, "broadcast", cluster.servers, topic, f"GID_{topic}")
-    both = [await asyncio.to_thread(*consume) for _ in range(2)]
+    consume = partial(java_client.consuming, "broadcast", cluster.servers, topic, f"GID_{topic}")
+    both = [await asyncio.to_thread(consume) for _ in range(2)]
     try:
         await until(lambda: all(len(each.bodies()) >= 5 for each in both), "both have all")
     finally:
