@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
+import warnings
 
 import pytest
 
+from pyromq.ambient import SystemClock
 from pyromq.model.client_info import Version
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
@@ -13,6 +17,7 @@ from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
 from pyromq.transport.peer import Peer
+from pyromq.transport.server import Server
 from tests.transport.support import ECHO, MakeServer, command, echo, frames, raw_peer, violations
 
 
@@ -134,3 +139,17 @@ async def test_a_connection_that_comes_while_it_stops_is_refused(make_server: Ma
     await server.stop(grace_s=1)
     late = raw_peer(server)
     await late.lost()
+
+
+@pytest.mark.parametrize("passes", range(6))
+async def test_a_connection_that_comes_at_the_last_moment_leaves_no_socket_open(passes: int) -> None:
+    """At whichever step of being accepted it is. asyncio forgets one whose listener is closed in between."""
+    server = Server(Dispatcher({}), clock=SystemClock())
+    host, _, port = (await server.start("127.0.0.1", 0)).rpartition(":")
+    with socket.create_connection((host, int(port))), warnings.catch_warnings(record=True) as leaks:
+        warnings.simplefilter("always")
+        for _ in range(passes):
+            await asyncio.sleep(0)
+        await server.stop(grace_s=1)
+        gc.collect()
+    assert [str(each.message) for each in leaks if each.category is ResourceWarning] == []

@@ -32,6 +32,7 @@ from .tls import ServerTls, opening
 log = logs.get("pyromq.transport")
 
 _BACKLOG = 1024
+_ACCEPTING_PASSES = 4  # of the loop, from an accepted socket to a connection that is refused and closed
 
 
 class Server:
@@ -121,7 +122,7 @@ class Server:
         """Accept nothing more, finish what is in flight, write it out, close. After the grace it is all cut off."""
         self._is_stopping = True
         if self._listener is not None:
-            self._listener.close()
+            await _stop_accepting(self._listener)
         self._service.refuse_new()
         try:
             async with self._clock.timeout(grace_s):
@@ -174,6 +175,19 @@ class Server:
             del self._per_host[host]
         if self._on_close is not None:
             self._on_close(connection)
+
+
+async def _stop_accepting(listener: asyncio.Server) -> None:
+    """A socket that was accepted a moment ago becomes a connection first: asyncio would leave it open otherwise."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, asyncio.SelectorEventLoop):  # uvloop keeps its listeners to itself, and closes what they took
+        for listening in listener.sockets:
+            loop.remove_reader(listening.fileno())
+    for _ in range(_ACCEPTING_PASSES):
+        passed = loop.create_future()
+        loop.call_soon(passed.set_result, None)
+        await passed
+    listener.close()
 
 
 def _cannot_listen(host: str, port: int, fault: OSError) -> str:
