@@ -10,11 +10,13 @@ from .choice import kernel_name, native
 from .python.append import place_burst
 from .python.keys import big_endian as _big_endian
 from .python.keys import chain_keys as _chain_keys
+from .python.keys import index_keys as _index_keys
 from .python.placed import DelayLevels, Placed, parse_delay_levels
 from .python.pull import Picked, Range
 from .python.pull import cut_sealed as _cut_sealed
 from .python.pull import pick_entries as _pick_entries
 from .python.scan import Fault, Scanned, check_at, is_intact, scan_records
+from .python.scan import whole_places as _whole_places
 
 __all__ = [
     "DelayLevels",
@@ -27,12 +29,14 @@ __all__ = [
     "chain_keys",
     "check_at",
     "cut_sealed",
+    "index_keys",
     "is_intact",
     "kernel_name",
     "parse_delay_levels",
     "pick_entries",
     "place_burst",
     "scan_records",
+    "whole_places",
 ]
 
 
@@ -41,3 +45,5 @@ big_endian = _big_endian if _native is None else _native.big_endian
 chain_keys = _chain_keys if _native is None else _native.chain_keys
 cut_sealed = _cut_sealed if _native is None else _native.cut_sealed
 pick_entries = _pick_entries if _native is None else _native.pick_entries
+index_keys = _index_keys if _native is None else _native.index_keys
+whole_places = _whole_places if _native is None else _native.whole_places

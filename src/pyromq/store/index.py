@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 
 from .. import logs
 from ..kernel.appends import KEY_BYTES
-from ..kernel.records import Placed
+from ..kernel.records import Placed, index_keys
 from ..model.java_hash import java_hash
 from ..protocol.properties import find_property
 from .catalogue import KnownIndexFile
@@ -25,6 +27,7 @@ from .reads import Reads
 
 log = logs.get("pyromq.store")
 
+_STORE_TIME = attrgetter("store_time")
 _SPARE_SHARE = 10  # a tenth is left: the next file is made
 TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
 
@@ -127,6 +130,17 @@ class Index:
             self._spare.reserve(entries)
 
     def accept(self, places: Sequence[Placed]) -> None:
+        for store_time, group in groupby(places, _STORE_TIME):
+            run = list(group)
+            keys = index_keys(run, self.covered, self._config.index_tags)
+            if keys is None:
+                self._accept_each(run)
+            elif keys:
+                self._chain(keys, store_time)
+        if self.files:
+            self.files[-1].write_pending()
+
+    def _accept_each(self, places: Sequence[Placed]) -> None:
         file = self.files[-1] if self.files else None
         for placed in places:
             if placed.position <= self.covered or not placed.in_index:
@@ -136,17 +150,18 @@ class Index:
                     file = self._writable()
                 file.put(index_hash(placed.topic, key), placed.position, placed.store_time)
                 self.covered = placed.position
-        if file is not None:
-            file.write_pending()
 
     def accept_encoded(self, keys: bytes, store_time: int) -> None:
         """Keys that a kernel hashed, of records behind all that is covered."""
+        self._chain(keys, store_time)
+        self.files[-1].write_pending()
+
+    def _chain(self, keys: bytes, store_time: int) -> None:
         first, count = 0, len(keys) // KEY_BYTES
         while first < count:
             file = self._writable()
             some = min(count - first, file.free)
             file.put_keys(keys, first, some, store_time)
-            file.write_pending()
             self.covered = file.header.end_position
             first += some
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..kernel.records import DelayLevels, Fault, Placed, check_at, scan_records
+from ..kernel.records import DelayLevels, Fault, Placed, check_at, whole_places
 from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from .disk import DiskError
 from .file_sequence import FileSequence
@@ -37,7 +37,7 @@ class Tail(NamedTuple):
 
 
 class LogWalk:
-    """Iterate once: `Placed` and `Gap` in order of position, then one `Tail`.
+    """Iterate once: `Placed` and `Gap` in order of position, then one `Tail`; `runs` gives the records in lists.
 
     `ends_at(fault)` may end the walk at the first bytes that are no record, before anything behind them is searched.
     `whole_crc`: where a record without its own CRC is no whole record.
@@ -65,6 +65,14 @@ class LogWalk:
         return self._window[at : at + placed.size]
 
     def __iter__(self) -> Iterator[Placed | Gap | Tail]:
+        for found in self.runs():
+            if isinstance(found, list):
+                yield from found
+            else:
+                yield found
+
+    def runs(self) -> Iterator[list[Placed] | Gap | Tail]:
+        """Records that follow each other without anything between, some at a time."""
         lost: Gap | None = None  # begun, its end not known yet
         for base in [base for base in self._log.bases if base + self._log.file_bytes > self._position]:
             if base > self._position and lost is None:
@@ -75,9 +83,10 @@ class LogWalk:
             self._position = max(self._position, base)
             while self._position < base + self._log.file_bytes:
                 if lost is None:  # the ordinary case: many whole records at once
-                    for placed in self._whole_records():
-                        yield placed
-                        self._position = placed.end
+                    run = self._whole_records()
+                    if run:
+                        yield run
+                        self._position = run[-1].end
                     if self._position >= base + self._log.file_bytes:
                         break
                 found = self._check(base)
@@ -85,7 +94,7 @@ class LogWalk:
                     if lost is not None:
                         yield lost._replace(end=found.position)
                         lost = None
-                    yield found
+                    yield [found]
                     self._position += found.size
                     continue
                 if found is None:  # a blank record: the rest of the file holds nothing
@@ -107,10 +116,9 @@ class LogWalk:
         if not 0 <= at <= len(self._window) - FIXED_BYTES:
             return []
         view = memoryview(self._window)[at:]
-        places = scan_records(view, self._position, self._delays, whole_file=False).places
-        lacks = self._whole_crc.lacks
-        for number, placed in enumerate(places):
-            if lacks(placed.position, placed.properties):
+        places, sealed = whole_places(view, self._position)
+        for number in range(sealed, len(places)):
+            if self._whole_crc.lacks(places[number].position, places[number].properties):
                 return places[:number]
         return places
 

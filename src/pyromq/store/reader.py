@@ -257,12 +257,16 @@ def _wrong_offset(offset: int, low: int, high: int) -> tuple[GetStatus, int] | N
 
 def _merged(ranges: Sequence[Range]) -> list[tuple[int, int]]:
     """Records that follow each other in the log are read together."""
+    if not ranges:
+        return []
     merged: list[tuple[int, int]] = []
+    begin = end = ranges[0].position
     for position, size, _ in ranges:
-        if merged and sum(merged[-1]) == position:
-            merged[-1] = (merged[-1][0], merged[-1][1] + size)
-        else:
-            merged.append((position, size))
+        if position != end:
+            merged.append((begin, end - begin))
+            begin = end = position
+        end += size
+    merged.append((begin, end - begin))
     return merged
 
 

@@ -289,36 +289,35 @@ class Recovery:
 
     def _scan(self, start: int) -> None:
         waiting: list[Placed] = []
-        for placed in self._records(start):
-            waiting.append(placed)
-            self._last = placed
-            self._report.records += 1
+        for run in self._records(start):
+            waiting += run
+            self._last = run[-1]
+            self._report.end = run[-1].end
+            self._report.records += len(run)
             if len(waiting) >= _AT_ONCE:
                 self._take_in(waiting)
                 waiting = []
         self._take_in(waiting)
 
-    def _records(self, start: int) -> Iterator[Placed]:
+    def _records(self, start: int) -> Iterator[list[Placed]]:
         """Records from `start` to the end of the log; sets the report's end, damage and torn tail."""
         gap: Gap | None = None
         self._report.end = start
-        for found in self._walk(start, self._is_torn):
-            if isinstance(found, Placed):
-                if gap is not None and not self._may_follow(found):
+        for found in self._walk(start, self._is_torn).runs():
+            if isinstance(found, list):
+                if gap is not None and not self._may_follow(found[0]):
                     self._end_at(gap.position, gap.reason)
                     return
                 if gap is not None:
                     self._report.damage.append(gap)
                     log.error("damaged records are skipped", position=gap.position, until=gap.end, why=gap.reason)
                 gap = None
-                if self._is_stale(found):
-                    self._end_at(found.position, "a record of an older life of the log")
+                kept, why = self._kept(found)
+                if kept:
+                    yield found[:kept]
+                if kept < len(found):
+                    self._end_at(found[kept].position, why)
                     return
-                if self._lost_its_end(found):
-                    self._end_at(found.position, "the last bytes of the record were never written")
-                    return
-                self._report.end = found.end
-                yield found
             elif isinstance(found, Gap):
                 gap = found
             else:
@@ -344,10 +343,23 @@ class Recovery:
         confirmed = placed.end <= self._confirmed and queue is not None
         return confirmed and (self._last is None or placed.store_time >= self._last.store_time)
 
-    def _is_stale(self, placed: Placed) -> bool:
+    def _kept(self, run: list[Placed]) -> tuple[int, str]:
+        """How many of them, from the first on, belong to the log, and why the next one does not."""
+        last = self._last
+        if run[-1].position < (self._confirmed if self._synced is None else self._synced):
+            return len(run), ""
+        for number, placed in enumerate(run):
+            if self._is_stale(placed, last):
+                return number, "a record of an older life of the log"
+            if self._lost_its_end(placed):
+                return number, "the last bytes of the record were never written"
+            last = placed
+        return len(run), ""
+
+    def _is_stale(self, placed: Placed, last: Placed | None) -> bool:
         """Java leaves old bytes behind a truncation: behind what queues know, store time tells them from new ones."""
         beyond_known = self._synced is None and placed.position >= self._confirmed
-        return beyond_known and self._last is not None and placed.store_time < self._last.store_time
+        return beyond_known and last is not None and placed.store_time < last.store_time
 
     def _lost_its_end(self, placed: Placed) -> bool:
         """A lost last sector takes the record's own CRC with it, and the body's CRC still fits. What we wrote and did

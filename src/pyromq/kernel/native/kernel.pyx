@@ -19,6 +19,7 @@ from array import array
 
 from pyromq.kernel.appends import Burst
 from pyromq.kernel.pulls import Question
+from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.pull import Picked, Range
 from pyromq.kernel.seam import DRAIN, NOTHING, Fed, Waiting
 
@@ -65,3 +66,4 @@ include "pull_grant.pxi"
 include "pull_feed.pxi"
 include "flusher.pxi"
 include "arrow.pxi"
+include "places.pxi"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from collections.abc import Sequence
 
 from ..appends import PAGE_SLOTS
+from .placed import Placed
 
 KEY = struct.Struct(">Iq")
 ENTRY = struct.Struct(">iqii")
@@ -47,6 +49,12 @@ def chain_keys(
         dirty[page] = 1
         number += 1
     return b"".join(entries), fresh
+
+
+def index_keys(places: Sequence[Placed], covered: int, with_tags: bool) -> bytes | None:
+    """Keys of records behind `covered`, hashed and ready for `chain_keys`. None: the caller hashes them one by one,
+    as always here, since Python gains nothing by it."""
+    return None
 
 
 def big_endian(slots: array[int], first: int, until: int) -> bytes:

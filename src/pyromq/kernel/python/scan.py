@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from zlib import crc32
 
+from ...model.message import WRAPPED_BATCH
 from ...protocol.record import (
     BLANK,
     BLANK_BYTES,
@@ -24,7 +25,7 @@ from ...protocol.record import (
     locate,
     whole_record_crc,
 )
-from .placed import DelayLevels, Placed, message_count, tag_code
+from .placed import SCHEDULE_TOPIC, DelayLevels, Placed, message_count, tag_code
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 
@@ -70,6 +71,25 @@ def scan_records(view: memoryview, position: int, delays: DelayLevels, *, whole_
         places.append(checked)
         at += size
     return Scanned(places, position + at, None, False, False)
+
+
+def whole_places(view: memoryview, position: int) -> tuple[list[Placed], int]:
+    """Plain records from the start of `view` on that are whole, and how many of them, from the first on, have their own
+    CRC. What ends them, be it a record of another kind, is for `check_at`: a kernel may leave more to it than this."""
+    places: list[Placed] = []
+    sealed = True
+    count = at = 0
+    while len(view) - at >= FIXED_BYTES:
+        if BLANK.unpack_from(view, at)[1] not in _MAGICS:
+            break
+        checked = check_at(view, at, position + at, {})
+        if isinstance(checked, Fault) or checked.topic == SCHEDULE_TOPIC or checked.sys_flag & WRAPPED_BATCH:
+            break
+        sealed = sealed and whole_record_crc(checked.properties) is not None
+        count += sealed
+        places.append(checked)
+        at += checked.size
+    return places, count
 
 
 def check_at(view: memoryview, at: int, position: int, delays: DelayLevels) -> Placed | Fault:
