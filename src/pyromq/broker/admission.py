@@ -21,7 +21,7 @@ class LoopLag:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._due = clock.monotonic() + TICK_S
+        self.due = clock.monotonic() + TICK_S
         self.last_ms = 0.0
 
     def now_ms(self) -> float:
@@ -29,18 +29,19 @@ class LoopLag:
 
     def at(self, moment: float) -> float:
         """At least what was seen last time; more while the next tick is overdue."""
-        overdue = (moment - self._due) * 1000
+        overdue = (moment - self.due) * 1000
         return overdue if overdue > self.last_ms else self.last_ms
 
     async def run(self) -> None:
         while True:
-            self._due = self._clock.monotonic() + TICK_S
+            self.due = self._clock.monotonic() + TICK_S
             await self._clock.sleep(TICK_S)
-            self.last_ms = max(0.0, (self._clock.monotonic() - self._due) * 1000)
+            self.last_ms = max(0.0, (self._clock.monotonic() - self.due) * 1000)
 
 
 class Admission:
-    """Event loop only."""
+    """Event loop only. A kernel looks at the same limits before it asks (`kernel/appends.py`, `Sights`): a new one goes
+    there too."""
 
     def __init__(
         self,

@@ -91,7 +91,7 @@ class Intake:
         self._listeners = listeners or {}
         self.times = PutTimes()
         self._waits_for_disk = flush_mode is FlushMode.SYNC
-        self._burst: list[_Put] = []
+        self.gathered: list[_Put] = []  # this turn's burst
         self._unsafe: deque[_Unsafe] = deque()
         self._watch: asyncio.Task[None] | None = None
 
@@ -103,7 +103,7 @@ class Intake:
     @property
     def is_gathering(self) -> bool:
         """This turn's burst holds something that is not put yet."""
-        return bool(self._burst)
+        return bool(self.gathered)
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:
         """The record to store: this one, or what a park makes of it."""
@@ -115,9 +115,9 @@ class Intake:
 
     def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None:
         """Store it with this turn's burst; `done` is called with the outcome."""
-        if not self._burst:
+        if not self.gathered:
             asyncio.get_running_loop().call_soon(self.flush)
-        self._burst.append(_Put(record, done, wait_s))
+        self.gathered.append(_Put(record, done, wait_s))
 
     def put_batch(
         self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
@@ -154,7 +154,7 @@ class Intake:
 
     def flush(self) -> None:
         """Put what was gathered. By itself at the end of a turn; whoever stops the broker calls it too."""
-        burst, self._burst = self._burst, []
+        burst, self.gathered = self.gathered, []
         if not burst:
             return
         begun = self._clock.monotonic()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..ambient import Clock
 from ..config import Live
 from ..errors import RequestRefused
-from ..kernel.appends import Burst, Terms
+from ..kernel.appends import Burst, Sights, Terms
 from ..kernel.choice import native
 from ..kernel.seam import Feed
 from ..model.codes import RequestCode
@@ -29,9 +29,11 @@ from ..protocol.record import CRC_NAME
 from ..store.config import FlushMode
 from ..store.consume_queue import ConsumeQueue
 from ..store.message_store import MessageStore
+from ..store.retention import DiskGate
 from ..transport.dispatch import Reply
 from ..transport.limits import Limits
 from ..transport.parked import Patience
+from .admission import LoopLag
 from .config import BrokerConfig
 from .intake import Intake
 from .message_type import takes_plain
@@ -63,6 +65,8 @@ class Sending:
     store: MessageStore
     clock: Clock
     counters: Counters
+    lag: LoopLag
+    gate: DiskGate
     limits: Limits
 
 
@@ -80,7 +84,17 @@ class Verdicts:
         self.module = module
         self._grant = module.Grant
         steps = parts.store.steps(module.Steps)
-        self._kernel = module.SendFeed(self, steps, parts.live, parts.topics.find, parts.clock.monotonic)
+        sights = Sights(
+            parts.live,
+            parts.topics.find,
+            parts.clock.monotonic,
+            parts.clock.now_ms,
+            parts.lag,
+            parts.gate,
+            parts.store.flushed,
+            parts.intake,
+        )
+        self._kernel = module.SendFeed(self, steps, sights)
         self._config: BrokerConfig | None = None
         self._given: dict[bytes, _Verdict] = {}
         self._use(parts.live.config)
@@ -164,7 +178,7 @@ class Verdicts:
         return grant
 
     def _use(self, config: BrokerConfig) -> None:
-        self._kernel.use(_terms(self._parts, config))
+        self._kernel.use(_terms(self._parts, config), config)
         self._config = config
 
 
@@ -210,6 +224,8 @@ def _terms(parts: Sending, config: BrokerConfig) -> Terms:
         waits=config.flush_mode is FlushMode.SYNC,
         index_keys=config.index_enabled,
         index_tags=config.index_tags,
+        lag_ms=config.max_loop_lag_ms,
+        unflushed_bytes=config.max_unflushed_bytes,
     )
 
 

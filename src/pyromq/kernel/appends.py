@@ -6,7 +6,7 @@ the store's one writer takes a `Burst` as it takes records: all of it, or none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 KEY_BYTES = 12  # of a hashed key: hash 4, position 8
@@ -32,6 +32,24 @@ class Terms(NamedTuple):
     waits: bool  # answers wait until the log is readable up to them
     index_keys: bool
     index_tags: bool
+    lag_ms: float  # an event loop that is later than this has to be asked about
+    unflushed_bytes: int  # and so has more than this
+
+
+class Sights(NamedTuple):
+    """The broker's own objects that a feed with `Steps` looks at for each buffer, as they are then.
+
+    If all of them are at ease it need not ask (`AppendHost.open`, `grant`): the answer would be yes. Else it does.
+    """
+
+    live: Any  # `config`: the settings, one object until one changes
+    find: Callable[[str], Any]  # the topic of a name, one object until it changes
+    monotonic: Callable[[], float]
+    now_ms: Callable[[], int]
+    lag: Any  # `last_ms` and `due` of the event loop
+    gate: Any  # `refusal`: why there is no room on disk, or None
+    flushed: Any  # the watermark
+    intake: Any  # `gathered`: what Python has not put yet
 
 
 class Burst(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from .. import logs
 from ..ambient import Clock, Timer
 from ..errors import CallFailed, CallTimedOut, ConnectionLost, ProtocolError
-from ..kernel.seam import Feed, Waiting
+from ..kernel.seam import Fed, Feed, Waiting
 from ..model.client_info import Language
 from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
@@ -202,22 +202,20 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes from the wire. Whatever is wrong with them ends this connection and nothing else."""
         if not self.is_open:
             return
-        self._watchdog.active_at = self._owner.clock.monotonic()
-        data = self._owner.buffer[:nbytes]
+        owner = self._owner
+        self._watchdog.active_at = owner.clock.monotonic()
+        data = owner.buffer[:nbytes]
         try:
-            if self._opening is not None:
-                self._tls = self._outbox.tls = self._opening(data[0])
-                self._opening = None
-            if self._tls is not None:
-                data = memoryview(self._decrypt(self._tls, data))
-            if data:
-                self._take(data)
+            if self._opening is None and self._tls is None and not self._inbox.tail:
+                self._take_fed(data, owner.feed(self, data))
+            else:
+                self._take_unfed(data)
         except ProtocolError as fault:
             self.violation("bad bytes from a peer", fault=str(fault))
         except Exception:
             log.exception("receiving failed", peer=self.address)
             self.abort("internal error while receiving")
-        if nbytes == len(self._owner.buffer):
+        if nbytes == len(owner.buffer):
             self._let_others_read()
 
     def _let_others_read(self) -> None:
@@ -241,9 +239,33 @@ class Connection(asyncio.BufferedProtocol):
             self._watchdog.met("opening_s")
         return plain
 
-    def _take(self, data: memoryview) -> None:
+    def _take_unfed(self, data: memoryview) -> None:
+        """The first bytes of a connection, which say whether it speaks TLS, that, or the end of a frame."""
+        if self._opening is not None:
+            self._tls = self._outbox.tls = self._opening(data[0])
+            self._opening = None
+        if self._tls is not None:
+            data = memoryview(self._decrypt(self._tls, data))
+        if data:
+            self._take(data)
+
+    def _take_fed(self, data: memoryview, fed: Fed) -> None:
+        """What a kernel has seen. Nearly always all of it was the kernel's: then this is all that there is to do."""
+        if fed.used < len(data) or fed.frames or fed.drain:
+            self._take(data, fed)
+            return
+        self.has_spoken = True
+        if self._watchdog.is_expecting:
+            self._watchdog.met("opening_s")
+            self._watchdog.met("frame_s")
+        if fed.ready:
+            self.send_now(fed.ready)
+        if fed.waiting:
+            self._owner.park(self, fed.waiting)
+
+    def _take(self, data: memoryview, fed: Fed | None = None) -> None:
         held_before = self._inbox.held
-        fed, commands = self._inbox.receive(self._owner.feed, self, data)
+        fed, commands = self._inbox.receive(self._owner.feed, self, data, fed)
         if commands or fed.used:
             self.has_spoken = True
             if self._watchdog.is_expecting:
@@ -367,7 +389,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def send_now(self, frames: bytes) -> None:
         """Without waiting for the end of the turn: all that a received buffer or a held pull is answered with."""
-        if not self.is_open or self._stream is None or self._outbox.tls is not None or not self._outbox.is_empty:
+        outbox = self._outbox
+        if not self.is_open or self._stream is None or outbox.tls is not None or outbox.parts:
             self.send_frames(frames)
             return
         self._stream.write(frames)

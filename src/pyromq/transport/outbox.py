@@ -13,32 +13,32 @@ _JOIN_BYTES = 2 * FLUSH_BYTES  # beyond, pieces are handed over as they are inst
 class Outbox:
     """`add` gathers, `flush` writes. Never waits: the stream's own buffer and limits say when the peer is too slow."""
 
-    __slots__ = ("_parts", "_size", "_stream", "tls")
+    __slots__ = ("_size", "_stream", "parts", "tls")
 
     def __init__(self, stream: asyncio.Transport, tls: TlsSession | None) -> None:
         self._stream = stream
         self.tls = tls
-        self._parts: list[bytes | memoryview] = []
+        self.parts: list[bytes | memoryview] = []
         self._size = 0
 
     def add(self, head: bytes, body: bytes | memoryview) -> int:
         """Bytes that have gathered so far. Small bodies are joined to their head, large ones are not copied."""
         if len(body) < FLUSH_BYTES:
-            self._parts.append(head + body)
+            self.parts.append(head + body)
         else:
-            self._parts += (head, body)
+            self.parts += (head, body)
         self._size += len(head) + len(body)
         return self._size
 
     @property
     def is_empty(self) -> bool:
-        return not self._parts
+        return not self.parts
 
     def flush(self) -> None:
-        parts, size = self._parts, self._size
+        parts, size = self.parts, self._size
         if not parts:
             return
-        self._parts, self._size = [], 0
+        self.parts, self._size = [], 0
         if self.tls is not None:
             self._stream.write(self.tls.encrypt(parts))
         elif len(parts) == 1:

@@ -87,6 +87,8 @@ class Sends:
             self._storage.store,
             clock,
             statistics.counters,
+            statistics.lag,
+            self._storage.gate,
             limits,
         )
 

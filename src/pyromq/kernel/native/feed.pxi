@@ -18,8 +18,9 @@ cdef class SendFeed:
 
     cdef object host
     cdef Steps steps                      # into the store without Python; None: by bursts
-    cdef object live, find, monotonic     # for a look at whether a verdict still holds; a clock
+    cdef object live, find, monotonic, now_ms, lag, gate, flushed, intake   # what there is to see, see `Sights`
     cdef object terms
+    cdef object config                    # the settings that the terms are of
     cdef tuple kept                       # the bytes that the texts below point into
     cdef Names special, typed_special, batch_special
     cdef Text tail, store_host
@@ -27,6 +28,8 @@ cdef class SendFeed:
     cdef Text binary[6]
     cdef int64_t max_frame, max_header, max_body, max_given, room_for_properties
     cdef bint with_crc, waits, index_keys, index_tags
+    cdef double lag_ms
+    cdef int64_t unflushed_bytes
     cdef Buffer log, entries, packed, keys, answers, scratch, ids
     cdef list lanes
     cdef list told                        # lanes with something for the statistics
@@ -41,13 +44,11 @@ cdef class SendFeed:
     cdef Notes notes
     cdef readonly int64_t messages        # taken since the start
 
-    def __init__(self, host, Steps steps=None, live=None, find=None, monotonic=None):
-        """`steps`: of the store. `live` has the settings as they are, `find` gives the topic of a name: verdicts that name
-        theirs hold while these are the same."""
-        self.host = host
-        self.steps, self.live, self.find, self.monotonic = steps, live, find, monotonic
-        if steps is not None and (live is None or find is None or monotonic is None):
-            raise ValueError("a feed with steps needs the settings, the topics and a clock")
+    def __init__(self, host, Steps steps=None, sights=None):
+        """`steps`: of the store; with them go `sights`."""
+        self.host, self.steps = host, steps
+        if steps is not None:
+            self.live, self.find, self.monotonic, self.now_ms, self.lag, self.gate, self.flushed, self.intake = sights
         self.lanes, self.told = [], []
 
     def __dealloc__(self):
@@ -59,8 +60,8 @@ cdef class SendFeed:
         free(self.scratch.at)
         free(self.ids.at)
 
-    def use(self, terms):
-        """Settings that all sends share. Called again whenever one of them has changed."""
+    def use(self, terms, config=None):
+        """What all sends share, of these settings. Called again whenever one of them has changed."""
         cdef int i
         cdef list json = list(terms.json), binary = list(terms.binary)
         cdef list special = list(terms.special), batch_special = list(terms.batch_special)
@@ -81,7 +82,8 @@ cdef class SendFeed:
         self.room_for_properties = terms.stored_property_bytes
         self.with_crc, self.waits = terms.with_crc, terms.waits
         self.index_keys, self.index_tags = terms.index_keys, terms.index_tags
-        self.terms = terms
+        self.lag_ms, self.unflushed_bytes = terms.lag_ms, terms.unflushed_bytes
+        self.terms, self.config = terms, config
 
     def feed(self, connection, received):
         """`kernel/seam.py` has the contract."""
@@ -130,7 +132,7 @@ cdef class SendFeed:
         frames = [received[first:end] for first, end in left] if left else ()
         if self.waits and answers:
             return Fed(used, b"", (Waiting(self.start + <int64_t>self.log.used, answers),), frames, self.drain)
-        return Fed(used, answers, (), frames, self.drain)
+        return make_tuple(Fed, (used, answers, (), frames, self.drain))  # as Fed(...), without a call of Python's
 
     cdef int begin(self, connection) except -1:
         cdef Notes notes
@@ -240,7 +242,7 @@ cdef class SendFeed:
     cdef Grant granted(self, Text topic):
         """The verdict of the buffer before, if it still holds; else the broker is asked."""
         cdef Grant grant = self.kept_grant
-        if grant is not None and grant.config is not None and self.live is not None and is_named(grant, topic):
+        if grant is not None and grant.config is not None and self.steps is not None and is_named(grant, topic):
             if self.live.config is grant.config and self.find(grant.topic) is grant.found:
                 return grant
         return self.host.grant(bytes_of(topic))
@@ -263,6 +265,11 @@ cdef class SendFeed:
     cdef bint opened(self) except -1:
         """The end of the log, asked once a buffer and only if there is something to append."""
         if not self.is_open and not self.is_refused:
+            if self.steps is not None and self.is_calm():
+                self.start, self.room = self.steps.end(), self.steps.left()
+                self.store_time = max(<int64_t>self.now_ms(), <int64_t>self.steps.log.last_time)
+                self.is_open = True
+                return True
             found = self.host.open()
             if found is None:
                 self.is_refused = True
@@ -270,6 +277,18 @@ cdef class SendFeed:
                 self.start, self.room, self.store_time = found
                 self.is_open = True
         return self.is_open
+
+    cdef bint is_calm(self) except -1:
+        """Whether the broker need not be asked: it would say yes. Answers that wait for the disk are its to count."""
+        cdef double late_ms
+        if self.waits or self.config is None or self.live.config is not self.config or self.gate.refusal is not None:
+            return False
+        if self.intake.gathered:
+            return False
+        late_ms = (<double>self.monotonic() - <double>self.lag.due) * 1000
+        if late_ms > self.lag_ms or <double>self.lag.last_ms > self.lag_ms:
+            return False
+        return <int64_t>self.steps.appended.value - <int64_t>self.flushed.value <= self.unflushed_bytes
 
     cdef int send_one(self, Header *h, Plain *m, Lane lane) except -1:
         cdef Found found

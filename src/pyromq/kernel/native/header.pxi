@@ -109,11 +109,39 @@ cdef inline bint take(Cursor *c, uint8_t mark) noexcept nogil:
     return False
 
 
+cdef extern from *:
+    """
+    #ifdef __SSE2__
+    #include <emmintrin.h>
+    #endif
+    /* The first byte that is not plain within a JSON string: a quote, a backslash, a control or more than ASCII. */
+    static inline const uint8_t *kernel_skip_plain(const uint8_t *p, const uint8_t *end) {
+    #ifdef __SSE2__
+      while (end - p >= 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)p);
+        __m128i odd = _mm_or_si128(
+            _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\\\'))),
+            _mm_or_si128(_mm_cmplt_epi8(v, _mm_set1_epi8(32)), _mm_cmpeq_epi8(v, _mm_set1_epi8(127))));
+        int mask = _mm_movemask_epi8(odd);
+        if (mask) return p + __builtin_ctz((unsigned)mask);
+        p += 16;
+      }
+    #endif
+      while (p < end && *p >= 32 && *p < 127 && *p != '"' && *p != '\\\\') p++;
+      return p;
+    }
+    """
+    const uint8_t *kernel_skip_plain(const uint8_t *p, const uint8_t *end) nogil
+
+
 cdef bint take_string(Cursor *c, Text *text, bint *escaped, bint *wide) noexcept nogil:
     """A string's inside, behind its first quote. Which escapes it has, and whether it is UTF-8, is seen later."""
     text.at = c.at
     escaped[0] = wide[0] = False
     while c.at < c.end:
+        c.at = kernel_skip_plain(c.at, c.end)
+        if c.at >= c.end:
+            return False
         if c.at[0] == c'"':
             text.n = c.at - text.at
             c.at += 1
@@ -313,13 +341,16 @@ cdef inline int put_utf8(uint8_t *out, int v) noexcept nogil:
 
 cdef Py_ssize_t unescape(Text t, uint8_t *out) noexcept nogil:
     """A JSON string's inside as bytes, never longer than it; -1: an escape that is none, leave it to Python."""
-    cdef Py_ssize_t i = 0, o = 0
+    cdef Py_ssize_t i = 0, o = 0, run
     cdef int v, low
+    cdef const uint8_t *found
     while i < t.n:
-        if t.at[i] != c'\\':
-            out[o] = t.at[i]
-            o += 1
-            i += 1
+        found = <const uint8_t *>memchr(t.at + i, c'\\', <size_t>(t.n - i))
+        run = (t.n if found == NULL else found - t.at) - i
+        if run:
+            memcpy(out + o, t.at + i, <size_t>run)
+            o += run
+            i += run
             continue
         if i + 1 >= t.n:
             return -1

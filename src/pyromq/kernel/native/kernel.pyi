@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ..appends import AppendHost, Terms
+from ..appends import AppendHost, Sights, Terms
 from ..pulls import PullHost
 from ..python.placed import Placed
 from ..python.pull import Picked, Range
@@ -39,11 +39,9 @@ class SendFeed:
         self,
         host: AppendHost,
         steps: Steps | None = None,
-        live: Any = None,
-        find: Callable[[str], Any] | None = None,
-        monotonic: Callable[[], float] | None = None,
+        sights: Sights | None = None,
     ) -> None: ...
-    def use(self, terms: Terms) -> None: ...
+    def use(self, terms: Terms, config: Any = None) -> None: ...
     def take_counts(self) -> tuple[list[tuple[str, int, int, int, int]], int]: ...
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed: ...
 

@@ -47,6 +47,8 @@ cdef enum:
 cdef uint32_t MAGIC_V1 = 0xDAA320A7
 cdef uint32_t MAGIC_V2 = 0xDAA320AB
 
+cdef object make_tuple = tuple.__new__
+
 SOURCES = KERNEL_SOURCES.decode()   # what it was built from, see kernel/choice.py
 crc32_prepare()
 

@@ -20,10 +20,14 @@ cdef class Outlet:
         """Whether it is that file, and still open: it may have gone, or made room for others. Only a descriptor tells."""
         return self.fileno is not None and self.base == base and self.fileno() >= 0
 
-    cdef int write(self, int64_t inside, const uint8_t *data, Py_ssize_t n) except -1:
-        """All of it. What the system does not take is tried once more by Python's file, which says what is wrong."""
+    cdef int write(self, sequence, int64_t inside, const uint8_t *data, Py_ssize_t n) except -1:
+        """All of it. What the system does not take is tried once more by Python's file, which says what is wrong. Without
+        a sequence nobody but its owner closes the file."""
         cdef Py_ssize_t done = 0, taken
         cdef int descriptor = -1 if self.fileno is None else self.fileno()
+        if descriptor < 0 and self.fileno is not None and sequence is not None:  # it made room for another just now
+            self.use(sequence.file_at(self.base)[0], self.base)
+            descriptor = self.fileno()
         if descriptor >= 0:
             while done < n:
                 taken = pwrite(descriptor, data + done, <size_t>(n - done), inside + done)

@@ -8,6 +8,7 @@
 cdef enum:
     BROKEN = 0, STORED = 1, NOT_USUAL = 2
     ENTRY_BYTES = 20          # of queues and of the index
+    BLANK_BYTES = 8           # of the record that ends a file
 
 
 # What one buffer adds: records from `start` on, hashed keys, and the lanes' entries behind each other in `packed`.
@@ -40,6 +41,16 @@ cdef class Steps:
 
     def __dealloc__(self):
         free(self.chained.at)
+
+    cdef int64_t end(self) except -1:
+        return self.log.end
+
+    cdef int64_t left(self) except? -1:
+        """Bytes of records that still fit into the log's file."""
+        cdef list bases = self.sequence.bases
+        if not bases:
+            return -1
+        return <int64_t>bases[len(bases) - 1] + <int64_t>self.sequence.file_bytes - <int64_t>self.log.end - BLANK_BYTES
 
     cdef int put(self, const Addition *new, list lanes) except -1:
         """NOT_USUAL: nothing was done, Python's writer takes it. BROKEN: writing has ended."""
@@ -98,7 +109,7 @@ cdef class Steps:
         cdef Lane lane
         cdef int64_t position
         log = self.log
-        self.log_file.write(new.start - self.log_file.base, new.records, new.n)
+        self.log_file.write(self.sequence, new.start - self.log_file.base, new.records, new.n)
         log.end = new.start + new.n
         log.last_time = new.store_time
         log.last_position = new.last
@@ -107,7 +118,7 @@ cdef class Steps:
         for lane in lanes:
             if lane.messages:
                 position = (lane.next - lane.messages) * ENTRY_BYTES
-                lane.file.write(position - lane.file.base, new.packed + lane.first, lane.messages * ENTRY_BYTES)
+                lane.file.write(lane.entries.sequence, position - lane.file.base, new.packed + lane.first, lane.messages * ENTRY_BYTES)
                 (<set>lane.entries.changes.files).add(lane.file.name)
                 lane.entries.end = lane.next
         if new.key_count:
@@ -137,7 +148,7 @@ cdef class Steps:
         header.end_position = self.index.covered = <int64_t>get64(new.keys + (new.key_count - 1) * KEY_BYTES + 4)
         header.end_time = new.store_time
         file.is_changed = True
-        self.index_file.write(<int64_t>file.entries_at + number * ENTRY_BYTES, self.chained.at, new.key_count * ENTRY_BYTES)
+        self.index_file.write(None, <int64_t>file.entries_at + number * ENTRY_BYTES, self.chained.at, new.key_count * ENTRY_BYTES)
         return 0
 
     # --- who waits for it -----------------------------------------------------------------------------------------
