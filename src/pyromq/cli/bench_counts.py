@@ -63,6 +63,54 @@ class Sent:
         }
 
 
+class BatchesSent(Sent):
+    """One run of batches: TPS and times are of batches, MPS is of messages."""
+
+    def __init__(self, began: float, batch_size: int) -> None:
+        super().__init__(began)
+        self._size = batch_size
+
+    def _columns(self, rate: float, average: float) -> str:
+        return (
+            f"Send TPS: {rate:.0f} | Send MPS: {rate * self._size:.0f} | Max RT(ms): {self._max_ms:.0f} | "
+            f"Average RT(ms): {average:7.3f} | Average Message RT(ms): {average / self._size:7.3f} | "
+            f"Send Failed: {self._missed()} | Send Message Failed: {self._missed() * self._size}"
+        )
+
+    def _missed(self) -> int:
+        return self.failed + self.response_failed
+
+    def _facts(self, rate: float, average: float) -> dict[str, Any]:
+        return super()._facts(rate, average) | {"sendMps": round(rate * self._size, 1), "batchSize": self._size}
+
+
+class TransactionsSent(Sent):
+    """One run of transactions, and what brokers asked: about one that was ended (unexpected), about one again."""
+
+    def __init__(self, began: float) -> None:
+        super().__init__(began)
+        self.open_ids: set[str] = set()
+        self._asked: set[str] = set()
+        self.checks = self.unexpected = self.repeated = 0
+
+    def checked(self, message_id: str) -> None:
+        self.checks += 1
+        self.unexpected += message_id not in self.open_ids
+        self.repeated += message_id in self._asked
+        self._asked.add(message_id)
+
+    def _columns(self, rate: float, average: float) -> str:
+        return (
+            f"Send TPS: {rate:5.0f} | Max RT(ms): {self._max_ms:5.0f} | AVG RT(ms): {average:3.1f} | "
+            f"Send Failed: {self.failed + self.response_failed} | Check: {self.checks} | "
+            f"UnexpectedCheck: {self.unexpected} | DuplicatedCheck: {self.repeated}"
+        )
+
+    def _facts(self, rate: float, average: float) -> dict[str, Any]:
+        asked = {"checks": self.checks, "unexpectedChecks": self.unexpected, "duplicatedChecks": self.repeated}
+        return super()._facts(rate, average) | asked
+
+
 class Consumed:
     """One consumer run. B2C: born to consumed, S2C: stored to consumed, in milliseconds."""
 
