@@ -13,7 +13,6 @@ import os
 import re
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.broker import warm_up  # noqa: E402
 from bench.results import heading, note, shown  # noqa: E402
-from bench.servers import Server, built, has_java, java_broker, our_cluster  # noqa: E402
+from bench.servers import Server, built, has_java, java_broker, our_cluster, scratch  # noqa: E402
 
 from pyromq.kernel.choice import is_built  # noqa: E402
 from tests.interop.peers import java  # noqa: E402
@@ -123,7 +122,7 @@ def main() -> None:
         return
     heading("Apache's benchmark, 64 threads, 128 B", "python bench/apache.py")
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
+        folder = stack.enter_context(scratch(chosen.folder))
         kernels = ["native"] if is_built() else []
         kernels += ["python"] if chosen.python or not kernels else []
         servers = [stack.enter_context(our_cluster(folder / kernel, kernel)) for kernel in kernels]

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.probe import Probe, Table, create_topic, start_s  # noqa: E402
 from bench.results import heading, note, number  # noqa: E402
-from bench.servers import Case, Server, built, measure, our_broker  # noqa: E402
+from bench.servers import Case, Server, built, measure, our_broker, scratch  # noqa: E402
 from bench.sparse import build  # noqa: E402
 
 TOPIC = "B"
@@ -206,8 +206,7 @@ def main() -> None:
     options.add_argument("--json", help="append the figures to this file")
     chosen = options.parse_args()
     wanted = chosen.row or ["real", "cold", "synthetic"]
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
-        folder = Path(name)
+    with scratch(chosen.folder) as folder:
         load = built(folder, "mqload")
         if "real" in wanted or "cold" in wanted:
             run_real(folder, load, wanted, chosen)

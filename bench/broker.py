@@ -11,7 +11,6 @@ import argparse
 import os
 import statistics
 import sys
-import tempfile
 import time
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.results import note  # noqa: E402
-from bench.servers import Case, Server, built, c_echo, has_java, java_broker, measure, our_broker  # noqa: E402
+from bench.servers import Case, Server, built, c_echo, has_java, java_broker, measure, our_broker, scratch  # noqa: E402
 
 from pyromq.kernel.choice import is_built  # noqa: E402
 
@@ -90,7 +89,7 @@ def run_rows(names: list[str], load: Path, chosen: argparse.Namespace) -> None:
     """Rows that can share their servers."""
     rows = [ROWS[name] for name in names]
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
+        folder = stack.enter_context(scratch(chosen.folder))
         servers = servers_of(folder, stack, chosen, rows[0].sync, any(row.floor for row in rows))
         for server in servers:
             if server.name != "echo":
@@ -132,7 +131,7 @@ def show(name: str, row: Row, found: list[Found]) -> None:
 def at_rest(load: Path, chosen: argparse.Namespace) -> None:
     """Start-up, CPU of an idle broker, memory before and after many messages."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
+        folder = stack.enter_context(scratch(chosen.folder))
         servers = servers_of(folder, stack, chosen)
         time.sleep(SETTLE_S)
         before = [server.cpu_s() for server in servers]
@@ -177,8 +176,8 @@ def main() -> None:
     if chosen.list:
         print("\n".join([*(f"{name:12} {row.case.name}" for name, row in ROWS.items()), f"{AT_REST:12} at rest"]))
         return
-    with tempfile.TemporaryDirectory() as work:
-        load = built(Path(work), "mqload")
+    with scratch() as work:
+        load = built(work, "mqload")
         wanted = chosen.row or [*ROWS, AT_REST]
         for sync in (False, True):
             names = [name for name in wanted if name in ROWS and ROWS[name].sync == sync]

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -19,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.broker import ROWS, WARM_UP_S, warm_up  # noqa: E402
 from bench.results import heading, note  # noqa: E402
-from bench.servers import Server, built, our_broker  # noqa: E402
+from bench.servers import Server, built, our_broker, scratch  # noqa: E402
 
 FIELD = re.compile(r"^\s*([\d.]+)%\s+(\S+)\s+\[.\]\s+(.+?)\s*$")
 LEADING = 8
@@ -79,12 +78,12 @@ def main() -> None:
     if shutil.which("perf") is None:
         print("not run: `perf` is not installed (linux-perf)")
         return
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
-        load = built(Path(name), "mqload")
+    with scratch(chosen.folder) as folder:
+        load = built(folder, "mqload")
         heading("where the broker's time goes, percent of its CPU", "python bench/hotspots.py")
         print("| row | in | leading functions |\n|---|---|---|")
         for row in chosen.row or ["send-64", "send-1", "batch", "drain-32"]:
-            profile(load, row, Path(name), chosen)
+            profile(load, row, folder, chosen)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import resource
 import select
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.probe import PULL, Probe, Table, answers, connect, create_topic, frame, pull_fields, start_s  # noqa: E402
 from bench.results import heading, note  # noqa: E402
-from bench.servers import Case, Server, built, measure, our_broker  # noqa: E402
+from bench.servers import Case, Server, built, measure, our_broker, scratch  # noqa: E402
 
 FILL = Case("fill", "send -t Small -c 4 -w 4 -B 32 -s 128 -q 4")
 SEND_MESSAGE, HEART_BEAT_ROUTE, INSPECT = 10, 105, 30_001
@@ -177,8 +176,7 @@ def main() -> None:
     chosen = options.parse_args()
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
-        folder = Path(name)
+    with scratch(chosen.folder) as folder:
         load = built(folder, "mqload")
         begun_ms = int(time.time() * 1000)
         with our_broker(folder / "store") as server:

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,6 +56,18 @@ def _resident_mb(pid: int) -> float:
     """Without the pages of mapped files, which are the kernel's to take back."""
     table = dict(line.split(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     return int(table["RssAnon"].split()[0]) / 1024
+
+
+@contextmanager
+def scratch(parent: str | None = None) -> Iterator[Path]:
+    """A folder that goes at the end, however that comes: SIGTERM waits while it is removed."""
+    folder = Path(tempfile.mkdtemp(prefix="pyromq-bench-", dir=parent))
+    try:
+        yield folder
+    finally:
+        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.run(["rm", "-rf", str(folder)], check=False)
+        signal.signal(signal.SIGTERM, before)
 
 
 def built(folder: Path, name: str) -> Path:

@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -25,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.results import note  # noqa: E402
-from bench.servers import Case, Server, built, measure, started  # noqa: E402
+from bench.servers import Case, Server, built, measure, scratch, started  # noqa: E402
 
 MOST = Case("most", "send -t Tail -c 4 -w 64 -s 128 -q 4")
 SMALL_FILES = ("--commit-log-file-bytes", str(64 << 20), "--queue-file-bytes", str(20 * 100_000))
@@ -69,7 +68,7 @@ def main() -> None:
     options.add_argument("--json", help="append the figures to this file")
     chosen = options.parse_args()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
+        folder = stack.enter_context(scratch(chosen.folder))
         load, stalls = built(folder, "mqload"), folder / "stalls"
         server = watched_broker(folder / "store", stalls, stack)
         most = _most(load, server)

@@ -16,7 +16,6 @@ import statistics
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import ExitStack
@@ -25,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.results import heading, note, shown  # noqa: E402
-from bench.servers import Server, has_java, java_broker, our_broker  # noqa: E402
+from bench.servers import Server, has_java, java_broker, our_broker, scratch  # noqa: E402
 
 from pyromq.kernel.choice import is_built  # noqa: E402
 
@@ -139,7 +138,7 @@ def main() -> None:
     options.add_argument("--json", help="append the figures to this file")
     chosen = options.parse_args()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=chosen.folder)))
+        folder = stack.enter_context(scratch(chosen.folder))
         kernels = ["native"] if is_built() else []
         kernels += ["python"] if chosen.python or not kernels else []
         servers = [our_tls_broker(folder, kernel, stack) for kernel in kernels]
