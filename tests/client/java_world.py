@@ -58,6 +58,8 @@ class JavaWorld(Servers):
         self._shared = shared
         self._is_shared = is_shared
         self._settings = {_camel(name): str(value).lower() for name, value in settings.items()}
+        if "transactionTimeOut" in self._settings:  # it also asks about what is just being ended, if it is this old
+            self._settings["transactionTimeOut"] = "3000"
         self._before: dict[str, str] = {}
         self._homes = itertools.count()
         self._stopped: dict[str, java.Broker] = {}

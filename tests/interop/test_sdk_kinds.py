@@ -40,8 +40,8 @@ ODD = {
 SETTINGS = {
     "timerWheelEnable": "true",
     "enablePropertyFilter": "true",
-    "transactionCheckInterval": "500",
-    "transactionTimeOut": "500",
+    "transactionCheckInterval": "1000",
+    "transactionTimeOut": "3000",  # Java's broker also asks about what is just being ended, if it is this old
 }
 
 
@@ -290,7 +290,7 @@ async def python_transacts(producer: pyromq.Producer, topic: str) -> list[str]:
     for text in ("asked", "refused"):
         async with producer.transaction(topic, text) as transaction:
             transaction.leave_open()
-    await until(lambda: set(asked) == {"asked", "refused"}, "the broker has asked about both")
+    await until(lambda: set(asked) >= {"asked", "refused"}, "the broker has asked about both")
     return ["committed", "asked"]
 
 
@@ -410,7 +410,9 @@ async def test_what_java_fails_comes_again_and_its_dead_letters_are_read_by_pyth
     kept = Kept()
     async with client.push_consumer(f"%DLQ%GID_{topic}", kept, group="undertaker", begin=FIRST):
         await until(lambda: bool(kept.messages()), "the dead letter is there")
-    (dead,) = kept.messages()
+    dead, *again = kept.messages()
+    assert {each.id for each in again} <= {dead.id}  # a member that is stopped in the midst may give it back twice
+    assert len({(each.queue, each.offset) for each in kept.messages()}) == len(kept.messages())
     assert (dead.body, dead.id, dead.topic) == (b"bad", sent.message_id, topic)
     assert dead.properties.items() >= ODD.items()
 
