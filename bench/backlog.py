@@ -30,8 +30,8 @@ from bench.sparse import build  # noqa: E402
 
 TOPIC = "B"
 SMALL = 100_000
-MESSAGE_BYTES = 190  # of log, queue and index on disk, rounded up
-FILES_BYTES = 3 << 30  # made ahead, and what the sends after it take
+MESSAGE_BYTES = 173  # of log, queue and index on disk
+FILES_BYTES = 5 << 29  # made ahead, and what the sends after it take
 KEPT_FREE = 4 << 30
 FULL_AT = 0.89  # a broker refuses messages from 0.9 on
 AT_MOST = Case("at most", "send -t Hot -c 4 -w 64 -s 128 -q 4")
@@ -52,7 +52,7 @@ def affordable(messages: int, folder: str | None) -> int:
 def fill(load: Path, server: Server, messages: int, limit_s: float) -> int:
     """How many it became."""
     say(f"making {messages:,} messages")
-    case = Case("fill", f"send -t {TOPIC} -c 4 -w 4 -B 256 -s 1 -K 12 -q 4 -N {messages}")
+    case = Case("fill", f"send -t {TOPIC} -c 4 -w 4 -B 256 -s 1 -K 8 -q 4 -N {messages}")
     found = measure(load, case, server, limit_s)
     say(f"made {found['messages']:,} in {found['seconds']:.0f} s")
     if found["messages"] < messages:
