@@ -51,6 +51,7 @@ def analytics_stream(
     """What is there now, or with `every` for ever; a message later than `late` after its window does not count."""
     told = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
     checkpoint.begin(spark, folder, told, {})
+    checkpoint.check_whole(spark, folder, _numbers(spark, folder))
     frame = chosen(stream(spark, source, needed(_COLUMNS, where)), where).withWatermark(
         "storeTimestamp", interval("late", late)
     )
@@ -71,7 +72,7 @@ def windows(spark: SparkSession, folder: str) -> DataFrame:
     """The state of each window after the last whole batch of a stream."""
     from pyspark.sql import functions
 
-    numbers = [int(name.split(".")[0]) for name, _ in read_texts(spark, f"{folder}/manifest", ".json", named=True)]
+    numbers = _numbers(spark, folder)
     if not numbers:
         raise PyroError(f"{folder} holds no windows: it has no manifest. `pyromq pipeline analytics --to` makes them")
     paths = [f"{folder}/data/batch={number}" for number in numbers]
@@ -79,6 +80,10 @@ def windows(spark: SparkSession, folder: str) -> DataFrame:
     values = [name for name in frame.columns if name not in (*_NAMES, "batch")]
     last = functions.max_by(functions.struct(*values), "batch").alias("last")
     return frame.groupBy(*_NAMES).agg(last).select(*_NAMES, *(f"last.{name}" for name in values))
+
+
+def _numbers(spark: SparkSession, folder: str) -> list[int]:
+    return [int(name.split(".")[0]) for name, _ in read_texts(spark, f"{folder}/manifest", ".json", named=True)]
 
 
 def _grouped(frame: DataFrame, window: str, *, exact: bool) -> DataFrame:
