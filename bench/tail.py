@@ -30,6 +30,7 @@ MOST = Case("most", "send -t Tail -c 4 -w 64 -s 128 -q 4")
 SMALL_FILES = ("--commit-log-file-bytes", str(64 << 20), "--queue-file-bytes", str(20 * 100_000))
 RETENTION = {"PYROMQ_BROKER_MAX_LOG_BYTES": str(1 << 30), "PYROMQ_BROKER_FIRST_ROUND_MS": "1000"}
 LOAD_WINDOW = 512  # in flight on each connection at most: what a stall holds back has room
+BACKUP_S = 20
 NEAR_MS = 30  # an answer that late may come so long after the loop goes on
 
 
@@ -79,8 +80,8 @@ def main() -> None:
         backup = Backup(folder, seconds / 2)
         stack.callback(backup.stop)
         found = measure(load, case, server, seconds)
-        code = backup.wait()
-        report(found, [json.loads(line) for line in stalls.read_text().splitlines()], rate, chosen, code)
+        taken = backup.outcome()
+        report(found, [json.loads(line) for line in stalls.read_text().splitlines()], rate, chosen, taken)
 
 
 def _most(load: Path, server: Server) -> float:
@@ -103,9 +104,14 @@ class Backup:
         quiet = subprocess.DEVNULL  # it warns that queues are written anew
         self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=quiet, stderr=quiet)
 
-    def wait(self) -> int:
+    def outcome(self) -> str:
+        """Not waited for for long: what it does after the sends changes no figure."""
         self._timer.join()
-        return -1 if self._process is None else self._process.wait()
+        assert self._process is not None
+        try:
+            return f"ended with exit code {self._process.wait(BACKUP_S)}"
+        except subprocess.TimeoutExpired:
+            return "was still going on"
 
     def stop(self) -> None:
         self._timer.cancel()
@@ -115,11 +121,11 @@ class Backup:
             self._process.wait()
 
 
-def report(found: dict[str, Any], stalls: list[dict[str, Any]], rate: int, chosen: Any, backup: int) -> None:
+def report(found: dict[str, Any], stalls: list[dict[str, Any]], rate: int, chosen: Any, backup: str) -> None:
     outliers = [(int(at), int(us)) for at, us in found.get("outliers", [])]
     print(
         f"{time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}: {chosen.minutes:g} min at {rate}/s, "
-        f"{found['messages']} acked, {found['errors']} refused, backup exit code {backup}\n"
+        f"{found['messages']} acked, {found['errors']} refused, the backup {backup}\n"
         f"p50 {found['p50_us']} us, p99 {found['p99_us']} us, p99.9 {found['p999_us']} us, max {found['max_us']} us; "
         f"CPU {found['cpu_us']:.1f} us a message; {len(outliers)} answers of {chosen.late_ms:g} ms or more\n"
     )
