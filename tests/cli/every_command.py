@@ -11,6 +11,7 @@ import asyncio
 import json
 import re
 import shlex
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ pub orders later --delay 1 --key timed-1                   => waits until it is 
 [64] pub orders x --delay nan                              => no finite number
 sub orders --from first --count 3                          => timed-1  later
 sub orders --from first --count 1 --tag created --json     => "body": "hello"
+sub orders --tail 1 --count 1                              => timed-1  later
+[64] sub orders --tail 2 --from first                      => --tail says itself where to begin
 sub orders --from first --count 1 --sql "region = 'eu'"    => order-2  world
 [78] sub orders --sql "region >"                           => answered 23
 sub orders -g billing --from first --count 3               => hello
@@ -220,7 +223,8 @@ class Cluster:
 
     def run(self, words: str, *more: str) -> Result:
         words = re.sub(r"\bID\b", self.id, words).replace("FOLDER", str(self.folder))
-        done = CliRunner().invoke(cli, ["-n", self.names, *shlex.split(words), *more])
+        with limited():
+            done = CliRunner().invoke(cli, ["-n", self.names, *shlex.split(words), *more])
         assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
         return done
 
@@ -236,6 +240,22 @@ class Cluster:
             read_json(done)
         if line.looks:
             read_json(self.run(line.words, "--json"))
+
+
+@contextmanager
+def limited(seconds: int = 60) -> Iterator[None]:
+    """A command that waits for messages ends all the same, where a line before it has failed."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"it did not end within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def read_json(done: Result) -> None:

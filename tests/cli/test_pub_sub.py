@@ -48,6 +48,20 @@ def test_a_group_goes_on_where_it_stopped_and_lookers_do_not_disturb(one: Standi
         assert [row["body"] for row in shown] == expected
 
 
+def test_the_last_ones_of_all_queues_come_first(one: Standing) -> None:
+    for number in range(9):
+        one.send("tail", str(number), tag="odd" if number % 2 else "even")
+    for words, expected in (
+        (["--tail", "3"], ["6", "7", "8"]),
+        (["--tail", "50", "--count", "9"], list("012345678")),
+        (["--tail", "4", "--tag", "odd", "--count", "2"], None),
+    ):
+        shown = one.rows("sub", "tail", *words, *([] if "--count" in words else ["--count", "3"]))
+        bodies = [row["body"] for row in shown]
+        assert bodies == expected if expected else set(bodies) <= {"1", "3", "5", "7"}
+    assert "without --from and --group" in one.refused("sub", "tail", "--tail", "1", "-g", "g", code=64)
+
+
 def test_sql(one: Standing) -> None:
     for region in ("eu", "us"):
         one.shown("pub", "S", region, "--prop", f"region={region}")

@@ -17,7 +17,9 @@ from .tree import Fail, examples
 
 if TYPE_CHECKING:
     from ..client.client import Client
+    from ..client.pull_consumer import PullConsumer
     from ..client.subscription import Filter
+    from ..protocol.bodies.keyed import MessageQueue
 
 Show = Callable[[Received], None]
 POLL_S = 0.5  # so often a stop is noticed
@@ -28,6 +30,7 @@ LOOKING = "pyromq_sub"  # the group's name in requests of those who only look; n
     epilog=examples(
         "pyromq sub orders                               what comes from now on, until Ctrl-C",
         "pyromq sub orders --from first --count 10       the ten oldest that it finds",
+        "pyromq sub orders --tail 20                     the last twenty, and what comes then",
         "pyromq sub orders --from 2026-11-16T08:30:00 --tag paid",
         "pyromq sub orders --sql \"region = 'eu'\" --json",
         "pyromq sub orders -g billing                    as a member of group billing: acks what it shows",
@@ -38,6 +41,7 @@ LOOKING = "pyromq_sub"  # the group's name in requests of those who only look; n
 @click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
 @click.option("--sql", "expression", help="Only messages whose properties fit this SQL92 expression.")
 @click.option("--from", "begin", default="latest", show_default=True, help="latest, first, or a time.")
+@click.option("--tail", type=click.IntRange(min=1), help="Begin with the last so many, by the time of storing.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many.")
 @talks
 async def sub(
@@ -47,6 +51,7 @@ async def sub(
     tags: tuple[str, ...],
     expression: str | None,
     begin: str,
+    tail: int | None,
     count: int | None,
 ) -> None:
     """Show the messages of TOPIC as they come."""
@@ -55,6 +60,8 @@ async def sub(
 
     if tags and expression:
         raise click.UsageError("--tag and --sql are two kinds of filter: give one of them")
+    if tail is not None and (group is not None or begin != "latest"):
+        raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
     wanted = sql(expression) if expression else tag(*tags) if tags else everything()
     shown = 0
     enough = stop_on_signals()
@@ -68,7 +75,7 @@ async def sub(
 
     async with shell.client() as client:
         if group is None:
-            await _look(client, topic, wanted, _begin(begin), show, enough)
+            await _look(client, topic, wanted, _begin(begin), tail, show, enough)
         else:
             await _consume(client, topic, group, wanted, _begin(begin), show, enough)
 
@@ -83,17 +90,45 @@ def _begin(text: str) -> dict[str, Any]:
 
 
 async def _look(
-    client: Client, topic: str, wanted: Filter, begin: dict[str, Any], show: Show, enough: asyncio.Event
+    client: Client,
+    topic: str,
+    wanted: Filter,
+    begin: dict[str, Any],
+    tail: int | None,
+    show: Show,
+    enough: asyncio.Event,
 ) -> None:
     async with client.pull_consumer(LOOKING, filter=wanted, auto_commit=False, **begin) as consumer:
         queues = await consumer.queues(topic)
         if not queues:
             raise cannot_be_read(topic)
         await consumer.assign(queues)
+        found = [] if tail is None else await _last(consumer, queues, tail, enough)
         while not enough.is_set():
-            for msg in await consumer.poll(timeout=POLL_S):
+            for msg in found or await consumer.poll(timeout=POLL_S):
                 if not enough.is_set():
                     show(msg)
+            found = []
+
+
+async def _last(
+    consumer: PullConsumer, queues: list[MessageQueue], count: int, enough: asyncio.Event
+) -> list[Received]:
+    """Of all queues together; then the consumer stands at their ends. What comes meanwhile is among them."""
+    ends: dict[MessageQueue, int] = {}
+    for queue in queues:
+        await consumer.seek_to_begin(queue)
+        first = consumer.position(queue)
+        await consumer.seek_to_end(queue)
+        ends[queue] = consumer.position(queue)
+        await consumer.seek(queue, max(first, ends[queue] - count))
+    found: list[Received] = []
+    while not enough.is_set() and any(consumer.position(queue) < end for queue, end in ends.items()):
+        page = await consumer.poll(timeout=POLL_S)
+        found += page
+        if not page:  # what is left does not fit the filter
+            break
+    return sorted(found, key=lambda msg: msg.stored_ms)[-count:]
 
 
 async def _consume(
