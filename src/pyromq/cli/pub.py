@@ -16,7 +16,6 @@ from .tree import Fail, examples
 
 if TYPE_CHECKING:
     from ..client.sending import SendResult
-    from ..client.session import Session
 
 
 @click.command(
@@ -51,23 +50,26 @@ async def pub(
     rate: float | None,
 ) -> None:
     """Send BODY to TOPIC: a text, @FILE, or - for standard input."""
+    from ..client.producer import Producer  # alone: a client brings consumers along, which take their time to import
+
     arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": pairs(props), "order_key": order_key}
-    async with shell.client() as client, client.producer() as producer:
-        await _check(shell, client.session, topic)
+    shell.session.start()
+    async with Producer(shell.session) as producer:
+        await _check(shell, topic)
         for content in bodies(body, lines, count):
             result = await producer.send(topic, content, delay=delay, timeout=shell.calls.timeout_s, **arguments)
             click.echo(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=bool(delay)))
             if rate is not None:
-                await client.session.clock.sleep(1 / rate)
+                await shell.session.clock.sleep(1 / rate)
 
 
-async def _check(shell: Shell, session: Session, topic: str) -> None:
+async def _check(shell: Shell, topic: str) -> None:
     """What no patience helps against: it is said at once, and in other words than that nobody answers."""
     from ..admin import cluster
     from ..client.errors import NoBroker, TopicNotFound
 
     try:
-        route = await session.route(topic)
+        route = await shell.session.route(topic)
     except TopicNotFound:
         if not await cluster.brokers(shell.calls):
             hint = "Start one: pyromq broker -n NAMESRV, or pyromq up, which is both"
