@@ -130,7 +130,9 @@ def test_many_tasks_are_run_by_few_workers_and_connections(spark: SparkSession, 
 def test_the_drivers_memory_is_what_was_asked_for(spark: SparkSession) -> None:
     """It is 1 GB by default, which a large `collect` ends, and cannot be changed once the JVM runs."""
     heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()  # type: ignore[union-attr]
-    assert 0.9 * (1 << 30) < heap <= 1 << 30
+    asked = spark.sparkContext.getConf().get("spark.driver.memory")
+    assert asked == "1g"
+    assert 0.9 * (1 << 30) < heap <= 1 << 30  # collectors keep a part of it for themselves
 
 
 def test_a_stateful_stream_goes_on_with_the_partitions_of_its_first_run(

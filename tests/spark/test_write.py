@@ -160,6 +160,24 @@ def test_a_task_that_is_run_again_stores_nothing_twice(servers: Servers, topic: 
     assert numbers(rows(servers, topic)) == sorted([*range(100), *range(20)])
 
 
+def test_a_batch_write_under_a_name_is_stored_once_however_often_it_is_done(
+    spark: SparkSession, servers: Servers, topic: str
+) -> None:
+    for _ in range(2):
+        write(some(spark, 200), servers, topic, origin="report of Monday")
+    found = rows(servers, topic)
+    assert numbers(found) == list(range(200))
+    write(some(spark, 200), servers, topic, origin="report of Tuesday")
+    assert numbers(rows(servers, topic)) == sorted([*range(200), *range(200)])
+
+
+def test_a_stream_has_its_own_name(spark: SparkSession, servers: Servers, topic: str, tmp_path: Path) -> None:
+    sink = spark.readStream.format("rate").load().selectExpr("string(value) AS body").writeStream.format("rocketmq")
+    given = {"nameServer": servers.namesrv, "topic": topic, "checkpointLocation": str(tmp_path), "origin": "mine"}
+    with pytest.raises(PySparkException, match="origin = 'mine': it names a batch write"):
+        sink.options(**given).start().awaitTermination(60)
+
+
 def test_a_task_that_died_midway_and_is_run_again(servers: Servers, topic: str) -> None:
     given = options(servers, topic, maxBatchBytes="500")
 
