@@ -29,6 +29,8 @@ SMALL: dict[str, Any] = {
     "index_slots": 1000,
     "index_entries": 4000,
     "timer_wheel_slots": 20_000,
+    "wait_time_mills_in_send_queue": 60_000,  # a busy machine is no overload
+    "max_loop_lag_ms": 60_000,
 }
 
 

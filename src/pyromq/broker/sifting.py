@@ -14,9 +14,9 @@ from ..protocol.record import HEAD
 from ..store.reader import GetStatus, Reader, Selection
 from .filters import RetrySieve, Sieve
 
-MOST_ENTRIES = 400  # records that one look reads and asks: about a millisecond
+MOST_ENTRIES = 448  # records that one look reads and asks: about a millisecond
 MOST_BYTES = 1 << 20
-_STEP_ENTRIES = 64
+_STEP_ENTRIES = 64  # the first step of a look; where little matches, each is twice as long as the one before
 _STEP_BYTES = 128 << 10
 
 
@@ -64,10 +64,9 @@ def sift(reader: Reader, search: Search, sieve: Sieve | RetrySieve) -> Sifted:
     """The next matches from the search's offset on, as far as one look goes."""
     catch, at = Catch(search), search.offset
     entries = size = 0
+    wanted = _STEP_ENTRIES
     while True:
-        step = reader.select(
-            search.topic, search.queue_id, at, max_count=_STEP_ENTRIES, max_bytes=_STEP_BYTES, scan=_STEP_ENTRIES
-        )
+        step = reader.select(search.topic, search.queue_id, at, max_count=wanted, max_bytes=_STEP_BYTES, scan=wanted)
         if step.status not in (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE):
             # A wrong offset, or the queue's end: then what was looked at before counts.
             return Sifted(step if at == search.offset else caught(step, catch, at))
@@ -80,6 +79,7 @@ def sift(reader: Reader, search: Search, sieve: Sieve | RetrySieve) -> Sifted:
         size += sum(map(len, records))
         if full is not None or at >= step.max_offset or entries >= MOST_ENTRIES or size >= MOST_BYTES:
             return Sifted(caught(step, catch, at))
+        wanted = min(2 * wanted, MOST_ENTRIES - entries)
 
 
 def caught(step: Selection, catch: Catch, next_offset: int) -> Selection:
