@@ -134,6 +134,7 @@ def inner(sizes: list[tuple[int, int]], only: list[str]) -> None:
         broker = Broker(Path(folder))
         builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
         settings = {"spark.driver.memory": "2g", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "4"}
+        settings |= {"spark.ui.showConsoleProgress": "false"}
         for key, value in settings.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()

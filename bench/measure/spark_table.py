@@ -25,9 +25,9 @@ def markdown(ours: Found, kafka: Found, title: str) -> str:
         for name, figure in ours.get(size, {}).items():
             lines.append(_line([f"{size} B", name, *_cells(figure), *_beside(figure, kafka.get(size, {}), name)]))
         lines += [
-            _line([f"{size} B", f"Kafka's {name}", figure])
+            _line([f"{size} B", f"Kafka's {name}", *_cells(figure)])
             for name, figure in kafka.get(size, {}).items()
-            if isinstance(figure, str)
+            if isinstance(figure, str) or name not in ours.get(size, {})
         ]
     return "\n".join(lines) + "\n"
 
