@@ -152,7 +152,7 @@ async def profile(act: Callable[[bytes], None]) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--folder", default="/dev/shm")
+    options.add_argument("--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None)
     options.add_argument("--seconds", type=float, default=2, help="of each line")
     options.add_argument("--profile", action="store_true", help="calls of Python below a buffer of one message")
     chosen = options.parse_args()
