@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
+from .. import logs
 from ..ambient import Clock, SystemClock, system_random
 from ..client.config import ClientConfig
 from ..client.core.routing import Route
-from ..client.errors import NoBroker, TopicNotFound, Unreachable
+from ..client.errors import Error, NoBroker, TopicNotFound, Unreachable
 from ..client.offsets import BrokerOffsets, at_time, highest, lowest
 from ..client.portal import Portal
 from ..client.reading import Puller
@@ -33,6 +34,7 @@ from .options import NetOptions
 from .planner import Bounds
 
 T = TypeVar("T")
+log = logs.get("pyromq.spark")
 
 
 class Cluster:
@@ -145,12 +147,16 @@ class Cluster:
 
     async def _greet(self, group: str, queue: MessageQueue) -> None:
         """A member of the group comes and goes: it takes no queues from others, and no place in lists."""
-        address, client_id = await self._session.master(queue), self._session.client_id
+        client_id = self._session.client_id
         member = ConsumerData(group_name=group, consume_type=ConsumeType.ACTIVELY)
         beat = HeartbeatData(client_id=client_id, consumer_data_set=[member])
-        await self._session.call(address, RequestCode.HEART_BEAT, body=encode_body(beat))
         leaves = UnregisterClient(client_id=client_id, consumer_group=group)
-        await self._session.call(address, RequestCode.UNREGISTER_CLIENT, leaves)
+        try:
+            address = await self._session.master(queue)
+            await self._session.call(address, RequestCode.HEART_BEAT, body=encode_body(beat))
+            await self._session.call(address, RequestCode.UNREGISTER_CLIENT, leaves)
+        except Error as fault:  # offsets are kept all the same; only lists do not show the group
+            log.warning("the group may not show in mqadmin", group=group, fault=str(fault))
 
     def _each(self, queues: Iterable[Queue], ask: Callable[[MessageQueue], Awaitable[T]]) -> dict[Queue, T]:
         """All at once. A broker that cannot be reached is left out, anything else is an error."""
