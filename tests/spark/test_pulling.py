@@ -242,6 +242,14 @@ def test_retention_passes_the_start(own: Servers, topic: str) -> None:
     assert rest == list(range(300 - len(rest), 300))
 
 
+def test_a_task_planned_while_its_broker_was_away_looks_for_it(servers: Servers, topic: str) -> None:
+    servers.send(topic, 10)
+    (task,) = tasks(servers, topic)
+    options = read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH)
+    bodies = QueuePull(task.part, "", options, SystemClock()).bodies()
+    assert [offset for _, offset in bodies] == [10]
+
+
 def test_an_empty_topic_has_no_tasks_and_a_skewed_one_is_split(servers: Servers, topic: str) -> None:
     make_topic(servers, "broker-a", topic, queues=4)
     assert tasks(servers, topic) == []

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from .. import logs
 from ..ambient import Clock, SystemClock, pause
 from ..client.errors import Error, refused
-from ..errors import CallFailed, ProtocolError, PyroError
+from ..errors import CallFailed, ConnectionLost, ProtocolError, PyroError
 from ..model.codes import RequestCode, ResponseCode
 from ..model.message import WRAPPED_BATCH
 from ..protocol.command import Command
@@ -86,6 +86,8 @@ class QueuePull:
     # --- one pull -------------------------------------------------------------------------------------------------
 
     def _connection(self) -> Connection:
+        if not self.address:  # the broker was away, or its topic no longer asked for, when this was planned
+            raise ConnectionLost(f"no broker that serves {self.part.queue} is known")
         return SPARES.take(self.address, self.options) or self.connect(self.address, self.options)
 
     def _request(self, offset: int) -> Command:
