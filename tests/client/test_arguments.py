@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from pyromq.client import sync
+from pyromq.client.core.allocation import AverageByCircle
 from pyromq.client.errors import BadMessage, Error
 from pyromq.client.producer import Producer
+from pyromq.client.received import Received
 from pyromq.client.subscription import sql, tag
 from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
@@ -116,3 +118,59 @@ async def test_a_place_to_begin_that_is_none(cluster: Cluster, begin: Any) -> No
             make()
     with pytest.raises(Error, match="begin_ms='noon' is no whole number"):
         client.pull_consumer("g", begin=ConsumeFromWhere.TIMESTAMP, begin_ms="noon")
+
+
+async def take_list(msgs: list[Received]) -> None:
+    """Never called."""
+
+
+async def take_both(orders: list[int], msgs: Sequence[Received]) -> None:
+    """Never called."""
+
+
+WRONG_OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    (r"retry is 3, and not a pyromq.Retry. Write retry=pyromq.Retry\(times=3\)", {"retry": 3}),
+    ("timeout_s=0 is no number of seconds above 0. Write timeout_s=30", {"timeout_s": 0}),
+    ("timeout_s=-1 is no number", {"timeout_s": -1}),
+    ("timeout_s=nan is no number", {"timeout_s": math.nan}),
+    ("timeout_s='5s' is no number", {"timeout_s": "5s"}),
+    ("grace_s=-1 is no number of seconds of 0 or more", {"grace_s": -1}),
+    ("concurrency=0 is no whole number of 1 or more", {"concurrency": 0}),
+    ("concurrency='4' is no whole number", {"concurrency": "4"}),
+    ("max_batch=2000 is no whole number of 1 to 1024", {"max_batch": 2000}),
+    ("begin_ms=5 says nothing with begin=LAST_OFFSET. Give begin=pyromq.ConsumeFromWhere.TIMESTAMP", {"begin_ms": 5}),
+    ("begin=TIMESTAMP does not say from which time on. Give begin_ms", {"begin": ConsumeFromWhere.TIMESTAMP}),
+    (r"strategy='Average' cannot share out queues. Write strategy=pyromq.Average\(\)", {"strategy": "Average"}),
+    (r"Write strategy=pyromq.AverageByCircle\(\)", {"strategy": AverageByCircle}),
+]
+
+
+@pytest.mark.parametrize(("said", "options"), WRONG_OPTIONS)
+async def test_options_that_would_kill_a_consumer_later(cluster: Cluster, said: str, options: dict[str, Any]) -> None:
+    client = await cluster.client()
+    with pytest.raises(Error, match=said):
+        client.push_consumer("T", handle, group="g", **options)
+    if options.keys() <= {"begin", "begin_ms", "strategy"}:
+        with pytest.raises(Error, match=said):
+            client.pull_consumer("g", **options)
+    with pytest.raises(Error, match=said):
+        sync.connect("127.0.0.1:1").push_consumer("T", handle, group="g", **options)
+
+
+@pytest.mark.parametrize("handler", [take_list, take_both])
+async def test_a_handler_of_lists_needs_max_batch(cluster: Cluster, handler: Callable[..., Any]) -> None:
+    client = await cluster.client()
+    with pytest.raises(
+        Error, match=r"takes a list of messages \(msgs\), and max_batch is not given. Write max_batch=32"
+    ):
+        client.push_consumer("T", handler, group="g")
+    client.push_consumer("T", handler, group="g", max_batch=2)
+
+
+def test_a_tag_is_one_tag() -> None:
+    with pytest.raises(
+        Error, match=r"tag\('a\|\|b'\): \|\| stands between tags and in none. Write tag\(\"a\", \"b\"\)"
+    ):
+        tag("a||b")
+    assert tag("a", " b ").expression == "a || b"
+    assert tag("*").expression == "*"

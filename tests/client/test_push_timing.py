@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pyromq.client.client import Client
+from pyromq.client.core.allocation import Average
 from pyromq.client.core.process_queue import FlowLimits
 from pyromq.client.core.retry import Reject, Retry, RetryLater
 from pyromq.client.push_consumer import PushConsumer
@@ -475,3 +476,37 @@ async def test_a_stop_during_the_start_leaves_no_lock_and_no_task(cluster: Clust
     (unlock,) = broker.requests(RequestCode.UNLOCK_BATCH_MQ)
     assert b'"topic":"T"' in unlock.body
     assert (consumer.assigned, len(consumer._tasks), broker.members) == ({}, 0, [])
+
+
+async def test_after_a_start_that_failed_the_group_is_free(cluster: Cluster) -> None:
+    """A strategy is the user's code, and may raise anything, also in a subscription that is declared."""
+    broker_with(cluster, b"1")
+    client, handler = await cluster.client(), Handler()
+
+    def broken(*_: object) -> list[Any]:
+        raise RuntimeError("my strategy")
+
+    given: dict[str, Any] = {"group": "g", "begin": ConsumeFromWhere.FIRST_OFFSET}
+    with pytest.raises(RuntimeError, match="my strategy"):
+        await client.push_consumer("T", handler, strategy=broken, **given).start()
+    async with client.pull_consumer(strategy=broken, **given) as pull:
+        with pytest.raises(RuntimeError, match="my strategy"):
+            await pull.subscribe("T")
+        await pull.assign(await pull.queues("T"))
+    async with client.push_consumer("T", handler, **given):
+        await cluster.clock.settle(100)
+    assert handler.calls == [(b"1", 1)]
+
+
+async def test_a_client_whose_start_failed_is_stopped(cluster: Cluster) -> None:
+    broker_with(cluster)
+    client = await cluster.client()
+    declared = Client(client.session.config, clock=cluster.clock, connect=cluster.network.connect)
+    for group, strategy in (("well", Average()), ("ill", lambda *_: 1 // 0)):
+        declared.subscribe("T", group=group, strategy=strategy)(Handler())
+    starting = asyncio.ensure_future(declared.start())
+    await cluster.clock.advance(1)
+    with pytest.raises(ZeroDivisionError):
+        await starting
+    assert declared.session.is_closed
+    assert declared.session.member("well") is None

@@ -62,7 +62,8 @@ async def sub(
         raise click.UsageError("--tag and --sql are two kinds of filter: give one of them")
     if tail is not None and (group is not None or begin != "latest"):
         raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
-    wanted = sql(expression) if expression else tag(*tags) if tags else everything()
+    words = [word for each in tags for word in each.split("||")]  # as RocketMQ writes several tags
+    wanted = sql(expression) if expression else tag(*words) if tags else everything()
     shown = 0
     enough = stop_on_signals()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..model import names
 from ..model.group import ConsumeFromWhere
+from .core.retry import Retry
 from .errors import BadMessage, Error
 from .subscription import Filter
 
@@ -69,8 +70,49 @@ def check_begin(begin: Any, begin_ms: Any) -> None:
         raise Error(
             f"begin={begin!r} is no place to begin", hint=f"Give a pyromq.ConsumeFromWhere: one of its {allowed}"
         )
-    if not isinstance(begin_ms, int):
+    if begin_ms is not None and not isinstance(begin_ms, int):
         raise Error(f"begin_ms={begin_ms!r} is no whole number of milliseconds since 1970")
+    by_time = begin is ConsumeFromWhere.TIMESTAMP
+    if by_time and begin_ms is None:
+        raise Error(
+            "begin=TIMESTAMP does not say from which time on", hint="Give begin_ms, too: milliseconds since 1970"
+        )
+    if not by_time and begin_ms is not None:
+        raise Error(
+            f"begin_ms={begin_ms} says nothing with begin={begin.name}",
+            hint="Give begin=pyromq.ConsumeFromWhere.TIMESTAMP with it, or leave it out",
+        )
+
+
+def check_count(name: str, value: object, most: int | None = None) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1 or (most is not None and value > most):
+        wanted = "1 or more" if most is None else f"1 to {most}"
+        raise Error(f"{name}={_shown(value)} is no whole number of {wanted}", hint=f"Write {name}={most or 20}")
+
+
+def check_length(name: str, value: object, *, may_be_zero: bool = False) -> None:
+    """Of an option that is a number of seconds."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or value < 0 or (value == 0 and not may_be_zero):  # type: ignore[operator]
+        wanted = "of 0 or more" if may_be_zero else "above 0"
+        raise Error(
+            f"{name}={_shown(value)} is no number of seconds {wanted}", hint=f"Write {name}=30, or leave it out"
+        )
+
+
+def check_retry(retry: object) -> None:
+    if retry is not None and (fault := kind_fault("retry", retry, Retry, "a pyromq.Retry")) is not None:
+        times = retry if isinstance(retry, int) and retry >= 0 else 3
+        raise Error(fault, hint=f"Write retry=pyromq.Retry(times={times})")
+
+
+def check_strategy(strategy: object) -> None:
+    if not callable(strategy) or isinstance(strategy, type):
+        name = strategy.__name__ if isinstance(strategy, type) else "Average"
+        raise Error(
+            f"strategy={_shown(strategy)} cannot share out queues",
+            hint=f"Write strategy=pyromq.{name}(), or give a function of (member, queues, members)",
+        )
 
 
 def _shown(value: object) -> str:

@@ -92,8 +92,12 @@ class Client:
         if self._tracer is not None:
             self._tracer.start()
         self._is_started = True
-        for consumer in self._to_start:
-            await consumer.start()
+        try:
+            for consumer in self._to_start:
+                await consumer.start()
+        except BaseException:  # nobody will call `stop` after a start that failed
+            await self.stop()
+            raise
         self._to_start.clear()
 
     async def stop(self) -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from .errors import Error
 from .received import Received
 
 Handler = Callable[..., Any]
@@ -44,6 +45,13 @@ class Handling:
 def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
     """What a handler takes: `(msg)`, its value by type hint `(order: Order)`, or both `(order: Order, msg)`."""
     names, kind = _first_argument(handler, "a handler takes (message), (value) or both")
+    hints = _hints(handler)
+    for name in names:
+        if _is_list_of_messages(hints.get(name)):
+            raise Error(
+                f"{handler!r} takes a list of messages ({name}), and max_batch is not given",
+                hint=f"Write max_batch=32, or take one message: ({name}: pyromq.Received)",
+            )
     if len(names) == 2:
         return lambda received: (received.decode(kind), received)
     if kind in (Received, Any):
@@ -139,6 +147,10 @@ def _item_of(handler: Handler, kind: Any) -> Any:
     if kind is list:
         return Received
     raise TypeError(f"{handler!r} is a batch handler (max_batch): it takes list[...], not {kind!r}")
+
+
+def _is_list_of_messages(kind: Any) -> bool:
+    return get_origin(kind) in (list, tuple, Sequence, Iterable) and get_args(kind)[:1] == (Received,)
 
 
 def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:

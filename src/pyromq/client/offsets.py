@@ -132,9 +132,9 @@ async def at_time(session: Session, queue: MessageQueue, time_ms: int) -> int:
     return await _offset(session, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) or 0
 
 
-async def first_offset(session: Session, queue: MessageQueue, where: ConsumeFromWhere, time_ms: int) -> int:
+async def first_offset(session: Session, queue: MessageQueue, where: ConsumeFromWhere, time_ms: int | None) -> int:
     """Where a group begins that has no offset. Retried messages are the group's own: always from the first one."""
-    if where is ConsumeFromWhere.TIMESTAMP:
+    if time_ms is not None:
         return await at_time(session, queue, time_ms)
     if names.is_retry(queue.topic) or where in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
         return await lowest(session, queue)

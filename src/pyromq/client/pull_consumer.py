@@ -21,7 +21,16 @@ from ..errors import ProtocolError
 from ..model.group import ConsumeFromWhere, ConsumeType
 from ..protocol.bodies.heartbeat import ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
-from .arguments import Seconds, check_begin, check_filter_kind, group_fault, seconds
+from .arguments import (
+    Seconds,
+    check_begin,
+    check_count,
+    check_filter_kind,
+    check_length,
+    check_strategy,
+    group_fault,
+    seconds,
+)
 from .background import Bell, Tasks
 from .core.allocation import Average, Strategy
 from .errors import Closed, Error
@@ -36,6 +45,7 @@ from .subscription import Filter
 log = logs.get("pyromq.client")
 
 ERROR_PAUSE_S = 1.0
+MOST_PULLED = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +53,7 @@ class PullOptions:
     auto_commit: bool = True
     commit_s: float = 5.0
     begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of queues where the group was never
-    begin_ms: int = 0
+    begin_ms: int | None = None  # with ConsumeFromWhere.TIMESTAMP
     pull_messages: int = 32
     hold_s: float = 20.0
     strategy: Strategy = field(default_factory=Average)  # of `subscribe`
@@ -51,6 +61,11 @@ class PullOptions:
 
     def __post_init__(self) -> None:
         check_begin(self.begin, self.begin_ms)
+        check_count("pull_messages", self.pull_messages, MOST_PULLED)
+        check_strategy(self.strategy)
+        check_length("commit_s", self.commit_s)
+        check_length("rebalance_s", self.rebalance_s)
+        check_length("hold_s", self.hold_s, may_be_zero=True)
 
 
 @dataclass(slots=True, eq=False)
@@ -155,8 +170,12 @@ class PullConsumer:
             await self._session.route(topic)
         await self._check_filter(set(wanted))
         self._topics = wanted
-        await self._session.heartbeat()
-        await self.rebalance()
+        try:
+            await self._session.heartbeat()
+            await self.rebalance()
+        except BaseException:  # a strategy of the user's may raise anything
+            self._topics = []
+            raise
         self._tasks.start(self._rebalance_loop())
 
     async def _check_filter(self, topics: set[str]) -> None:

@@ -20,7 +20,17 @@ from ..model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from ..model.message import StoredMessage
 from ..protocol.bodies.heartbeat import ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
-from .arguments import check_begin, check_filter_kind, group_fault, kind_fault, topic_fault
+from .arguments import (
+    check_begin,
+    check_count,
+    check_filter_kind,
+    check_length,
+    check_retry,
+    check_strategy,
+    group_fault,
+    kind_fault,
+    topic_fault,
+)
 from .assigned import Assigned
 from .attempts import Attempt, Counted, Runner
 from .background import Bell, Tasks
@@ -45,6 +55,8 @@ from .tracing import Tracer
 
 log = logs.get("pyromq.client")
 
+MOST_PULLED = 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeOptions:
@@ -57,7 +69,7 @@ class ConsumeOptions:
     timeout_s: float = 15 * 60.0  # of one handler call; then it is cancelled, and the message retried
     retry: Retry | None = None  # None: 16 attempts, orderly without end
     begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of a group that was never here
-    begin_ms: int = 0  # with ConsumeFromWhere.TIMESTAMP
+    begin_ms: int | None = None  # with ConsumeFromWhere.TIMESTAMP
     strategy: Strategy = field(default_factory=Average)
     limits: FlowLimits = field(default_factory=FlowLimits)
     pull_messages: int = 32
@@ -71,10 +83,16 @@ class ConsumeOptions:
         check_begin(self.begin, self.begin_ms)
         if self.orderly and self.broadcast:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
-        if self.concurrency < 1 or not 1 <= self.pull_messages <= 1024:
-            raise Error(f"concurrency={self.concurrency} and pull_messages={self.pull_messages}: at least 1 is needed")
-        if self.max_batch is not None and not 1 <= self.max_batch <= 1024:
-            raise Error(f"max_batch={self.max_batch}: 1 to 1024 messages go to a batch handler")
+        check_count("concurrency", self.concurrency)
+        check_count("pull_messages", self.pull_messages, MOST_PULLED)
+        if self.max_batch is not None:
+            check_count("max_batch", self.max_batch, MOST_PULLED)
+        check_retry(self.retry)
+        check_strategy(self.strategy)
+        for name in ("timeout_s", "commit_s", "rebalance_s"):
+            check_length(name, getattr(self, name))
+        for name in ("hold_s", "grace_s"):
+            check_length(name, getattr(self, name), may_be_zero=True)
 
 
 ERROR_PAUSE_S = 3.0
@@ -171,6 +189,13 @@ class PushConsumer:
             await check_at_brokers(self._session, self.group, topic, wanted)
         self._session.add_member(self)
         self.is_open = True
+        try:
+            await self._join()
+        except BaseException:  # a strategy of the user's may raise anything: the group is free again
+            await self.stop()
+            raise
+
+    async def _join(self) -> None:
         self._deliveries.start()
         await self._session.heartbeat()
         complete = await self.rebalance()

@@ -48,11 +48,14 @@ def everything() -> Filter:
 
 
 def tag(*tags: str) -> Filter:
-    """Messages with one of these tags. RocketMQ's own notation (`a || b`, `*`) works too."""
+    """Messages with one of these tags; `*` is all."""
     for each in tags:
         if not isinstance(each, str):
             raise Error(f"tag({each!r}): a tag is a string", hint="Leave the filter out to get every message")
-    parts = [part.strip() for each in tags for part in each.split(_SEPARATOR)]
+        if _SEPARATOR in each:
+            words = ", ".join(f'"{part.strip()}"' for part in each.split(_SEPARATOR))
+            raise Error(f"tag({each!r}): {_SEPARATOR} stands between tags and in none", hint=f"Write tag({words})")
+    parts = [each.strip() for each in tags]
     if not parts or not all(parts):
         raise Error(f"tag{tags!r}: a tag is empty", hint="Leave the filter out to get every message")
     return Filter() if "*" in parts else Filter(frozenset(parts))
