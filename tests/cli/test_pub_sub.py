@@ -72,7 +72,9 @@ def test_sql(one: Standing) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("pub", "T", "x", "--prop", "region"), 64, "write it as NAME=VALUE"),
+        (("pub", "T", "x", "--prop", "region"), 64, "--prop 'region': write it as NAME=VALUE"),
+        (("pub", "T", "x", "--prop", "=v"), 64, "--prop '=v': write it as NAME=VALUE, with something on both sides"),
+        (("pub", "T", "x", "--prop", "region="), 64, "--prop 'region=': write it as NAME=VALUE"),
         (("sub", "T", "--tag", "a", "--sql", "b > 1"), 64, "two kinds of filter"),
         (("sub", "T", "--from", "tomorrow"), 64, "--from tomorrow: neither milliseconds nor a time"),
         (("sub", "T", "--from", "9" * 20), 64, "neither milliseconds nor a time"),

@@ -47,6 +47,18 @@ WRONG: list[tuple[str, Callable[[Producer], Any]]] = [
     ("delay inf has no end", lambda producer: producer.send("T", "x", delay=math.inf)),
     ("timeout inf has no end", lambda producer: producer.request("T", "x", timeout=math.inf)),
     ("check_after inf", lambda producer: producer.transaction("T", "x", check_after=math.inf).__aenter__()),
+    ("queue is 3, and not a function", lambda producer: producer.send("T", "x", queue=3)),  # type: ignore[arg-type]
+    (
+        "the function given as queue returned None, and none of the queues",
+        lambda producer: producer.send("T", "x", queue=lambda queues: None),  # type: ignore[arg-type, return-value]
+    ),
+    ("send_many takes a list of values, and not one str", lambda producer: producer.send_many("T", "abc")),
+    ("send_many takes a list of values, and not one dict", lambda producer: producer.send_many("T", {"id": 1})),
+    ("what to send is 5, and not a list", lambda producer: producer.send_many("T", 5)),  # type: ignore[arg-type]
+    ("property 'a' has no value", lambda producer: producer.send_many("T", ["x"], props={"a": ""})),
+    ("property 'a' has no value", lambda producer: producer.send_oneway("T", "x", props={"a": ""})),
+    ("property 'a' has no value", lambda producer: producer.transaction("T", "x", props={"a": ""}).__aenter__()),
+    ("property 'a' has no value", lambda producer: producer.request("T", "x", props={"a": ""})),
     ("order_key is 0, and", lambda producer: producer.send("T", "x", order_key=0)),  # type: ignore[arg-type]
 ]
 

@@ -32,6 +32,12 @@ from pyromq.client.outgoing import message_properties
         ({"keys": [5]}, "a key is 5, and not a string"),
         ({"order_key": 5}, "order_key is 5, and not a string"),
         ({"props": "a=b"}, "props is 'a=b', and not a mapping"),
+        ({"props": {"": "b"}}, "a property of the value 'b' has no name ('')"),
+        ({"props": {" ": "b"}}, "has no name (' ')"),
+        ({"props": {None: "b"}}, "has no name (None)"),
+        ({"props": {"a": ""}}, "property 'a' has no value ('')"),
+        ({"props": {"a": "\t\n "}}, "property 'a' has no value"),
+        ({"props": {"a": None}}, "property 'a' has no value (None)"),
     ],
 )
 def test_refused(how: dict[str, Any], said: str) -> None:
@@ -42,3 +48,8 @@ def test_refused(how: dict[str, Any], said: str) -> None:
 
 def test_a_delay_of_nothing_is_none() -> None:
     assert message_properties("ID", delay=0, tag="a|b")["TAGS"] == "a|b"
+
+
+def test_a_property_that_java_takes_is_taken() -> None:
+    found = message_properties("ID", props={"n": 0, "ideographic": "\u3000"})  # type: ignore[dict-item]
+    assert (found["n"], found["ideographic"]) == ("0", "\u3000")

@@ -128,6 +128,7 @@ async def test_oneway_arrives(world: Servers) -> None:
     assert last.queue_offset == 2
 
 
+@pytest.mark.fresh_broker
 async def test_a_restart_of_the_broker_is_bridged(world: Servers) -> None:
     async with world.client() as client, client.producer() as producer:
         await producer.send("T", b"0")
@@ -140,6 +141,7 @@ async def test_a_restart_of_the_broker_is_bridged(world: Servers) -> None:
     assert sorted(int(message.body) for message in await everything(world, "T")) == list(range(20))
 
 
+@pytest.mark.fresh_broker
 async def test_a_broker_that_moved_is_found(world: Servers) -> None:
     async with world.client() as client, client.producer() as producer:
         await producer.send("T", b"0")
@@ -356,7 +358,7 @@ async def test_a_batch_that_is_too_large_for_the_broker_is_halved(cluster: Clust
     broker.script[RequestCode.SEND_BATCH_MESSAGE] = answer
     client = await cluster.client()
     async with client.producer() as producer:
-        assert len(await producer.send_many("T", "abcdefghij")) == 10
+        assert len(await producer.send_many("T", list("abcdefghij"))) == 10
     assert sum(size for size in sizes if size <= 3) == 10
 
 

@@ -22,6 +22,11 @@ class Order:
     id: int
 
 
+@dataclass
+class Reading:
+    degrees: float
+
+
 class Struct(msgspec.Struct):
     name: str
 
@@ -78,6 +83,25 @@ def test_what_does_not_fit_says_so() -> None:
         encode_value(object())
     with pytest.raises(ValueError, match="the body is no Order"):
         decode_value(b'{"id":"x"}', Order)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("\ud800", "a str cannot be a message body: .* surrogates not allowed. Send bytes"),
+        ({"a": "\ud800"}, "a dict cannot be .* surrogates not allowed"),
+        (float("nan"), "a float cannot be a message body: JSON has no number nan"),
+        ([{"a": (1, float("inf"))}], "JSON has no number inf"),
+        (Reading(float("nan")), "a Reading cannot be a message body: JSON has no number nan"),
+    ],
+)
+def test_what_json_and_utf8_do_not_have(value: Any, said: str) -> None:
+    with pytest.raises(BadMessage, match=said):
+        encode_value(value)
+
+
+def test_nothing_is_a_value_too() -> None:
+    assert encode_value({"a": None, "b": [1.5, "null"]}) == b'{"a":null,"b":[1.5,"null"]}'
 
 
 QUEUE = MessageQueue(broker_name="a", queue_id=0, topic="T")

@@ -96,11 +96,13 @@ def bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
 
 
 def pairs(props: tuple[str, ...]) -> dict[str, str]:
-    pairs = [prop.partition("=") for prop in props]
-    for name, mark, _ in pairs:
-        if not name or not mark:
-            raise click.UsageError(f"--prop {name}: write it as NAME=VALUE")
-    return {name: value for name, _, value in pairs}
+    found: dict[str, str] = {}
+    for prop in props:
+        name, _, value = prop.partition("=")
+        if not name.strip() or not value.strip():
+            raise click.UsageError(f"--prop {prop!r}: write it as NAME=VALUE, with something on both sides")
+        found[name] = value
+    return found
 
 
 def _facts(result: SendResult) -> dict[str, Any]:

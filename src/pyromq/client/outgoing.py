@@ -30,6 +30,7 @@ COMPRESS_OVER_BYTES = 4096
 _OWN_PROPERTIES = frozenset(
     value for name, value in vars(Property).items() if not name.startswith("_") and isinstance(value, str)
 )
+_TRIMMED_BY_JAVA = "".join(map(chr, range(0x21)))
 
 _QUEUE_ID, _BROKER, _BORN = LONG_NAMES["queueId"], LONG_NAMES["bname"], LONG_NAMES["bornTimestamp"]
 _PROPERTIES, _SYS_FLAG = LONG_NAMES["properties"], LONG_NAMES["sysFlag"]
@@ -142,11 +143,21 @@ def message_properties(
 def _own_words(props: Mapping[str, str]) -> dict[str, str]:
     if (fault := kind_fault("props", props, Mapping, "a mapping of names to values")) is not None:
         raise BadMessage(fault)
-    found = {str(name): str(value) for name, value in props.items()}
-    for name in found:
+    found: dict[str, str] = {}
+    for name, value in props.items():
         if name in _OWN_PROPERTIES:
             raise BadMessage(f"property {name!r} is RocketMQ's own", hint="Choose another name, or the argument for it")
+        if _is_blank(name):
+            raise BadMessage(f"a property of the value {value!r} has no name ({name!r})", hint="Give it one")
+        if _is_blank(value):
+            raise BadMessage(f"property {name!r} has no value ({value!r})", hint="Brokers drop it: leave it out")
+        found[str(name)] = str(value)
     return found
+
+
+def _is_blank(word: Any) -> bool:
+    """As Java's client sees it: what its `trim` leaves nothing of."""
+    return word is None or not str(word).strip(_TRIMMED_BY_JAVA)
 
 
 def _joined(keys: Iterable[str]) -> str:

@@ -213,6 +213,8 @@ class Producer:
         error is raised once the others have ended. Values that come one by one (an async iterable) are gathered for
         `linger` at most.
         """
+        name = self._on_wire(topic)
+        _check_values(values)
         most = min(max_batch_bytes, self._packing.max_message_bytes)
         choose = _choice(order_key, None)
 
@@ -222,7 +224,6 @@ class Producer:
 
         async def deliver(drafts: Iterable[Draft]) -> list[SendResult]:
             batches = batches_of(map(self._item, drafts), most, BATCH_MESSAGES)
-            name = self._on_wire(topic)
             if order_key is None:
                 return await self._batches.send_all(name, batches)
             async with self._lanes.turn(name, order_key):
@@ -418,13 +419,39 @@ class Producer:
 
 def _choice(order_key: str | None, queue: QueueChoice | None) -> QueueChoice | None:
     if order_key is None:
-        return queue
+        return None if queue is None else _checked_choice(queue)
     if queue is not None:
         raise BadMessage("order_key chooses the queue, and so does queue", hint="Give one of them")
     check_text("order_key", order_key)
     if not order_key:
         raise BadMessage("order_key is empty", hint="Leave it out for messages without order")
     return by_key(order_key)
+
+
+def _checked_choice(queue: QueueChoice) -> QueueChoice:
+    hint = "Write for instance queue=lambda queues: queues[0]"
+    if not callable(queue):
+        raise BadMessage(f"queue is {queue!r}, and not a function that chooses one of the queues", hint=hint)
+
+    def choose(queues: Sequence[MessageQueue]) -> MessageQueue:
+        chosen = queue(queues)
+        if not isinstance(chosen, MessageQueue):
+            raise BadMessage(f"the function given as queue returned {chosen!r}, and none of the queues", hint=hint)
+        return chosen
+
+    return choose
+
+
+def _check_values(values: object) -> None:
+    """A text is a row of letters and a dict one of its keys: nobody means that."""
+    if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
+        raise BadMessage(
+            f"send_many takes a list of values, and not one {type(values).__name__}", hint="Write [value], or use send"
+        )
+    if not isinstance(values, AsyncIterable) and (
+        (fault := kind_fault("what to send", values, Iterable, "a list of values")) is not None
+    ):
+        raise BadMessage(fault)
 
 
 def _parts(values: Iterable[Any]) -> Iterator[list[Any]]:
