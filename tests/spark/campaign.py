@@ -100,6 +100,14 @@ class Driver:
                         found.append(int(each.name))
         return found
 
+    def some_workers(self) -> list[int]:
+        """At least one: a kill that hits nobody is none."""
+        for _ in range(_LIMIT_S * 20):
+            if found := self.workers():
+                return found
+            pause(0.05)
+        raise AssertionError(f"no worker within {_LIMIT_S} s")
+
     def _jvm(self) -> int:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0]) if children else 0
@@ -153,8 +161,7 @@ def strike(kind: str, driver: Driver, servers: Servers, folder: Path, chance: ra
         servers.kill()
         servers.start()
     elif kind == "worker":
-        for victim in chance.sample(workers := driver.workers(), min(1, len(workers))):
-            os.kill(victim, signal.SIGKILL)
+        os.kill(chance.choice(sorted(driver.some_workers())), signal.SIGKILL)
     else:
         driver.kill()
         return Driver(folder, servers.namesrv, "stream")
