@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -44,9 +45,25 @@ def kill_when(process: subprocess.Popen[bytes], is_time: Callable[[], bool]) -> 
             pause(0.002)
         return process.poll() is None
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(60)
+        kill_all(process)
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """With its JVM and Spark's Python: they may be in sessions of their own, and would take a moment to notice."""
+    if process.poll() is None:
+        for pid in with_children(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    process.wait(60)
+
+
+def with_children(root: int) -> list[int]:
+    found = [root]
+    for pid in found:  # grows as it goes
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                found += [int(word) for word in (thread / "children").read_text().split()]
+    return found
 
 
 def test_a_stream_that_is_told_to_end_tells_what_it_did(servers: Servers, topic: str, tmp_path: Path) -> None:
@@ -62,9 +79,7 @@ def test_a_stream_that_is_told_to_end_tells_what_it_did(servers: Servers, topic:
         process.send_signal(signal.SIGTERM)
         told, _ = process.communicate(timeout=120)
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(60)
+        kill_all(process)
     assert process.returncode == 0
     assert json.loads(told)["messages"] == COUNT
     assert archived(folder) == list(range(COUNT))
