@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from pyromq.client.offsets import BrokerOffsets
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.protocol.bodies.keyed import MessageQueue
 from tests.cli.standing import Standing, standing
 
 
@@ -83,6 +85,29 @@ def test_lag_says_how_many_more_consumers_would_help(one: Standing) -> None:
     assert "nobody consumes: start it; up to 4 consumers share the 4 queues" in one.shown("group", "lag", "late")
     (row,) = [row for row in one.rows("group", "list") if row["group"] == "late"]
     assert (row["lag"], row["topics"]) == (4, ["slow"])
+
+
+def test_a_committed_offset_beyond_the_end_hides_no_lag(one: Standing) -> None:
+    one.do(one.world.create_topic("far", 2))
+    for number in (0, 1):
+        one.send("far", "x", queue=lambda queues, at=number: next(each for each in queues if each.queue_id == at))
+    one.shown("group", "create", "ahead")
+    one.shown("group", "reset", "ahead", "far", "--time", "0", "--yes")
+    queue = MessageQueue(broker_name="broker-a", queue_id=1, topic="far")
+
+    async def commit() -> None:
+        async with one.world.client() as client:
+            await BrokerOffsets(client.session, "ahead").save({queue: 10**9})
+
+    one.do(commit())
+    found = one.report("group", "lag", "ahead")
+    assert (found["lag"], [row["lag"] for row in found["queues"]]) == (1, [1, 0])
+    assert found["queues"][1]["isBeyondEnd"] is True
+    told = "the committed offset 1000000000 lies beyond the end, 1; messages below it are not given to ahead"
+    assert told in one.shown("group", "lag", "ahead")
+    assert told in one.shown("group", "describe", "ahead")
+    assert [row["lag"] for row in one.rows("group", "list") if row["group"] == "ahead"] == [1]
+    assert {row["group"]: row["lag"] for row in one.report("topic", "describe", "far")["groups"]} == {"ahead": 1}
 
 
 def test_create_update_and_delete(one: Standing) -> None:

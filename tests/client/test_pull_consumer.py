@@ -80,6 +80,7 @@ async def test_seek_by_offset_to_the_ends_and_by_time(world: Servers) -> None:
         assert await consumer.poll(0.01) == []
 
 
+@pytest.mark.fresh_broker
 async def test_a_restart_of_the_broker_in_the_middle(world: Servers) -> None:
     await fill(world, 60)
     async with world.client() as client, client.pull_consumer("g", begin=FIRST, pull_messages=5) as consumer:
@@ -180,3 +181,13 @@ async def test_misuse_is_named(cluster: Cluster) -> None:
         await consumer.assign([queue])
         with pytest.raises(Error, match="at least 0"):
             await consumer.seek(queue, -1)
+        with pytest.raises(Error, match=r"offset 1 of .* lies beyond its end, which is 0. Use seek_to_end"):
+            await consumer.seek(queue, 1)
+        with pytest.raises(Error, match="the offset is '1', and not a whole number"):
+            await consumer.seek(queue, "1")  # type: ignore[arg-type]
+        with pytest.raises(Error, match=r"time_ms is 'x', and not a whole number. Give milliseconds since 1970"):
+            await consumer.seek_to_time(queue, "x")  # type: ignore[arg-type]
+        for wrong in ("T", ["T"], 5):
+            with pytest.raises(Error, match=r"assign.*queues\("):
+                await consumer.assign(wrong)  # type: ignore[arg-type]
+        assert consumer.position(queue) == 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .group_offsets import clone, reset, skip
-from .lag import Load, advise
+from .lag import Load, advise, waiting
 from .shell import Shell, changes, one_broker, talks
 from .tree import Fail, Tree, examples, unknown
 
@@ -60,7 +60,7 @@ async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace
     progress = await offsets.progress(shell.calls, place.address, name)
     row["perSecond"] += progress.consume_tps
     for queue, one in progress.offset_table.items():
-        row["lag"] += one.broker_offset - one.consumer_offset
+        row["lag"] += waiting(one.broker_offset, one.consumer_offset)
         if queue.topic not in row["topics"]:
             row["topics"].append(queue.topic)
 
@@ -92,6 +92,7 @@ async def describe(shell: Shell, name: str) -> None:
     found["queues"] = await _queues(shell, places, name, None)
     found["lag"] = sum(one["lag"] for one in found["queues"])
     shell.report(found)
+    _tell_beyond(shell, name, found["queues"])
 
 
 @group.command(epilog=examples("pyromq group lag billing", "pyromq group lag billing orders --json"))
@@ -134,6 +135,7 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
         )
     total = sum(row["lag"] for row in queues)
     shell.report({"group": name, "lag": total, "topics": summary, "queues": queues})
+    _tell_beyond(shell, name, queues)
     if not queues:
         shell.say(f"{name} has no offsets{f' in {topic}' if topic else ''}: it has consumed nothing yet")
 
@@ -226,10 +228,23 @@ async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic:
         for queue, one in sorted(progress.offset_table.items(), key=lambda item: (item[0].topic, item[0].queue_id)):
             rows.append(
                 {"topic": queue.topic, "broker": place.name, "queue": queue.queue_id, "end": one.broker_offset}
-                | {"committed": one.consumer_offset, "lag": one.broker_offset - one.consumer_offset}
+                | {"committed": one.consumer_offset, "lag": waiting(one.broker_offset, one.consumer_offset)}
                 | {"underWay": max(0, one.pull_offset - one.consumer_offset), "lastMs": one.last_timestamp}
+                | ({"isBeyondEnd": True} if one.consumer_offset > one.broker_offset else {})
             )
     return rows
+
+
+def _tell_beyond(shell: Shell, name: str, queues: list[dict[str, Any]]) -> None:
+    """An offset that somebody set by hand: nothing waits there, and what comes below it is lost on the group."""
+    for row in queues:
+        if "isBeyondEnd" in row:
+            topic, broker, queue, end = (row[part] for part in ("topic", "broker", "queue", "end"))
+            shell.say(
+                f"queue {queue} of {topic} on {broker}: "
+                f"the committed offset {row['committed']} lies beyond the end, {end}; messages below it are not given to {name}. "
+                f"Set it: pyromq group reset {name} {topic} -b {broker} --queue {queue} --offset {end}"
+            )
 
 
 # --- change -----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import tables
+from .lag import waiting
 from .numbers import LONGEST_S, Number
 from .shell import Shell, talks, to_json
 from .tree import examples
@@ -142,7 +143,7 @@ async def _groups(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, An
         online = await groups.connections(shell.calls, place.address, name)
         row["members"] = max(row["members"], 0 if online is None else len(online.connection_set))
         progress = await offsets.progress(shell.calls, place.address, name)
-        row["lag"] += sum(one.broker_offset - one.consumer_offset for one in progress.offset_table.values())
+        row["lag"] += sum(waiting(one.broker_offset, one.consumer_offset) for one in progress.offset_table.values())
         row["perSecond"] += progress.consume_tps
         done = sum(one.consumer_offset for one in progress.offset_table.values())
         frame.done[name] = frame.done.get(name, 0) + done

@@ -9,6 +9,7 @@ import click
 
 from ..admin.permissions import PERMISSIONS, permission
 from .forward import TYPE, forward
+from .lag import waiting
 from .shell import Shell, changes, one_broker, talks
 from .tree import Fail, Tree, examples
 
@@ -132,7 +133,7 @@ async def _lags(shell: Shell, place: BrokerPlace, name: str, lags: dict[str, int
 
     for group in await topics.groups(shell.calls, place.address, name):
         progress = await offsets.progress(shell.calls, place.address, group, name)
-        behind = sum(one.broker_offset - one.consumer_offset for one in progress.offset_table.values())
+        behind = sum(waiting(one.broker_offset, one.consumer_offset) for one in progress.offset_table.values())
         lags[group] = lags.get(group, 0) + behind
 
 

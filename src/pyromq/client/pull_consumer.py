@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, cast
 
 from .. import logs
 from ..errors import ProtocolError
@@ -29,6 +29,7 @@ from .arguments import (
     check_length,
     check_strategy,
     group_fault,
+    kind_fault,
     seconds,
 )
 from .background import Bell, Tasks
@@ -152,7 +153,7 @@ class PullConsumer:
         self._check_open()
         if self._topics:
             raise Error("this consumer has subscribed: its queues are shared out", hint="Do one or the other")
-        wanted = set(queues)
+        wanted = _queues_of(queues)
         await self._check_filter({queue.topic for queue in wanted})
         await self._move_to(wanted)
         await self._session.heartbeat()
@@ -220,22 +221,41 @@ class PullConsumer:
             self._moved.set()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """The next `poll` begins there."""
-        place = self._place(queue)
+        """The next `poll` begins there. The broker is asked for the end: what is sent below an offset beyond it would
+        never be given to the group."""
+        self._place(queue)
+        if (fault := kind_fault("the offset", offset, int, "a whole number")) is not None:
+            raise Error(fault, hint="Give one from 0 on")
         if offset < 0:
             raise Error(f"offset {offset} of {queue}: at least 0 is needed")
-        self._drop_pull(place)
-        place.position = place.returned = place.done = offset
+        end = await highest(self._session, queue)
+        if offset > end:
+            raise Error(
+                f"offset {offset} of {queue} lies beyond its end, which is {end}",
+                hint="Use seek_to_end to wait for what comes next",
+            )
+        self._go_to(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        await self.seek(queue, await lowest(self._session, queue))
+        self._place(queue)
+        self._go_to(queue, await lowest(self._session, queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        await self.seek(queue, await highest(self._session, queue))
+        self._place(queue)
+        self._go_to(queue, await highest(self._session, queue))
 
     async def seek_to_time(self, queue: MessageQueue, time_ms: int) -> None:
         """The first message stored at that time (ms since 1970) or later."""
-        await self.seek(queue, await at_time(self._session, queue, time_ms))
+        self._place(queue)
+        if (fault := kind_fault("time_ms", time_ms, int, "a whole number")) is not None:
+            raise Error(fault, hint="Give milliseconds since 1970")
+        self._go_to(queue, await at_time(self._session, queue, time_ms))
+
+    def _go_to(self, queue: MessageQueue, offset: int) -> None:
+        """The place is looked up anew: it may have gone to another member meanwhile, which is said."""
+        place = self._place(queue)
+        self._drop_pull(place)
+        place.position = place.returned = place.done = offset
 
     def pause(self, *queues: MessageQueue) -> None:
         for queue in queues:
@@ -367,3 +387,18 @@ class PullConsumer:
     def _check_open(self) -> None:
         if not self._is_open:
             raise Closed("this consumer is not started, or stopped", hint="Use it inside its `async with` block")
+
+
+def _queues_of(queues: object) -> set[MessageQueue]:
+    if isinstance(queues, str):
+        raise Error(
+            f"assign takes queues, and not the topic {queues!r}",
+            hint=f"Write assign(await consumer.queues({queues!r})), or subscribe({queues!r})",
+        )
+    if (fault := kind_fault("what to assign", queues, Iterable, "a list of queues")) is not None:
+        raise Error(fault, hint="Write assign(await consumer.queues(topic))")
+    found = list(cast(Iterable[Any], queues))
+    for each in found:
+        if (fault := kind_fault("what to assign", each, MessageQueue, "a queue")) is not None:
+            raise Error(fault, hint="Write assign(await consumer.queues(topic))")
+    return set(found)

@@ -223,7 +223,8 @@ class RmqBroker:
         """Messages that the group has not committed yet."""
         done = self.broker.offsets.queues(topic, group)
         queues = self.broker.store.queues.of_topic(topic)
-        return sum(queue.readable_end - max(queue.min_offset, done.get(queue.queue_id, 0)) for queue in queues)
+        places = [(queue.readable_end, max(queue.min_offset, done.get(queue.queue_id, 0))) for queue in queues]
+        return sum(max(0, end - committed) for end, committed in places)
 
 
 async def _at_once(blocking: Any) -> Any:
