@@ -242,7 +242,8 @@ def _tell_beyond(shell: Shell, name: str, queues: list[dict[str, Any]]) -> None:
             topic, broker, queue, end = (row[part] for part in ("topic", "broker", "queue", "end"))
             shell.say(
                 f"queue {queue} of {topic} on {broker}: "
-                f"the committed offset {row['committed']} lies beyond the end, {end}; messages below it are not given to {name}. "
+                f"the committed offset {row['committed']} lies beyond the end, {end}; "
+                f"messages below it are not given to {name}. "
                 f"Set it: pyromq group reset {name} {topic} -b {broker} --queue {queue} --offset {end}"
             )
 
