@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyromq.errors import PyroError
+from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import WriteOptions, write_options
 from pyromq.spark.sending import BatchSender
 from pyromq.spark.writing import RowWriter, check_columns
@@ -176,6 +177,19 @@ def test_a_stream_has_its_own_name(spark: SparkSession, servers: Servers, topic:
     given = {"nameServer": servers.namesrv, "topic": topic, "checkpointLocation": str(tmp_path), "origin": "mine"}
     with pytest.raises(PySparkException, match="origin = 'mine': it names a batch write"):
         sink.options(**given).start().awaitTermination(60)
+
+
+@pytest.mark.parametrize("tasks", [[75, 75], [25, 25], [20, 1, 1, 1, 1]])
+def test_free_rows_are_spread_over_all_queues(servers: Servers, topic: str, tasks: list[int]) -> None:
+    given = options(servers, topic)
+    for _ in range(2):  # a repeat makes the same requests
+        for partition, count in enumerate(tasks):
+            batch = pa.RecordBatch.from_pydict({"body": [f"m{number}".encode() for number in range(count)]})
+            RowWriter(given, f"{topic}/0/{partition}", partition, BatchSender(given)).write([batch])
+    found = rows(servers, topic)
+    assert len(found) == sum(tasks)
+    with Cluster(given) as cluster:
+        assert {row.queueId for row in found} == {queue.queue_id for queue in cluster.queues([topic])}
 
 
 def test_a_task_that_died_midway_and_is_run_again(servers: Servers, topic: str) -> None:
