@@ -1,7 +1,7 @@
 """Worlds for the SDK's tests. With `PYROMQ_TEST_BROKER=java` they are Apache's, and only tests that ask for one run.
 
 A test that needs more of the broker than the wire gives, or a setting that Apache's lacks, says so:
-`@pytest.mark.own_broker("why")`.
+`@pytest.mark.own_broker("why")`. One that stops broker-a does too: `@pytest.mark.fresh_broker`.
 """
 
 from __future__ import annotations
@@ -62,12 +62,15 @@ async def empty_world(tmp_path: Path, shared_java: Shared | None) -> AsyncIterat
 
 
 @pytest.fixture
-async def world_with(tmp_path: Path, shared_java: Shared | None) -> AsyncIterator[NewWorld]:
+async def world_with(
+    tmp_path: Path, shared_java: Shared | None, request: pytest.FixtureRequest
+) -> AsyncIterator[NewWorld]:
     """`await world_with(trace_on=False)`: a name server and broker-a with settings of `BrokerConfig`."""
+    is_shared = request.node.get_closest_marker("fresh_broker") is None
     async with AsyncExitStack() as stack:
 
         async def start(**settings: Any) -> Servers:
-            world = _world(tmp_path, shared_java, **settings)
+            world = _world(tmp_path, shared_java, is_shared=is_shared, **settings)
             stack.push_async_callback(world.close)
             await world.start_name_server()
             await world.start_broker()

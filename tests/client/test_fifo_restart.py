@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
+import pytest
+
 from pyromq.client.received import Received
 from pyromq.client.sending import SendPolicy
 from pyromq.model.group import ConsumeFromWhere
@@ -14,6 +16,7 @@ KEYS = [f"user-{number}" for number in range(5)]
 EACH = 40
 
 
+@pytest.mark.fresh_broker
 async def test_messages_of_one_sharding_key_stay_in_order_through_a_restart_of_the_broker(world: Servers) -> None:
     """A restart may repeat what was not committed or not answered; it must not let anything overtake."""
     await world.create_topic("T", queues=3, attributes="+message.type=FIFO")

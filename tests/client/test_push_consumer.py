@@ -86,6 +86,7 @@ async def test_a_new_group_begins_at_the_end_unless_told_otherwise(world: Server
     assert sorted(seen.bodies) == ["5", "6", "7"]
 
 
+@pytest.mark.fresh_broker
 async def test_a_broker_that_restarts_loses_and_repeats_nothing_that_was_committed(world: Servers) -> None:
     await send(world, 20)
     seen = Seen()

@@ -170,6 +170,7 @@ async def test_heartbeats_every_30_s_and_at_once_when_a_connection_ended(cluster
     assert broker.requests(RequestCode.UNREGISTER_CLIENT)[0].fields["producerGroup"] == "makers"
 
 
+@pytest.mark.fresh_broker
 async def test_a_broker_that_comes_back_is_told_who_we_are(world: Servers) -> None:
     async with world.client() as client, client.producer("makers") as producer:
         await producer.send("T", b"x")

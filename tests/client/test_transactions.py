@@ -46,7 +46,8 @@ async def delivered(world: Servers, count: int) -> list[str]:
         await seen.count(count)
         await producer.send("T", b"last")
         await turns_until(lambda: "last" in seen.bodies)
-    return sorted(body for body in seen.bodies if body != "last")
+    bodies = sorted(body for body in seen.bodies if body != "last")
+    return sorted(set(bodies)) if ON_JAVA else bodies  # Java's may ask again before it noted a yes: one commit for each
 
 
 async def test_a_block_that_ends_well_commits(world: Servers) -> None:
@@ -85,13 +86,14 @@ async def test_the_broker_asks_about_what_was_left_open(quick: Servers) -> None:
             async with producer.transaction("T", value) as transaction:
                 transaction.leave_open()
         assert await delivered(quick, 2) == ["later", "yes"]
-    if ON_JAVA:  # asks again while an answer is under way
+    if ON_JAVA:  # it may ask again before it has noted an answer
         assert asked.count("no") >= 1
         assert asked.count("later") >= 2
     else:
         assert (asked.count("no"), asked.count("later")) == (1, 2)
 
 
+@pytest.mark.fresh_broker
 async def test_another_producer_of_the_group_answers_after_a_restart_of_both(quick: Servers) -> None:
     async with (
         quick.client() as client,
@@ -164,9 +166,10 @@ async def test_the_brokers_of_a_topic_that_comes_later_are_met_too(cluster: Clus
 
 
 async def test_nobody_is_asked_while_the_block_is_open(quick: Servers) -> None:
+    """In a group of its own: Java's broker goes on asking about what it asked about before its end."""
     asked: list[str] = []
     checked = asyncio.Event()
-    async with quick.client() as client, client.producer("P") as producer:
+    async with quick.client() as client, client.producer("Slow") as producer:
         transactions = producer.transactions
         real = transactions.asked
 
