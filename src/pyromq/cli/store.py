@@ -99,7 +99,8 @@ def dump(
     """Print the records of PATH, one a line. Without --json the most telling fields only.
 
     With --to messages go into a file instead, with the columns of the Spark source: bodies unpacked, batches as their
-    messages. It takes --topic, --since and --until, and needs pyromq[spark].
+    messages. It takes --topic, --since and --until, and needs pyromq[spark]. What is damaged is told and left out, and
+    the exit code is then 2.
     """
     if target is not None:
         _dump_to(path, target, as_json, {**wanted, "limit": limit, "config": config_file})
@@ -119,11 +120,18 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
             raise click.UsageError(f"--to takes --topic, --since and --until, not --{name.removesuffix('_id')}")
     try:
         from ..spark.files import store_to_file
+        from ..spark.store_scan import Damage
     except ImportError as missing:
         raise ConfigError(f"--to needs {missing.name}: pip install 'pyromq[spark]'") from None
     given = {names[name]: str(value) for name, value in wanted.items() if value is not None}
-    count = store_to_file(path, target, **given)
-    click.echo(json.dumps({"file": str(target), "messages": count}) if as_json else f"{count} messages in {target}")
+    damage: list[Damage] = []
+    count = store_to_file(path, target, damage.append, **given)
+    for one in damage:
+        click.echo(f"damaged: {one}", err=True)
+    told = {"file": str(target), "messages": count, "damaged": len(damage)}
+    click.echo(json.dumps(told) if as_json else f"{count} messages in {target}")
+    if damage:
+        sys.exit(2)
 
 
 @store.command(epilog=examples("pyromq store backup pyromq-data/store /backup/today"))

@@ -7,7 +7,7 @@ there whole or not at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from .pulling import read_range
 from .schema import arrow_schema
 from .starting import planned
 from .store_rows import messages_of
-from .store_scan import RangeScan, plan
+from .store_scan import Damage, RangeScan, plan
 
 ENDINGS = (".parquet", ".arrow")
 
@@ -33,11 +33,11 @@ def check_target(target: Path) -> None:
         raise ConfigError(f"{target} exists already; remove it, or name another file")
 
 
-def store_to_file(store: Path, target: Path, **options: str) -> int:
-    """The messages of a store. How many. ConfigError; DataLoss for damage unless failOnDataLoss=false."""
+def store_to_file(store: Path, target: Path, damaged: Callable[[Damage], None], **options: str) -> int:
+    """The messages of a store. How many. Damage is told to `damaged` and read around. ConfigError."""
     check_target(target)
     asked = replace(read_options({"store": "-", **options}, Use.BATCH), store=(str(store),))  # a path may hold commas
-    return write_file(target, _scanned(asked))
+    return write_file(target, _scanned(asked, damaged))
 
 
 def topic_to_file(target: Path, **options: str) -> int:
@@ -51,10 +51,11 @@ def _pulled(options: ReadOptions) -> Iterator[pa.RecordBatch]:
         yield from read_range(part, address, options, arrow_schema())
 
 
-def _scanned(options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def _scanned(options: ReadOptions, damaged: Callable[[Damage], None]) -> Iterator[pa.RecordBatch]:
     for store in options.store:
         for part in plan(store, 1):
-            yield from messages_of(RangeScan(part, verify=options.verify_crc), options, arrow_schema(), store)
+            scan = RangeScan(part, verify=options.verify_crc)
+            yield from messages_of(scan, options, arrow_schema(), store, damaged)
 
 
 def write_file(target: Path, batches: Iterator[pa.RecordBatch]) -> int:

@@ -6,7 +6,7 @@ For the offline reader (`store_read.py`) and for files (`files.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,18 @@ from .vectors import spans
 log = logs.get("pyromq.spark")
 
 
-def messages_of(scan: RangeScan, options: ReadOptions, schema: pa.Schema, store: str) -> Iterator[pa.RecordBatch]:
-    """Its intact records, as far as they are wanted. DataLoss for damage, or a log line, as the options say."""
+def messages_of(
+    scan: RangeScan,
+    options: ReadOptions,
+    schema: pa.Schema,
+    store: str,
+    damaged: Callable[[Damage], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Its intact records, as far as they are wanted. Damage is told to `damaged`; without it DataLoss, or a log line,
+    as the options say."""
     for found in scan:
         if isinstance(found, Damage):
-            _report(found, options)
+            damaged(found) if damaged else _report(found, options)
             continue
         chosen = _chosen(found, options)
         for begin in range(0, len(chosen), options.batch_rows):
@@ -37,10 +44,9 @@ def messages_of(scan: RangeScan, options: ReadOptions, schema: pa.Schema, store:
 
 
 def _report(damage: Damage, options: ReadOptions) -> None:
-    told = f"{damage.store}: {damage.end - damage.position} bytes at {damage.position} are no record: {damage.reason}"
     if options.fail_on_data_loss:
-        raise DataLoss(f"{told}. Set failOnDataLoss=false to read around it; content=damage lists all such places")
-    log.warning("damaged", what=told)
+        raise DataLoss(f"{damage}. Set failOnDataLoss=false to read around it; content=damage lists all such places")
+    log.warning("damaged", what=str(damage))
 
 
 def _chosen(records: Records, options: ReadOptions) -> Records:

@@ -68,6 +68,9 @@ class Damage(NamedTuple):
     end: int
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.store}: {self.end - self.position} bytes at {self.position} are no record: {self.reason}"
+
 
 def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
     """The log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is none."""
