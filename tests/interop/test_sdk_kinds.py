@@ -43,6 +43,7 @@ SETTINGS = {
     "transactionCheckInterval": "1000",
     "transactionTimeOut": "3000",  # Java's broker also asks about what is just being ended, if it is this old
 }
+JAVA_SETTINGS = {"transactionOpBatchInterval": "10"}  # until an end is noted (3 s by default) it asks and commits again
 
 
 class Cluster(NamedTuple):
@@ -71,7 +72,7 @@ def cluster(request: pytest.FixtureRequest, java_peers: None, home: Callable[[st
         broker = ours.Broker(home("kinds-broker"), [names.address], SETTINGS)
     else:
         names = java.NameServer(VERSION, home("kinds-names"))
-        broker = java.Broker(VERSION, home("kinds-broker"), [names.address], SETTINGS)
+        broker = java.Broker(VERSION, home("kinds-broker"), [names.address], SETTINGS | JAVA_SETTINGS)
     try:
         eventually(lambda: is_known(names.address, broker.name), "the broker has registered")
         yield Cluster(request.param, names.address, broker.address)
