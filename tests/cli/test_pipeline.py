@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from pyromq.cli import pipeline_looking, pipeline_run
 from pyromq.cli.pipeline import pipeline
 from pyromq.pipelines.expiring import Going
+from pyromq.pipelines.stopping import Stop
 from pyromq.pipelines.summary import Metrics, Plot, Summary, Table
 
 
@@ -84,6 +85,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
             return {"pipeline": summary.pipeline, "rows": 10, "bytes": 1000, "seconds": 2.0, "rowsPerSecond": 5.0}
 
     monkeypatch.setattr(pipeline_run, "spark_for", session)
+    monkeypatch.setattr(pipeline_run, "check_source", lambda source: None)
     monkeypatch.setattr("pyromq.pipelines.watching.Watch", Quiet)
     monkeypatch.setattr("pyromq.pipelines.backlog.backlog", lambda spark, source, groups: SUMMARY)
 
@@ -162,14 +164,15 @@ def test_what_expires_is_asked_for_again_each_time(monkeypatch: pytest.MonkeyPat
         asked.append((named["first"], named["every"]))
         return Summary("archive", {})
 
-    def wait(seconds: float) -> None:
-        if len(asked) == 2:
-            raise KeyboardInterrupt
+    def wait(stop: Stop, seconds: float) -> bool:
         found.append(Going("older", "a", 1, -seconds_ms(seconds)))
+        if len(asked) == 2:
+            stop.asked.set()
+        return stop.asked.is_set()
 
     monkeypatch.setattr("pyromq.pipelines.expiring.ages", lambda namesrv, now_ms: found)
     monkeypatch.setattr("pyromq.pipelines.archive.archive", run)
-    monkeypatch.setattr(pipeline_run, "pause", wait)
+    monkeypatch.setattr(Stop, "wait", wait)
     done = CliRunner().invoke(pipeline, ["archive", "/data", "-n", "h:1", "--expiring", "12h", "--every", "10m"])
     assert done.exit_code == 0, done.output
     assert asked == [(["old"], ""), (["older", "old"], "")]

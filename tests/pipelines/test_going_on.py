@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from pyromq.ambient import pause
-from pyromq.cli import pipeline_run
 from pyromq.cli.pipeline import pipeline
 from pyromq.pipelines.analytics import analytics_stream
 from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.dedup import dedup
 from pyromq.pipelines.replay import replay
+from pyromq.pipelines.stopping import Stop
 from pyromq.pipelines.summary import Summary
 from pyromq.pipelines.watching import Watch
 from tests.pipelines.test_commands import Commands, commands
@@ -115,13 +115,15 @@ def test_a_report_is_made_again_until_it_is_stopped(
     servers.send(topic, 3)
     waits: list[float] = []
 
-    def wait(seconds: float) -> None:
+    def wait(stop: Stop, seconds: float) -> bool:
         waits.append(seconds)
         if len(waits) == 2:
-            raise KeyboardInterrupt
+            stop.asked.set()  # as a signal does
+            return True
         servers.send(topic, 4, first=3)
+        return False
 
-    monkeypatch.setattr(pipeline_run, "pause", wait)
+    monkeypatch.setattr(Stop, "wait", wait)
     words = ["backlog", "-n", servers.namesrv, "--topic", topic, "--every", "1m", "--json", "--progress", "lines"]
     done = CliRunner().invoke(pipeline, words)
     assert done.exit_code == 0, (done.output, done.exception)

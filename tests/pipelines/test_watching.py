@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
+
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
 from pyromq.pipelines.summary import Metrics, Summary
 from pyromq.pipelines.watching import Watch, batch_line, lag, task_line
@@ -61,3 +64,19 @@ def test_metrics_are_told_after_each_batch_and_at_the_end() -> None:
     whole = watch.metrics(Summary("replay", {}, metrics=Metrics(90, 9000)))
     assert (whole["rows"], whole["bytes"], whole["batches"], whole["lag"]) == (90, 9000, 2, 0)
     assert whole["rowsPerSecond"] > 0
+
+
+def test_a_jvm_that_is_gone_is_the_end_and_no_error() -> None:
+    """Whoever waits for its answer tells it."""
+
+    def gone(*given: Any) -> Any:
+        asked.set()
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    asked, session = Event(), spark()
+    session.streams.removeListener = gone
+    session.sparkContext.statusTracker = lambda: SimpleNamespace(getActiveStageIds=gone)
+    with Watch(session, "replay", lambda line: None, bar=True) as watch:
+        watch.onQueryStarted(SimpleNamespace(runId="1"))  # type: ignore[arg-type]
+        assert asked.wait(60)
+    assert watch.seconds > 0

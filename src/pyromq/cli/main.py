@@ -116,6 +116,8 @@ def _until_the_reader_has_enough() -> Iterator[None]:
 
 
 def _exit_code(error: Exception) -> int:
+    if (told := getattr(error, "exit_code", None)) is not None:  # of a job that ran elsewhere
+        return int(told)
     if isinstance(error, CallFailed):
         return NO_ANSWER
     from ..client.errors import TopicNotFound  # not at the top: --version and --help need no SDK

@@ -52,9 +52,9 @@ def backlog(job: Job, source: dict[str, str], groups: tuple[str, ...], every: st
     if groups and "nameServer" not in source:
         raise click.UsageError("--group: lag is known to brokers alone; leave out --archive or --store")
     if dry_run:
-        job.run("backlog", lambda spark: plan_of(spark, source, "backlog"))
+        job.run("backlog", lambda spark: plan_of(spark, source, "backlog"), reads=[source])
     else:
-        job.run("backlog", lambda spark: run(spark, source, groups), every=every)
+        job.run("backlog", lambda spark: run(spark, source, groups), every=every, reads=[source])
 
 
 @click.command(
@@ -87,12 +87,13 @@ def trace(
     source = {"nameServer": namesrv, "topic": trace_topic} | pairs("--option", options)
     topics = [each.strip() for each in topic.split(",") if each.strip()]
     if dry_run:
-        job.run("trace", lambda spark: plan_of(spark, source, "trace"))
+        job.run("trace", lambda spark: plan_of(spark, source, "trace"), reads=[source])
     else:
         job.run(
             "trace",
             lambda spark: run(spark, source, topics=topics, since_ms=time_of("since", since), slowest=slowest),
             every=every,
+            reads=[source, *(source | {"topic": each} for each in topics)],
         )
 
 
@@ -136,7 +137,11 @@ def reconcile(
     topics = with_topic or ("" if not (with_archive or with_store) else source.get("topic", ""))
     other = source_of(with_namesrv or context.params["namesrv"], topics, "", with_archive, with_store, ())
     if dry_run:
-        job.run("reconcile", lambda spark: _both(plan_of(spark, source, "left"), plan_of(spark, other, "right")))
+        job.run(
+            "reconcile",
+            lambda spark: _both(plan_of(spark, source, "left"), plan_of(spark, other, "right")),
+            reads=[source, other],
+        )
         return
     agree: list[bool] = []
 
@@ -149,7 +154,7 @@ def reconcile(
         agree.append(bool(done.facts["agree"]))
         return done
 
-    job.run("reconcile", work)
+    job.run("reconcile", work, reads=[source, other])
     if not all(agree):
         context.exit(1)
 
@@ -199,7 +204,7 @@ def search(
     if not (key or message_id or wanted or body or body_pattern or where):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
     if dry_run:
-        job.run("search", lambda spark: plan_of(spark, source, "search"))
+        job.run("search", lambda spark: plan_of(spark, source, "search"), reads=[source])
         return
     job.run(
         "search",
@@ -216,6 +221,7 @@ def search(
             until_ms=time_of("until", until),
             most=most,
         ),
+        reads=[source],
     )
 
 
@@ -231,10 +237,11 @@ def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int, dry_ru
     from ..pipelines.plan import plan_of
 
     folders = [str(each) for each in stores]
+    source = {"store": ",".join(folders)}
     if dry_run:
-        job.run("forensics", lambda spark: plan_of(spark, {"store": ",".join(folders)}, "forensics"))
+        job.run("forensics", lambda spark: plan_of(spark, source, "forensics"), reads=[source])
     else:
-        job.run("forensics", lambda spark: run(spark, folders, topic=topic, tasks=tasks))
+        job.run("forensics", lambda spark: run(spark, folders, topic=topic, tasks=tasks), reads=[source])
 
 
 @click.command(
@@ -272,14 +279,16 @@ def analytics(
             "--checkpoint: a stream reads brokers, from their first message on; leave out the others"
         )
     if dry_run:
-        job.run("analytics", lambda spark: plan_of(spark, source, "analytics"))
+        job.run("analytics", lambda spark: plan_of(spark, source, "analytics"), reads=[source])
     elif checkpoint:
         job.run(
             "analytics",
             lambda spark: analytics_stream(
                 spark, source, checkpoint, window=window, late=late, where=where, every=every
             ),
+            reads=[source],
+            goes_on=True,
         )
     else:
         times = {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
-        job.run("analytics", lambda spark: run(spark, source, window=window, where=where, **times))
+        job.run("analytics", lambda spark: run(spark, source, window=window, where=where, **times), reads=[source])

@@ -100,7 +100,7 @@ def archive(
             spark, source, folder, first=soon, every=going_on, form=form, catalog=catalog, table=table, dry_run=dry_run
         )
 
-    job.run("archive", work, every=every if asked else "")
+    job.run("archive", work, every=every if asked else "", reads=[source], goes_on=True)
 
 
 def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
@@ -180,6 +180,8 @@ def replay(
             every=every,
             dry_run=dry_run,
         ),
+        reads=[source],
+        goes_on=bool(checkpoint),
     )
 
 
@@ -223,16 +225,22 @@ def dlq(
     if checkpoint and not again:
         raise click.UsageError("--checkpoint is for --redrive: a report remembers nothing; leave it out")
     source = {"nameServer": namesrv} | pairs("--option", options)
+    dead = [source | {"topic": dlq_topic(group)}]
     if not again and dry_run:
-        job.run("dlq", lambda spark: plan_of(spark, source | {"topic": dlq_topic(group)}, "dlq"))
+        job.run("dlq", lambda spark: plan_of(spark, source | {"topic": dlq_topic(group)}, "dlq"), reads=dead)
         return
     if not again:
         told = trace_topic if traces else ""
-        job.run("dlq", lambda spark: report(spark, source, group, where, traces=told), every=every)
+        job.run("dlq", lambda spark: report(spark, source, group, where, traces=told), every=every, reads=dead)
         return
     goal = {name: value for name, value in target_of(namesrv, target, options).items() if value}
     folder = "" if dry_run else checkpoint_of("dlq", checkpoint)
-    job.run("dlq", lambda spark: redrive(spark, source, goal, group, folder, where, every=every, dry_run=dry_run))
+    job.run(
+        "dlq",
+        lambda spark: redrive(spark, source, goal, group, folder, where, every=every, dry_run=dry_run),
+        reads=dead,
+        goes_on=bool(checkpoint),
+    )
 
 
 @click.command(epilog=examples("pyromq pipeline dedup --topic orders --by keys --within 1h /data/orders-once"))
@@ -264,11 +272,13 @@ def dedup(
     if "nameServer" not in source:
         raise click.UsageError("--archive, --store: repeats are dropped from topics of brokers; leave them out")
     if dry_run:
-        job.run("dedup", lambda spark: plan_of(spark, source, "dedup"))
+        job.run("dedup", lambda spark: plan_of(spark, source, "dedup"), reads=[source])
         return
     source["maxOffsetsPerTrigger"] = str(most)
     goal = target_of(source["nameServer"], target, context.params["options"]) if target else None
     job.run(
         "dedup",
         lambda spark: run(spark, source, folder, target=goal, by=by, within=within, where=where, every=every),
+        reads=[source],
+        goes_on=True,
     )

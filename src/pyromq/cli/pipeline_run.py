@@ -7,25 +7,27 @@ A command is decorated with `job`, and with `reading` if it reads messages; it g
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import mkdtemp
-from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..ambient import SystemClock, pause
+from ..ambient import SystemClock
 from ..files import replace_file
-from ..spark.options import NetOptions, declared
+from ..pipelines.stopping import Stop, Stopped
+from ..spark.options import NetOptions, Use, connection_options, declared
 from ..spark.session import check_machine, new_session
+from .exits import NO
+from .pipeline_faults import JobFailed, is_debugging, quieten, told_plainly
+from .pipeline_stop import run_stoppable
 from .profiles import chosen_name_servers
 
 if TYPE_CHECKING:
@@ -123,21 +125,40 @@ class Job:
     report: Path | None
     progress: str
 
-    def run(self, name: str, work: Callable[[SparkSession], Summary], *, every: str = "") -> None:
-        """Once, or again and again: for reports, which have no end of their own."""
+    def run(
+        self,
+        name: str,
+        work: Callable[[SparkSession], Summary],
+        *,
+        every: str = "",
+        reads: Sequence[Mapping[str, str]] = (),
+        goes_on: bool = False,
+    ) -> None:
+        """Once, or again and again: for reports, which have no end of their own. `reads` are the sources, looked at
+        before Spark is started; `goes_on` says that a second start goes on where a stopped one was."""
         from ..pipelines.times import span_s
 
         wait = span_s("every", every) if every else 0.0
-        with spark_for(name, self.master, self.memory, self.conf) as spark:
-            try:
-                self._once(spark, name, work)
-                while wait:
-                    pause(wait)
+        pairs("--conf", self.conf)
+        for source in reads:
+            check_source(source)
+        sessions: list[SparkSession] = []
+
+        def session(stop: Stop) -> None:
+            with spark_for(name, self.master, self.memory, self.conf) as spark:
+                sessions.append(spark)
+                with _stops_told(stop), told_plainly():
                     self._once(spark, name, work)
-            except KeyboardInterrupt:
-                if not wait:
-                    raise
-                click.echo(f"{name}: stopped", err=True)
+                    while wait and not stop.wait(wait):
+                        self._once(spark, name, work)
+
+        try:
+            run_stoppable(session, lambda: _cancel_jobs(sessions))
+        except Stopped:
+            if not wait:
+                again = "; start it again, it goes on where it was" if goes_on else ""
+                raise JobFailed(f"{name}: stopped before its end{again}", NO) from None
+            click.echo(f"{name}: stopped", err=True)
 
     def _once(self, spark: SparkSession, name: str, work: Callable[[SparkSession], Summary]) -> None:
         from ..pipelines.watching import Watch
@@ -232,20 +253,57 @@ def checkpoint_of(name: str, folder: str) -> str:
 @contextmanager
 def spark_for(name: str, master: str, memory: str, conf: tuple[str, ...]) -> Iterator[SparkSession]:
     """Progress goes to stderr: a first answer takes Spark about ten seconds."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
     check_machine()
     click.echo(f"{name}: starting Spark on {master or 'this machine'}", err=True)
-    session = new_session(name, master=master, memory=memory, settings=pairs("--conf", conf))
+    session = new_session(name, master=master, memory=memory, settings=pairs("--conf", conf), apart=True)
+    if not is_debugging():
+        quieten()
+        session.sparkContext.setLogLevel("OFF")
     click.echo(f"{name}: running", err=True)
-    before = signal.signal(signal.SIGTERM, _interrupted)  # as Ctrl-C: what was done is told
     try:
         yield session
     finally:
-        signal.signal(signal.SIGTERM, before)
-        session.stop()
+        with suppress(Py4JError, OSError):  # its process may be gone
+            session.stop()
 
 
-def _interrupted(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+@contextmanager
+def _stops_told(stop: Stop) -> Iterator[None]:
+    """Whatever ends a job that was asked to end: a cancelled job, or Spark's process that is gone."""
+    try:
+        yield
+    except JobFailed:
+        if not stop.asked.is_set():
+            raise
+        raise Stopped("stopped") from None
+    if stop.asked.is_set() and not stop.ends_itself:
+        raise Stopped("stopped")
+
+
+def _cancel_jobs(sessions: Sequence[SparkSession]) -> None:
+    from py4j.protocol import Py4JError
+
+    for spark in sessions:
+        with suppress(Py4JError, OSError):
+            spark.sparkContext.cancelAllJobs()
+
+
+def check_source(source: Mapping[str, str]) -> None:
+    """Topics and stores that are not there, told before Spark is started. Patterns are the read's own matter."""
+    from ..spark.cluster import Cluster
+    from ..spark.store_scan import plan
+
+    for store in source.get("store", "").split(","):
+        if store.strip():
+            plan(store.strip(), 1)
+    topics = [each.strip() for each in source.get("topic", "").split(",") if each.strip()]
+    if topics and source.get("nameServer") and "archive" not in source:
+        known = declared(NetOptions)
+        net = {name: value for name, value in source.items() if name.lower() in known}
+        with Cluster(connection_options(net, Use.BATCH)) as cluster:
+            cluster.queues(topics)
 
 
 def show(summary: Summary, as_json: bool) -> None:

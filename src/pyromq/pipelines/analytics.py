@@ -64,7 +64,7 @@ def analytics_stream(
             batch.write.format("noop").mode("append").save()
 
     sink = _grouped(frame, window, exact=False).writeStream.queryName("pyromq-analytics").outputMode("update")
-    run_stream(sink.foreachBatch(keep), folder, every)
+    run_stream(sink, keep, folder, every)
     return _summary(windows(spark, folder), window)
 
 

@@ -83,7 +83,7 @@ def _run(spark: SparkSession, given: Mapping[str, str], rows: Lake, every: str) 
     def keep(batch: DataFrame, number: int) -> None:
         keep_batch(rows, batch, number, whole=whole)
 
-    run_stream(frame.writeStream.queryName("pyromq-archive").foreachBatch(keep), rows.folder, every)
+    run_stream(frame.writeStream.queryName("pyromq-archive"), keep, rows.folder, every)
 
 
 def keep_batch(rows: Lake, batch: DataFrame, number: int, *, whole: bool = True) -> None:

@@ -62,7 +62,7 @@ def dedup(
     frame = chosen(stream(spark, source), where).withWatermark("storeTimestamp", interval("within", within))
     keyed = frame.withColumn("dedupKey", functions.expr(f"coalesce(cast({by} AS string), {place})"))
     once = keyed.dropDuplicatesWithinWatermark(["topic", "dedupKey"]).drop("dedupKey")
-    run_stream(once.writeStream.queryName("pyromq-dedup").foreachBatch(keep), folder, every)
+    run_stream(once.writeStream.queryName("pyromq-dedup"), keep, folder, every)
     return _summary(spark, folder, before, steps.sent, target)
 
 

@@ -119,7 +119,7 @@ def redrive(
         rows = chosen(_with_origin(batch), where)
         steps.send(rows, number, lambda: _again(group, target.get("topic", "")))
 
-    run_stream(frame.writeStream.queryName("pyromq-redrive").foreachBatch(pass_on), folder, every)
+    run_stream(frame.writeStream.queryName("pyromq-redrive"), pass_on, folder, every)
     total = steps.sent
     facts = {"group": group, "messages": total.rows, "checkpoint": folder, "delivery": total.promise}
     return Summary("dlq redrive", facts, [Table("sent", steps.rows)], metrics=Metrics(total.rows, total.bytes))

@@ -112,7 +112,7 @@ def _streamed(
         rows = choice.of(batch)
         steps.send(rows.coalesce(1) if choice.tasks == 1 else rows, number, outgoing)
 
-    run_stream(frame.writeStream.queryName("pyromq-replay").foreachBatch(pass_on), folder, every)
+    run_stream(frame.writeStream.queryName("pyromq-replay"), pass_on, folder, every)
 
 
 def _standing(source: Mapping[str, str], group: str) -> str:

@@ -51,6 +51,8 @@ class Sent:
 
     @property
     def promise(self) -> str:
+        if not self.rows:
+            return "nothing to send"
         if self.repeatable:
             return f"at least once (no duplicate window: {', '.join(sorted(self.repeatable))})"
         return "once, also if repeated"

@@ -2,24 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Event
 from typing import TYPE_CHECKING
 
+from . import stopping
 from .times import interval
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    Keep = Callable[[DataFrame, int], None]
 
-def run_stream(sink: DataStreamWriter, folder: str, every: str) -> None:
-    """What is there now, or with `every` until it is stopped (Ctrl-C, or `stop` of the query); the checkpoint is below
-    `folder`. Ctrl-C is an end like any other: what was done is told, and the next start goes on from there."""
-    sink = sink.option("checkpointLocation", f"{folder}/checkpoint")
+_LOOK_S = 1
+_BATCH_S = 5.0  # for the batch in work to come to its end, once the stream is to end
+
+
+def run_stream(sink: DataStreamWriter, keep: Keep, folder: str, every: str) -> None:
+    """What is there now, or with `every` until it is stopped (Ctrl-C, or `stop` of the query); `keep` gets each batch,
+    the checkpoint is below `folder`. A stop is an end like any other: what was done is told, and the next start goes on
+    from there. Stopped if it was to come to the end of what is there, and has not."""
+    stop = stopping.current()
+    stop.ends_itself = True
+    if stop.asked.is_set():
+        raise stopping.Stopped("stopped before it began")
+    work = _Work(keep, stop)
+    sink = sink.foreachBatch(work).option("checkpointLocation", f"{folder}/checkpoint")
     query = (
         sink.trigger(processingTime=interval("every", every)) if every else sink.trigger(availableNow=True)
     ).start()
+    is_over: bool | None = False
     try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
+        while not is_over and not stop.asked.is_set():
+            is_over = query.awaitTermination(_LOOK_S)
+    except KeyboardInterrupt:  # as a function, in a shell
         query.stop()
-        if not every:  # it was to come to its end, and has not
+        if not every:
             raise
+        return
+    if not is_over:
+        work.idle.wait(_BATCH_S)
+        query.stop()  # ends the jobs of a batch that is still in work, and waits for it
+        if not every:
+            raise stopping.Stopped("stopped before its end")
+
+
+class _Work:
+    """The batches of one stream. None is begun once it is to end, and one that was broken off says so in few words:
+    Spark looks for its own reasons in the text of an error, by an expression that long texts are too much for."""
+
+    def __init__(self, keep: Keep, stop: stopping.Stop) -> None:
+        self._keep = keep
+        self._stop = stop
+        self.idle = Event()
+        self.idle.set()
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        if self._stop.asked.is_set():
+            raise stopping.Stopped("stopped")
+        self.idle.clear()
+        try:
+            self._keep(batch, number)
+        except Exception:
+            if self._stop.asked.is_set():
+                raise stopping.Stopped("stopped") from None
+            raise
+        finally:
+            self.idle.set()

@@ -68,8 +68,11 @@ class Summary:
         out = StringIO()
         console = Console(file=out, width=width)
         for table in self.tables:
+            if not table.rows:
+                console.print(Text(f"{self.pipeline}: {table.title}: nothing"))
+                continue
             drawn = RichTable(title=Text(f"{self.pipeline}: {table.title}"), title_justify="left", show_edge=False)
-            names = list(table.rows[0]) if table.rows else ["nothing"]
+            names = list(table.rows[0])
             for name in names:
                 drawn.add_column(name, no_wrap=True)
             for row in table.rows:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Condition, Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -77,6 +79,7 @@ class Watch(StreamingQueryListener):
         self._begun = self._clock.monotonic()
         self._shown = ""
         self._open: set[str] = set()
+        self._gone = False  # the JVM, and with it all events
         self._heard = Condition()
         self.batches = 0
         self.rows = 0
@@ -94,10 +97,11 @@ class Watch(StreamingQueryListener):
     ) -> None:
         self.seconds = self._clock.monotonic() - self._begun
         with self._heard:  # events come a little after a query's end
-            self._heard.wait_for(lambda: not self._open, _EVENTS_S)
+            self._heard.wait_for(lambda: not self._open or self._gone, _EVENTS_S)
         self._over.set()
         self._thread.join()
-        self._spark.streams.removeListener(self)
+        with suppress(Py4JError, OSError):  # whoever waits for an answer of the JVM tells that it is gone
+            self._spark.streams.removeListener(self)
         if self._bar and self._shown:
             self._tell("\r" + " " * len(self._shown) + "\r")
 
@@ -146,6 +150,14 @@ class Watch(StreamingQueryListener):
     # --- tasks ----------------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
+        try:
+            self._tell_tasks()
+        except (Py4JError, OSError):
+            with self._heard:
+                self._gone = True
+                self._heard.notify_all()
+
+    def _tell_tasks(self) -> None:
         tracker = self._spark.sparkContext.statusTracker()
         while not self._over.wait(_BAR_S if self._bar else _LINE_S):
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ..errors import PyroError
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 SETTINGS = {
@@ -44,26 +45,45 @@ def check_machine() -> None:
 
 
 def new_session(
-    name: str, *, master: str = "", memory: str = "2g", settings: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str = "",
+    memory: str = "2g",
+    settings: Mapping[str, str] | None = None,
+    apart: bool = False,
 ) -> SparkSession:
-    """On this machine (`local[*]`) unless a master is given."""
+    """On this machine (`local[*]`) unless a master is given. `apart`: see _start_apart."""
     check_machine()
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     is_remote = bool(master) and not master.startswith("local")
-    builder = SparkSession.builder.appName(f"pyromq {name}").master(master or "local[*]")
-    builder = builder.config("spark.driver.memory", memory)
+    conf = SparkConf().setAppName(f"pyromq {name}").setMaster(master or "local[*]")
+    conf.set("spark.driver.memory", memory)
     for key, value in SETTINGS.items():
         if not (is_remote and key.startswith("spark.driver.")):  # executors elsewhere must reach the driver
-            builder = builder.config(key, value)
+            conf.set(key, value)
     for key, value in (settings or {}).items():
-        builder = builder.config(key, value)
+        conf.set(key, value)
     with _started_lightly():
-        session = builder.getOrCreate()
+        if apart:
+            _start_apart(conf)
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _start_apart(conf: SparkConf) -> None:
+    """The JVM in a session of its own: a signal to the process group (a terminal's Ctrl-C, `timeout`) reaches this
+    process alone, which ends Spark in order. The JVM ends with this process in any case: its stdin is our pipe."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 @contextmanager

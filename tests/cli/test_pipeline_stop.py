@@ -1,0 +1,72 @@
+"""Signals while a job runs: it is asked to end, and nothing is raised within it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from threading import Event
+
+import pytest
+
+from pyromq.cli.pipeline_stop import run_stoppable
+from pyromq.pipelines import stopping
+from pyromq.pipelines.stopping import Stop, Stopped
+
+LONG_S = 60
+pytestmark = pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals are the main thread's"
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_the_job_to_end_and_cancels_until_it_has(number: signal.Signals) -> None:
+    cancelled, before = Event(), signal.getsignal(number)
+
+    def work(stop: Stop) -> None:
+        assert stopping.current() is stop
+        os.kill(os.getpid(), number)
+        assert stop.wait(LONG_S)
+        assert cancelled.wait(LONG_S)
+        raise Stopped("stopped")
+
+    with pytest.raises(Stopped):
+        run_stoppable(work, cancelled.set)
+    assert signal.getsignal(number) is before
+
+
+def test_a_stream_ends_itself_and_its_summary_is_not_cancelled() -> None:
+    cancelled: list[int] = []
+
+    def work(stop: Stop) -> None:
+        stop.ends_itself = True
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(LONG_S)
+
+    run_stoppable(work, lambda: cancelled.append(1))
+    assert cancelled == []
+
+
+def test_a_second_signal_ends_the_command() -> None:
+    never = Event()
+
+    def work(stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wait(LONG_S)
+        os.kill(os.getpid(), signal.SIGINT)
+        never.wait(LONG_S)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_stoppable(work, lambda: None)
+    finally:
+        never.set()
+
+
+def test_an_error_of_the_job_is_the_commands() -> None:
+    def work(stop: Stop) -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run_stoppable(work, lambda: None)
+    assert not stopping.current().asked.is_set()
