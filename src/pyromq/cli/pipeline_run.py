@@ -253,9 +253,9 @@ def checkpoint_of(name: str, folder: str) -> str:
 @contextmanager
 def spark_for(name: str, master: str, memory: str, conf: tuple[str, ...]) -> Iterator[SparkSession]:
     """Progress goes to stderr: a first answer takes Spark about ten seconds."""
+    check_machine()
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-    check_machine()
     click.echo(f"{name}: starting Spark on {master or 'this machine'}", err=True)
     session = new_session(name, master=master, memory=memory, settings=pairs("--conf", conf), apart=True)
     if not is_debugging():
@@ -292,6 +292,7 @@ def _cancel_jobs(sessions: Sequence[SparkSession]) -> None:
 
 def check_source(source: Mapping[str, str]) -> None:
     """Topics and stores that are not there, told before Spark is started. Patterns are the read's own matter."""
+    check_machine()
     from ..spark.cluster import Cluster
     from ..spark.store_scan import plan
 
