@@ -39,7 +39,7 @@ def start(servers: Servers, *arguments: str, out: int = subprocess.DEVNULL) -> s
 
 
 def kill_when(process: subprocess.Popen[bytes], is_time: Callable[[], bool]) -> bool:
-    """Whether it was killed: it may have been faster."""
+    """Whether it was killed; it may have been faster, and then the run shows less than it says."""
     try:
         while process.poll() is None and not is_time():
             pause(0.002)
@@ -114,7 +114,7 @@ def test_an_archive_of_killed_runs_has_every_message_once(
     words = ("archive", str(folder), "--topic", topic, "--most", MOST)
     kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
     end(start(servers, *words))
-    assert any(kills)
+    assert all(kills)
     assert archived(folder) == list(range(COUNT))
 
 
@@ -127,7 +127,7 @@ def test_a_replay_of_killed_runs_sends_every_message_once(
     words = ("replay", "--topic", topic, "--to", f"{topic}-copy", "--most", MOST, "--checkpoint", str(folder))
     kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
     end(start(servers, *words))
-    assert any(kills)
+    assert all(kills)
     assert numbers(rows(servers, f"{topic}-copy")) == list(range(COUNT))
 
 
@@ -152,7 +152,7 @@ def test_dedup_of_killed_runs_keeps_and_sends_every_message_once(
     )
     kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
     end(start(servers, *words))
-    assert any(kills)
+    assert all(kills)
     assert archived(folder) == list(range(COUNT))
     assert numbers(rows(servers, f"{topic}-once")) == list(range(COUNT))
 
@@ -167,7 +167,7 @@ def test_a_redrive_of_killed_runs_sends_every_dead_letter_once(
     words = ("dlq", "--group", group, "--redrive", "--checkpoint", str(folder), "-o", "maxOffsetsPerTrigger=20")
     kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
     end(start(servers, *words))
-    assert any(kills)
+    assert all(kills)
     found = rows(servers, topic)
     assert len(found) == 120
     assert numbers([row for row in found if "REDRIVE_ID" in dict(row.properties)]) == list(range(60))
