@@ -1,7 +1,8 @@
 """Random kills of driver, worker and broker under a stream into files: each offset once in the end.
 
-`python -m tests.spark.campaign --kills 50 [--seed 7]`, by hand; tests/spark/test_campaign.py runs a few. The driver is
-this file too (`--drive`), a process of its own: Spark with a JVM and workers, killed with all of them.
+`python -m tests.spark.campaign --kills 50 [--seed 7]`, by hand; tests/spark/test_campaign.py runs a few. After SIGINT
+none is killed any more, and what came is checked; a second one ends it. The driver is this file too (`--drive`), a
+process of its own: Spark with a JVM and workers, killed with all of them.
 """
 
 from __future__ import annotations
@@ -125,9 +126,10 @@ class Driver:
         return self.result
 
 
-def run(folder: Path, kills: int, seed: int, kinds: tuple[str, ...] = KINDS) -> dict[str, Any]:
+def run(folder: Path, kills: int, seed: int, enough: threading.Event | None = None) -> dict[str, Any]:
     """What came of it. AssertionError if an offset is missing or there twice."""
     chance = random.Random(seed)
+    enough = enough or threading.Event()
     servers = Servers(folder)
     done: Counter[str] = Counter()
     driver = sender = None
@@ -138,7 +140,9 @@ def run(folder: Path, kills: int, seed: int, kinds: tuple[str, ...] = KINDS) -> 
         driver = Driver(folder, servers.namesrv, "stream")
         for _ in range(kills):
             driver.progress()
-            kind = chance.choice(kinds)
+            if enough.is_set():
+                break
+            kind = chance.choice(KINDS)
             pause(chance.uniform(0, 0.5))
             driver = strike(kind, driver, servers, folder, chance)
             done[kind] += 1
@@ -217,8 +221,15 @@ def main() -> None:
     if asked.drive:
         drive(asked.folder, asked.namesrv, asked.drive)
         return
+    enough = threading.Event()
+
+    def interrupted(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        enough.set()
+
+    signal.signal(signal.SIGINT, interrupted)
     with tempfile.TemporaryDirectory() as folder:
-        print(f"seed {asked.seed}:", run(Path(folder), asked.kills, asked.seed))
+        print(f"seed {asked.seed}:", run(Path(folder), asked.kills, asked.seed, enough))
 
 
 if __name__ == "__main__":

@@ -51,14 +51,15 @@ class Daemon:
             self.process.stdout.close()
 
 
-def until_registered(namesrv: str, broker: str) -> None:
+def until_registered(namesrv: str, broker: str, topic: str = AUTO_CREATE_TOPIC) -> None:
+    """With that topic, one that every broker has unless told."""
     with Cluster(connection_options({"nameServer": namesrv}, Use.BATCH)) as cluster:
         for _ in range(600):
             with suppress(TopicNotFound, NoBroker):
-                if broker in cluster.route(AUTO_CREATE_TOPIC).addresses:
+                if broker in cluster.route(topic).addresses:
                     return
             pause(0.05)
-    raise AssertionError(f"{broker} did not register")
+    raise AssertionError(f"{broker} did not register {topic}")
 
 
 class Servers:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from pyromq.model.names import retry_topic
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, read_options, write_options
 from pyromq.spark.sending import BatchSender
@@ -62,6 +63,7 @@ def test_write_read_stream_and_scan_with_apaches_broker(
     assert numbers(spark.read.parquet(str(tmp_path / "out")).collect()) == list(range(400))
     with Cluster(read_options({"nameServer": address, "topic": "spark-java"}, Use.STREAM)) as cluster:
         assert sum(cluster.committed("spark-group", cluster.queues(["spark-java"])).values()) > 0
+    until_registered(address, "broker-a", retry_topic("spark-group"))  # by that mqadmin finds groups
 
     scan = spark.read.format("rocketmq").options(store=str(store), topic="spark-java")
     assert numbers(scan.load().collect()) == list(range(400))
