@@ -35,13 +35,19 @@ class Daemon:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pyromq", *arguments, "--log-level", "error"], stdout=subprocess.PIPE, text=True
         )
+        try:
+            self.address = self._ready(arguments[0])
+        except BaseException:  # Ctrl-C too: nobody else knows of the process yet
+            self.stop(signal.SIGKILL)
+            raise
+
+    def _ready(self, name: str) -> str:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         found = re.search(r"(127\.0\.0\.1:\d+)", line)
         if found is None:
-            self.process.kill()
-            raise AssertionError(f"{arguments[0]} did not come up: {line!r}")
-        self.address = found[1]
+            raise AssertionError(f"{name} did not come up: {line!r}")
+        return found[1]
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process.poll() is None:
