@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import pyromq
 from pyromq.cli import pipeline_run
+from pyromq.cli.main import cli
 from pyromq.cli.pipeline import pipeline
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
@@ -69,3 +70,27 @@ def test_each_command_does_its_work(commands: Commands, servers: Servers, topic:
         assert len(cluster.queues([f"{topic}-wide"])) == 6
     assert run("dedup", str(tmp_path / "once"), "--topic", topic, "--by", "tags")["messages"] == 1
     assert run("trace", "--trace-topic", topic)["messages"] == 0  # there are no traces in it
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        ("search --topic nope --key a", 1, "topic 'nope' does not exist"),
+        ("search --topic {topic} --where tgas=1", 64, "`tgas` cannot be resolved"),
+        ("search --topic {topic} --where a==='b'", 64, "Syntax error"),
+        ("search --topic {topic} --key a -o nonsense=1", 78, "nonsense = '1': there is no such option"),
+        ("replay --topic {topic} --to x --where tgas=1 --checkpoint {folder}/run", 64, "`tgas` cannot be resolved"),
+        ("forensics {folder}", 78, "is not a store"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    commands: Commands, servers: Servers, topic: str, tmp_path: Path, words: str, code: int, line: str
+) -> None:
+    servers.send(topic, 3)
+    where = [] if words.startswith("forensics") else ["-n", servers.namesrv]
+    given = [each.format(topic=topic, folder=tmp_path) for each in words.split()]
+    done = CliRunner().invoke(cli, ["pipeline", *given, *where, "--progress", "off"])
+    told = [each for each in done.stderr.splitlines() if each.startswith("pyromq: ")]
+    assert (done.exit_code, len(told)) == (code, 1), done.stderr
+    assert line in told[0]
+    assert done.stdout == ""
