@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 
@@ -19,6 +20,14 @@ async def test_time_stands_still_until_advanced() -> None:
     clock = ManualClock(now_ms=1_000)
     await clock.advance(1.5)
     assert (clock.now_ms(), clock.monotonic()) == (2_500, 1.5)
+
+
+@pytest.mark.parametrize("length", [-1, math.nan, math.inf])
+async def test_time_goes_forward_by_a_number_of_seconds(length: float) -> None:
+    clock = ManualClock(now_ms=1_000)
+    with pytest.raises(ValueError, match=r"advance by .* s: time goes forward"):
+        await clock.advance(length)
+    assert clock.now_ms() == 1_000
 
 
 async def test_many_small_steps_add_up_exactly() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -98,7 +99,10 @@ class ManualClock:
         self, seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
     ) -> None:
         """Let the time pass: each due timer runs at its own moment, and the loop settles after each."""
-        until = self._passed_us + _micros(seconds + 60 * (minutes + 60 * (hours + 24 * days)))
+        length_s = seconds + 60 * (minutes + 60 * (hours + 24 * days))
+        if not 0 <= length_s < math.inf:
+            raise ValueError(f"advance by {length_s} s: time goes forward, and by a number of seconds")
+        until = self._passed_us + _micros(length_s)
         await self._settled()
         while self._timers and self._timers[0][0] <= until:
             moment, _, timer = heapq.heappop(self._timers)
