@@ -203,9 +203,7 @@ class Consumers:
         client = await stack.enter_async_context(Client(config, rng=Random(3)))
         common: dict[str, Any] = {"begin": ConsumeFromWhere.FIRST_OFFSET, "commit_s": 0.5, "rebalance_s": 2.0}
         for consumer in (
-            client.push_consumer(
-                KINDS_TOPIC, self.handle, group=CONSUMERS, retry=Retry(times=MOST_RETRIES), **common
-            ),
+            client.push_consumer(KINDS_TOPIC, self.handle, group=CONSUMERS, retry=Retry(times=MOST_RETRIES), **common),
             client.push_consumer(LANES_TOPIC, self.handle_in_order, group=IN_ORDER, orderly=True, **common),
         ):
             await stack.enter_async_context(consumer)
