@@ -330,6 +330,8 @@ def main() -> None:
         print("say where the table goes: --to FILE")
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if chosen.folder is not None:
+        Path(chosen.folder).mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-table-", dir=chosen.folder))
     outcomes: list[Outcome] = []
     try:
