@@ -23,6 +23,7 @@ from click.testing import CliRunner, Result
 import pyromq
 from pyromq.cli.main import cli
 from pyromq.client.received import Received
+from tests.interop.waiting import eventually
 
 TOPICS = ("prices", "doomed-topic", "work")  # of the members: they stand before they are started
 TABLE = r"""
@@ -265,6 +266,16 @@ def read_json(done: Result) -> None:
         json.loads(done.stdout)
     except json.JSONDecodeError:
         assert [json.loads(one) for one in done.stdout.splitlines()]
+
+
+@contextmanager
+def at_work(cluster: Cluster) -> Iterator[Cluster]:
+    """With its topics and members, and a dead letter of theirs."""
+    for topic in TOPICS:
+        assert cluster.run(f"topic create {topic} --queues 1").exit_code == 0
+    with members(cluster.names):
+        eventually(lambda: cluster.run("dlq list doomed").exit_code == 0, "a dead letter is there")
+        yield cluster
 
 
 @contextmanager

@@ -11,10 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from pyromq.cli.main import cli
-from tests.cli.every_command import TOPICS, Cluster, Line, lines, members, read_json
+from tests.cli.every_command import Cluster, Line, at_work, lines, read_json
 from tests.cli.standing import standing
 from tests.cli.test_tree import LEAVES
-from tests.interop.waiting import eventually
 from tests.store.golden_store import unpack
 
 # Those that ask no cluster, in the same columns.
@@ -75,13 +74,11 @@ ELSEWHERE = {
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     settings = {"trace_topic_enable": True, "enable_property_filter": True}
-    with standing(tmp_path_factory.mktemp("every"), **settings) as stands:
-        cluster = Cluster(stands.names, tmp_path_factory.mktemp("files"))
-        for topic in TOPICS:
-            assert cluster.run(f"topic create {topic} --queues 1").exit_code == 0
-        with members(stands.names):
-            eventually(lambda: cluster.run("dlq list doomed").exit_code == 0, "a dead letter is there")
-            yield cluster
+    with (
+        standing(tmp_path_factory.mktemp("every"), **settings) as stands,
+        at_work(Cluster(stands.names, tmp_path_factory.mktemp("files"))) as cluster,
+    ):
+        yield cluster
 
 
 @pytest.mark.parametrize("line", lines("OURS"), ids=lambda line: line.words)

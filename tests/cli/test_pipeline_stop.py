@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from threading import Event
 
 import pytest
@@ -14,9 +13,6 @@ from pyromq.pipelines import stopping
 from pyromq.pipelines.stopping import Stop, Stopped
 
 LONG_S = 60
-pytestmark = pytest.mark.skipif(
-    threading.current_thread() is not threading.main_thread(), reason="signals are the main thread's"
-)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -9,11 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from pyromq.cli.main import cli
-from tests.cli.every_command import TOPICS, Cluster, Line, lines, members
+from tests.cli.every_command import Cluster, Line, at_work, lines
 
 from .conftest import registered
 from .peers import java
-from .waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]  # a Java broker: make interop
 
@@ -37,11 +36,7 @@ def broker(servers: java.NameServer, home: Callable[[str], Path]) -> Iterator[ja
 
 @pytest.fixture(scope="module")
 def apache(servers: java.NameServer, broker: java.Broker, home: Callable[[str], Path]) -> Iterator[Cluster]:
-    cluster = Cluster(servers.address, home("cli-files"))
-    for topic in TOPICS:
-        assert cluster.run(f"topic create {topic} --queues 1").exit_code == 0
-    with members(cluster.names):
-        eventually(lambda: cluster.run("dlq list doomed").exit_code == 0, "a dead letter is there")
+    with at_work(Cluster(servers.address, home("cli-files"))) as cluster:
         yield cluster
 
 
