@@ -45,7 +45,7 @@ def test_readers_go_on_behind_it_and_are_told_once(first: int, until: int, caplo
     zero(disk, first, until)
     assert bodies(store) == expected(first, until)
     assert bodies(store) == expected(first, until)
-    (line,) = [line.message for line in caplog.records if "QUEUE ENTRIES ARE LOST" in line.message]
+    (line,) = [line.getMessage() for line in caplog.records if "QUEUE ENTRIES ARE LOST" in line.getMessage()]
     assert "store rebuild" in line
     assert f"offset={first}" in line
     assert f"until={until}" in line
@@ -73,7 +73,7 @@ def test_the_end_of_a_queue_is_no_hole(caplog: pytest.LogCaptureFixture) -> None
     got = store.reader.select("T", 0, COUNT, max_count=32, max_bytes=1 << 20)
     assert (got.status, got.next_offset) == (GetStatus.OFFSET_OVERFLOW_ONE, COUNT)
     assert store.reader.select("T", 0, 5, max_count=0, max_bytes=1 << 20).next_offset == 5
-    assert not any("LOST" in line.message for line in caplog.records)
+    assert not any("LOST" in line.getMessage() for line in caplog.records)
 
 
 def test_a_rebuild_brings_back_what_was_in_it() -> None:

@@ -53,7 +53,7 @@ def test_one_that_is_cut_short_is_written_again_with_a_line(
     assert report.exit_code == Level.REPAIRABLE
     assert [finding.file for finding in report.findings if finding.file.startswith("index")] == [name]
     store = opened(disk)
-    (line,) = [line.message for line in caplog.records if "index is written again" in line.message]
+    (line,) = [line.getMessage() for line in caplog.records if "index is written again" in line.getMessage()]
     assert name in line
     assert all(len(store.reader.by_key("T", f"k{number}")) == 1 for number in range(COUNT))
     store.close()
@@ -68,7 +68,7 @@ def test_a_folder_that_is_gone_is_repairable_and_written_again(stop: Stop, caplo
     disk.remove_folder("index")
     assert verify_store(disk, SMALL).exit_code == Level.REPAIRABLE
     store = opened(disk)
-    assert any("index is written again" in line.message for line in caplog.records)
+    assert any("index is written again" in line.getMessage() for line in caplog.records)
     assert all(len(store.reader.by_key("T", f"k{number}")) == 1 for number in range(COUNT))
     store.close()
     assert verify_store(disk, SMALL).findings == []
@@ -93,5 +93,5 @@ def test_a_file_that_was_just_made_when_the_power_went_costs_nothing(caplog: pyt
     disk = killed(SimulatedDisk())
     disk.open("index/99991231235959999", create=True).sync()
     store = opened(disk)
-    assert not any("index is written again" in line.message for line in caplog.records)
+    assert not any("index is written again" in line.getMessage() for line in caplog.records)
     assert all(len(store.reader.by_key("T", f"k{number}")) == 1 for number in range(COUNT))

@@ -593,5 +593,5 @@ def test_marks_that_cannot_be_read_cost_nothing_and_are_told(name: str, caplog: 
     filled(disk)[0].close()
     disk.open(name).pwrite(0, b"garbage!" * 5)
     assert_whole(disk).close()
-    assert any("our marks do not count" in line.message for line in caplog.records)
+    assert any("our marks do not count" in line.getMessage() for line in caplog.records)
     assert verify_store(disk, SMALL).exit_code == Level.NOTE
