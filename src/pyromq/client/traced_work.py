@@ -1,7 +1,7 @@
 """What a client does, with trace events around it: sends, handler calls, ends of transactions, recalls.
 
-Producers and consumers of a client with a tracer use these, in place of the plain ones or besides. Messages of the trace
-topic are never traced, nor those of a broker that says so (`traceOn=false`).
+Producers and consumers of a client with a tracer use these, in place of the plain ones or besides. Messages of the
+trace topic are never traced, nor those of a broker that says so (`traceOn=false`).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def traced_attempts(attempt: Attempt, tracer: Tracer, group: str) -> Attempt:
 
 
 def trace_pulled(tracer: Tracer, messages: Sequence[Received], group: str) -> None:
-    """Both events at once, as Java's lite pull consumer writes them: what the caller makes of a message nobody tells."""
+    """Both events at once, as Java's lite pull consumer writes them: nobody tells what the caller makes of it."""
     for each in messages:
         if _wanted(tracer, each):
             about = _started(tracer, each, group)
