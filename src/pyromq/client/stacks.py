@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 
@@ -22,9 +23,19 @@ def _tasks() -> Iterator[str]:
     for task in sorted(asyncio.all_tasks(), key=lambda one: one.get_name()):
         yield f"Task {task.get_name()}"
         waiting: Any = task.get_coro()
-        while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        while (frame := getattr(waiting, "cr_frame", getattr(waiting, "gi_frame", None))) is not None:
             yield f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-            waiting = waiting.cr_await  # a task's own stack ends at its first coroutine: what that awaits is the news
+            waiting = _awaited(waiting, frame)
+
+
+def _awaited(waiting: Any, frame: FrameType) -> Any:
+    """A task's own stack ends at its first coroutine: what that awaits is the news.
+
+    A handler whose first step was made before it was awaited is no part of that chain yet: its waiter's frame has it.
+    """
+    if hasattr(waiting, "cr_await"):
+        return waiting.cr_await
+    return waiting.gi_yieldfrom or frame.f_locals.get("coroutine")
 
 
 def _threads() -> Iterator[str]:
