@@ -1,9 +1,11 @@
 """The tail of sends at half of what the broker takes, and what each outlier was: `python bench/tail.py [--minutes 5]`.
 
-Open loop, so that a stall counts for all that were due meanwhile. Files are small: they roll every few seconds, the
-oldest expire, queues, index and tables are flushed as ever, and a backup is taken half-way (by a process that is nice:
-checking the copy takes a core for a while, and the broker may not have one of its own). The broker runs with a
-witness (`measure/watched.py`) that notes what its event loop did whenever it stood still, and how long it had no CPU.
+Half of what it takes for long: the most is measured over MOST_S, in which files expire and the disk writes what it is
+given (a burst of a few seconds goes into memory and shows a rate that no disk holds). Open loop, so that a stall counts
+for all that were due meanwhile. Files are small: they roll every few seconds, the oldest expire, queues, index and
+tables are flushed as ever, and a backup is taken half-way (by a process that is nice: checking the copy takes a core
+for a while, and the broker may not have one of its own). The broker runs with a witness (`measure/watched.py`,
+`measure/observer.py`) that notes what its event loop did whenever it stood still, and how long it had no CPU.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -31,6 +34,7 @@ SMALL_FILES = ("--commit-log-file-bytes", str(64 << 20), "--queue-file-bytes", s
 RETENTION = {"PYROMQ_BROKER_MAX_LOG_BYTES": str(1 << 30), "PYROMQ_BROKER_FIRST_ROUND_MS": "1000"}
 LOAD_WINDOW = 512  # in flight on each connection at most: what a stall holds back has room
 BACKUP_S = 20
+WARM_S, MOST_S = 5, 40
 NEAR_MS = 30  # an answer that late may come so long after the loop goes on
 
 
@@ -54,6 +58,14 @@ def explain(outliers: list[tuple[int, int]], stalls: list[dict[str, Any]]) -> Co
     return causes
 
 
+def by_cause(stalls: list[dict[str, Any]]) -> list[tuple[str, list[float]]]:
+    """How long the stalls of each cause were; first what took most."""
+    lengths: dict[str, list[float]] = {}
+    for one in stalls:
+        lengths.setdefault(_cause(one), []).append(float(one["stall_ms"]))
+    return sorted(lengths.items(), key=lambda item: -sum(item[1]))
+
+
 def _cause(stall: dict[str, Any]) -> str:
     if stall["no_cpu_ms"] > stall["stall_ms"] / 2:
         return "the loop's thread waited for a CPU"
@@ -64,6 +76,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=5)
     options.add_argument("--rate", type=int, default=0, help="sends a second; 0 measures the most and takes half")
+    options.add_argument("--most-s", type=float, default=MOST_S, help="how long the most is measured")
+    options.add_argument("--keep-stalls", help="copy what the witness noted to this file")
     options.add_argument("--late-ms", type=float, default=5, help="an answer is an outlier from here on")
     options.add_argument("--folder", help="where the store goes")
     options.add_argument("--json", help="append the figures to this file")
@@ -72,8 +86,7 @@ def main() -> None:
         folder = stack.enter_context(scratch(chosen.folder))
         load, stalls = built(folder, "mqload"), folder / "stalls"
         server = watched_broker(folder / "store", stalls, stack)
-        most = _most(load, server)
-        rate = chosen.rate or round(most / 2)
+        rate = chosen.rate or round(_most(load, server, chosen.most_s) / 2)
         stalls.write_text("")
         late_us, seconds = round(chosen.late_ms * 1000), chosen.minutes * 60
         case = Case("tail", f"send -t Tail -c 4 -w {LOAD_WINDOW} -s 128 -q 4 -r {rate} -o {late_us}")
@@ -81,13 +94,15 @@ def main() -> None:
         stack.callback(backup.stop)
         found = measure(load, case, server, seconds)
         taken = backup.outcome()
+        if chosen.keep_stalls:
+            shutil.copy(stalls, chosen.keep_stalls)
         report(found, [json.loads(line) for line in stalls.read_text().splitlines()], rate, chosen, taken)
 
 
-def _most(load: Path, server: Server) -> float:
+def _most(load: Path, server: Server, seconds: float) -> float:
     """After a while: topic, files and caches are there then."""
-    measure(load, MOST, server, 2)
-    return float(measure(load, MOST, server, 3)["rate"])
+    measure(load, MOST, server, WARM_S)
+    return float(measure(load, MOST, server, seconds)["rate"])
 
 
 class Backup:
@@ -135,9 +150,14 @@ def report(found: dict[str, Any], stalls: list[dict[str, Any]], rate: int, chose
         print(f"| {count} | {cause} |")
     note(chosen.json, "tail", "native", [{**found, **{f"late: {cause}": count for cause, count in causes}}])
     own = [one for one in stalls if one["no_cpu_ms"] <= one["stall_ms"] / 2]
+    print("\n| stalls | in all | longest | what it was |\n|---|---|---|---|")
+    for cause, lengths in by_cause(stalls)[:20]:
+        print(f"| {len(lengths)} | {sum(lengths):.0f} ms | {max(lengths):.1f} ms | {cause} |")
     print(f"\n{len(stalls)} stalls of 4 ms or more, {len(own)} of them not for want of a CPU; the longest of those:\n")
     for one in sorted(own, key=lambda one: -float(one["stall_ms"]))[:15]:
-        print(f"- {one['stall_ms']} ms ({one['no_cpu_ms']} without CPU): {' < '.join(reversed(one['stack'][-4:]))}")
+        beside = f"; beside it: {', '.join(one['beside'])}" if one["beside"] else ""
+        where = " < ".join(reversed(one["stack"][-4:]))
+        print(f"- {one['stall_ms']} ms ({one['no_cpu_ms']} without CPU): {where}{beside}")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ async def test_files_that_expire_during_a_search_end_it() -> None:
     assert store.index is not None
     search = store.reader.search(KeyQuery("T", "odd1"))
     assert search is not None
-    store.index.drop_before(store.commit_log.end)
+    store.index.give_up_before(store.commit_log.end)
     assert len(store.index.files) == 1
     only = {record.physical_offset for record in store.reader.by_key("T", "odd1")}
     assert only == set(search.run())

@@ -149,10 +149,10 @@ def test_files_go_when_the_log_has_moved_on() -> None:
     disk = SimulatedDisk()
     index = made(disk)
     index.accept([placed(number, "same") for number in range(25)])
-    index.drop_before(1000)
-    assert len(disk.list("index")) == 2
-    index.drop_before(1 << 40)
-    assert len(disk.list("index")) == 1
+    first, second, third = (f"index/{name}" for name in disk.list("index"))
+    assert index.give_up_before(1000) == [first]
+    assert index.give_up_before(1 << 40) == [second]
+    assert [file.name for file in index.files] == [third]
 
 
 def test_the_next_file_is_made_ahead_and_used(tmp_path: Path) -> None:

@@ -44,3 +44,11 @@ def test_run_uses_it(monkeypatch: pytest.MonkeyPatch, wanted: str, module: str) 
 
     monkeypatch.setenv("PYROMQ_LOOP", wanted)
     assert run(which()) == module
+
+
+def test_other_threads_give_way_soon_while_it_runs() -> None:
+    async def interval() -> float:
+        return sys.getswitchinterval()
+
+    before = sys.getswitchinterval()
+    assert run(interval()) < before == sys.getswitchinterval()

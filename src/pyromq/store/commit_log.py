@@ -19,6 +19,7 @@ from .file_sequence import FileSequence, Irregular
 from .layout import COMMIT_LOG
 from .open_files import OpenFiles
 from .reads import Reads
+from .removals import Removals
 from .segment import prepare_whole
 from .whole_crc import NO_RANGES
 
@@ -187,6 +188,10 @@ class CommitLog:
     def has_older(self) -> bool:
         """Whether there is a file that may go: the one that is written never does."""
         return len(self.sequence.bases) > 1
+
+    def remove_by(self, removals: Removals) -> None:
+        """Files that expire from here on are handed in there."""
+        self._files.removals = removals
 
     def drop_oldest(self) -> None:
         self.sequence.drop_first()

@@ -145,8 +145,8 @@ class FileSequence:
         return dropped
 
     def drop_first(self) -> None:
-        """Remove the oldest file; its readers keep their descriptor."""
-        self._remove(self.bases.pop(0))
+        """The oldest file goes; its readers keep their descriptor."""
+        self._files.drop(self.name(self.bases.pop(0)))
 
     def drop_all(self) -> None:
         while self.bases:

@@ -274,20 +274,28 @@ class Index:
         self._follow_files()
         return begin
 
-    def drop_before(self, log_start: int) -> None:
-        """Files whose records are all gone go too; the newest stays."""
+    def give_up_before(self, log_start: int) -> list[str]:
+        """Names of files whose records are all gone, for the caller to remove; the newest stays."""
+        names = []
         while len(self.files) > 1 and self.files[0].header.end_position < log_start:
-            self._remove(self.files.pop(0))
+            file = self.files.pop(0)
+            file.close()
+            self._note_gone(file.name)
+            names.append(file.name)
+        return names
 
     def _remove(self, file: IndexFile) -> None:
         file.close()
         self._forget(file.name)
 
     def _forget(self, name: str) -> None:
+        self._note_gone(name)
+        self._disk.remove(name)
+
+    def _note_gone(self, name: str) -> None:
         self._changes.files.discard(name)
         self._changes.names[name] = False
         self._changes.folders.add(INDEX)
-        self._disk.remove(name)
 
     def tidy(self) -> None:
         """Files made ahead that hold nothing go: before a stop."""

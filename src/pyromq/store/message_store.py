@@ -40,6 +40,7 @@ from .readable import Readable
 from .reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
 from .reads import NotResident, Reads
 from .recovery import Recovery, RecoveryReport
+from .removals import Removals
 from .retention import FilesInUse, LogFile
 from .room import Room
 from .tables import table_names
@@ -99,6 +100,8 @@ class MessageStore:
         except BaseException:
             self._lock.release()
             raise
+        self._removals = self._files.removals = Removals(disk)  # recovery is done: from here on a helper removes files
+        self.commit_log.remove_by(self._removals)
         end = self.commit_log.end
         self.appended = Watermark(end)
         self.flushed = Watermark(end)
@@ -383,7 +386,8 @@ class MessageStore:
     async def drop_oldest_log_file(self) -> None:
         """Remove it; queues and index follow, a share of them at a time so that the loop goes on meanwhile.
 
-        It is synced before: a power cut may bring the name back, and then nothing in it may be torn.
+        It is synced before: a power cut may bring the name back, and then nothing in it may be torn. Nobody finds it
+        from the mark on; freeing its blocks, which can take long, is left to a helper thread.
         """
         if self.flushed.value < self.commit_log.start + self.commit_log.file_bytes:
             await self.flush_log()
@@ -392,14 +396,17 @@ class MessageStore:
         second = self.commit_log.sequence.bases[1]
         await self._guarded(self._run_blocking(lambda: self._marks.synced.raise_start(second)))
         self.commit_log.drop_oldest()
+        await self._run_blocking(self._removals.carry_out)
         await self._guarded(self._run_blocking(lambda: self._disk.sync_folder(COMMIT_LOG)))
         start = self.commit_log.start
         for number, queue in enumerate(self.queues):
             queue.raise_minimum(start)
             if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
                 await self._clock.sleep(0)
-        if self.index is not None:
-            self.index.drop_before(start)
+        for name in self.index.give_up_before(start) if self.index is not None else ():
+            self._removals.add(name)
+        if self._removals.holds():
+            await self._run_blocking(self._removals.carry_out)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -420,6 +427,7 @@ class MessageStore:
             self._lock.release()
 
     def _close_cleanly(self) -> None:
+        self._removals.carry_out()
         if self.index is not None:
             self.index.tidy()
         self.flush_now()

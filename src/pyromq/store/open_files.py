@@ -9,6 +9,7 @@ from collections import OrderedDict
 
 from .disk import Disk, DiskFile
 from .reads import Reads
+from .removals import Removals
 
 
 class OpenFiles:
@@ -16,6 +17,7 @@ class OpenFiles:
 
     def __init__(self, disk: Disk, limit: int, reads: Reads | None = None) -> None:
         self._disk = disk
+        self.removals: Removals | None = None  # with one, files that are dropped wait there for a helper thread
         self.reads = reads or Reads()  # how what is opened here is read
         self._limit = limit
         self._open: OrderedDict[str, DiskFile] = OrderedDict()
@@ -32,6 +34,8 @@ class OpenFiles:
         if file is not None:
             self._open.move_to_end(name)
             return file
+        if create:
+            self.finish_removals(name)
         file = self._disk.open(name, create=create)
         self._open[name] = file
         if self._random:
@@ -45,6 +49,19 @@ class OpenFiles:
         file = self._open.pop(name, None)
         if file is not None:
             file.close()
+
+    def drop(self, name: str) -> None:
+        """It is given up: gone now, or as soon as a helper thread comes to it."""
+        self.forget(name)
+        if self.removals is None:
+            self._disk.remove(name)
+        else:
+            self.removals.add(name)
+
+    def finish_removals(self, beginning: str) -> None:
+        """Before a name is used again, or a folder goes. Nearly always there is nothing to do."""
+        if self.removals is not None and self.removals.holds(beginning):
+            self.removals.carry_out()
 
     def close(self) -> None:
         while self._open:

@@ -109,6 +109,7 @@ class QueueTable:
         for queue_id, queue in self.by_topic.pop(topic, {}).items():
             queue.clear()
             root = BATCH_QUEUES if isinstance(queue, BatchQueue) else QUEUES
+            self._files.finish_removals(f"{root}/{topic}/{queue_id}/")  # files of it that have expired
             if self._disk.is_folder(f"{root}/{topic}/{queue_id}"):
                 self._disk.remove_folder(f"{root}/{topic}/{queue_id}")
         for root in (QUEUES, BATCH_QUEUES):

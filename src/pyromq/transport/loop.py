@@ -1,15 +1,21 @@
-"""Which event loop: uvloop where it is installed, plain asyncio elsewhere; `PYROMQ_LOOP=asyncio|uvloop` forces one."""
+"""Which event loop: uvloop where it is installed, plain asyncio elsewhere; `PYROMQ_LOOP=asyncio|uvloop` forces one.
+
+`run` also says how long other threads of the process may keep the loop waiting for the interpreter.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
 
 T = TypeVar("T")
+
+SWITCH_S = 0.0002  # a helper thread in Python code gives way after this; Python's own 5 ms is a stall by itself
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -32,5 +38,10 @@ def loop_factory(wanted: str | None = None) -> LoopFactory:
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a daemon or tool to its end on the chosen loop."""
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(main)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(main)
+    finally:
+        sys.setswitchinterval(before)
