@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,9 +37,16 @@ def rows(
     **options: Any,
 ) -> list[Any]:
     """All rows; `between` happens behind the first chunk of them."""
+    return read_rows(_given(servers, topic, options), names, between)
+
+
+def read_rows(
+    given: Mapping[str, str], names: Sequence[str] = tuple(COLUMNS), between: Callable[[], None] | None = None
+) -> list[Any]:
+    """The same of any cluster, by the options of a read."""
     seen: list[Any] = []
-    asked = read_options(_given(servers, topic, options), Use.BATCH)
-    for task in tasks(servers, topic, **options):
+    asked = read_options(given, Use.BATCH)
+    for task in BatchReader(asked, BODY).partitions():
         for batch in read_range(task.part, task.address, asked, arrow_schema(names)):
             if between is not None:
                 between()

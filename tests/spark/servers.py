@@ -57,9 +57,9 @@ class Daemon:
             self.process.stdout.close()
 
 
-def until_registered(namesrv: str, broker: str, topic: str = AUTO_CREATE_TOPIC) -> None:
-    """With that topic, one that every broker has unless told."""
-    with Cluster(connection_options({"nameServer": namesrv}, Use.BATCH)) as cluster:
+def until_registered(namesrv: str, broker: str, topic: str = AUTO_CREATE_TOPIC, **options: str) -> None:
+    """With that topic, one that every broker has unless told. `options`: how to reach the name server."""
+    with Cluster(connection_options({"nameServer": namesrv} | options, Use.BATCH)) as cluster:
         for _ in range(600):
             with suppress(TopicNotFound, NoBroker):
                 if broker in cluster.route(topic).addresses:

@@ -198,6 +198,18 @@ def make_topic(servers: Servers, broker: str, topic: str, queues: int = 2) -> No
     assert made.code == ResponseCode.SUCCESS, made.remark
 
 
+def delete_topic(servers: Servers, broker: str, topic: str) -> None:
+    """At the broker and, as administration does, at the name server."""
+    for address, code in (
+        (servers.brokers[broker].address, RequestCode.DELETE_TOPIC_IN_BROKER),
+        (servers.namesrv, RequestCode.DELETE_TOPIC_IN_NAMESRV),
+    ):
+        connection = Connection(address, connection_options({"nameServer": servers.namesrv}, Use.BATCH))
+        gone = connection.call(Command(code=code, fields={"topic": topic}))
+        connection.close()
+        assert gone.code == ResponseCode.SUCCESS, gone.remark
+
+
 def test_a_new_broker_joins_a_stream(own: Servers, topic: str) -> None:
     own.start()
     own.send(topic, 40)

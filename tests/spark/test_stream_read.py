@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from pyromq.ambient import pause
+from pyromq.ambient import SystemClock, pause
+from pyromq.client.errors import TopicNotFound
+from pyromq.errors import ConfigError
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.listener import OffsetPublisher
 from pyromq.spark.offsets import from_json
@@ -26,7 +29,7 @@ from pyromq.spark.stream_read import StreamReader
 from pyromq.testing.clock import ManualClock
 from tests.spark.reading import numbers
 from tests.spark.servers import Servers
-from tests.spark.test_pulling import make_topic
+from tests.spark.test_pulling import delete_topic, make_topic
 
 BODY = StructType().add("body", "binary")
 
@@ -182,6 +185,38 @@ def test_the_initial_offset_stays_the_same_when_asked_twice(
     assert total(first) == 10
 
 
+def test_a_stream_begins_where_it_is_told_to(servers: Servers, topic: str, readers: list[StreamReader]) -> None:
+    """By word, offsets, group and time, of all, of a topic or of a queue; of some queues, or of topics by a pattern."""
+    make_topic(servers, "broker-a", topic, queues=2)
+    servers.send(topic, 40)
+    high = {"0": 20, "1": 20}
+
+    def begin(**options: str) -> dict[str, int]:
+        made = StreamReader(read_options({"nameServer": servers.namesrv} | options, Use.STREAM), BODY)
+        readers.append(made)
+        found: dict[str, int] = made.initialOffset()[topic]["broker-a"]
+        return found
+
+    with Cluster(read_options({"nameServer": servers.namesrv, "topic": topic}, Use.STREAM)) as cluster:
+        cluster.commit(f"g-{topic}", {queue: 7 + queue.queue_id for queue in cluster.queues([topic])})
+    later = str(SystemClock().now_ms() + 3_600_000)
+    latest = {"startingOffsetsByTimestampStrategy": "latest"}
+    assert begin(topic=topic) == high  # of a stream; a batch read begins with the earliest
+    assert begin(topic=topic, startingOffsets="latest") == high
+    assert begin(topic=topic, startingOffsets="earliest") == {"0": 0, "1": 0}
+    assert begin(topic=topic, startingOffsets="group", consumerGroup=f"g-{topic}") == {"0": 7, "1": 8}
+    offsets = json.dumps({topic: {"broker-a": {"0": 5, "1": -1}}})
+    assert begin(topic=topic, startingOffsets=offsets) == {"0": 5, "1": 20}
+    assert begin(topic=topic, startingTimestamp="0") == {"0": 0, "1": 0}
+    assert begin(topic=topic, startingTimestamp=later, **latest) == high
+    by_queue = json.dumps({topic: {"broker-a": {"0": 0, "1": int(later)}}})
+    assert begin(topic=topic, startingOffsetsByTimestamp=by_queue, **latest) == {"0": 0, "1": 20}
+    assert begin(assign=json.dumps({topic: {"broker-a": [1]}}), startingOffsets="earliest") == {"1": 0}
+    assert begin(topicPattern=f"{topic}|none", startingOffsets="earliest") == {"0": 0, "1": 0}
+    with pytest.raises(ConfigError, match="startingOffsetsByTimestampStrategy=latest"):
+        begin(topic=topic, startingTimestamp=later)
+
+
 def test_a_first_batch_that_failed_is_repeated_from_where_it_began(
     servers: Servers, topic: str, readers: list[StreamReader]
 ) -> None:
@@ -284,6 +319,43 @@ def test_new_queues_of_a_topic_join_a_stream_that_runs(
     parts = made.partitions(second, third)
     assert {part.part.queue.queue_id for part in parts} == {0, 1, 2}
     assert numbers([SimpleNamespace(**row) for part in parts for row in rows_of(made, part)]) == list(range(20, 80))
+
+
+def test_a_topic_that_is_deleted_does_not_stop_a_stream_of_others(
+    servers: Servers, topic: str, readers: list[StreamReader]
+) -> None:
+    """By a pattern, its queues stay where they were; by its name, the stream waits for it and says that it is gone. A
+    topic of that name which is made anew is a loss."""
+    for name in ("a", "b"):
+        make_topic(servers, "broker-a", f"{topic}-{name}", queues=1)
+        servers.send(f"{topic}-{name}", 10)
+    clock = ManualClock()
+    given = {"nameServer": servers.namesrv, "startingOffsets": "earliest"}
+    many = StreamReader(read_options(given | {"topicPattern": f"{topic}-."}, Use.STREAM), BODY)
+    one = StreamReader(
+        read_options(given | {"topic": f"{topic}-a", "fetchOffset.numRetries": "0"}, Use.STREAM), BODY, clock
+    )
+    readers += [many, one]
+    first = many.latestOffset(many.initialOffset(), ReadAllAvailable())
+    assert one.latestOffset(one.initialOffset(), ReadAllAvailable()) == {f"{topic}-a": {"broker-a": {"0": 10}}}
+    delete_topic(servers, "broker-a", f"{topic}-a")
+    servers.send(f"{topic}-b", 5, first=10)
+    many._looked_at = one._looked_at = -1.0
+    second = many.latestOffset(first, ReadAllAvailable())
+    assert second == {f"{topic}-a": {"broker-a": {"0": 10}}, f"{topic}-b": {"broker-a": {"0": 15}}}
+    assert [part.part.size for part in many.partitions(first, second)] == [5]
+    assert one.latestOffset(one.initialOffset(), ReadAllAvailable()) == one.initialOffset() | {
+        f"{topic}-a": {"broker-a": {"0": 10}}
+    }
+    one._answered_at = one._looked_at = -1000.0
+    with pytest.raises(TopicNotFound):
+        one.latestOffset(one.initialOffset(), ReadAllAvailable())
+    make_topic(servers, "broker-a", f"{topic}-a", queues=1)
+    servers.send(f"{topic}-a", 3)
+    many._looked_at = -1.0
+    third = many.latestOffset(second, ReadAllAvailable())
+    with pytest.raises(DataLoss, match=f"{topic}-a/broker-a/0: offsets 3 to 10 were there before: the queue was made"):
+        many.partitions(second, third)
 
 
 def rows_of(made: StreamReader, part: Any) -> list[dict[str, Any]]:

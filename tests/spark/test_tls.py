@@ -17,7 +17,7 @@ from pyromq.spark.pulling import read_range
 from pyromq.spark.schema import arrow_schema
 from pyromq.spark.sending import BatchSender
 from pyromq.spark.writing import RowWriter
-from tests.spark.servers import SMALL, Daemon
+from tests.spark.servers import SMALL, Daemon, until_registered
 from tests.spark.test_write import chunks
 from tests.transport.certificates import Authority
 
@@ -44,7 +44,9 @@ def secured(tmp_path: Path) -> Iterator[dict[str, str]]:
         listening = ("--listen", "127.0.0.1:0", "--namesrv", names.address)
         broker = Daemon("broker", *listening, "--config", str(broker_file))
         try:
-            yield {"nameServer": names.address, "topic": "T", "tls": "true", "tls.ca": str(authority.file)}
+            net = {"tls": "true", "tls.ca": str(authority.file)}
+            until_registered(names.address, "broker-a", **net)
+            yield {"nameServer": names.address, "topic": "T", **net}
         finally:
             broker.stop()
     finally:
@@ -74,3 +76,34 @@ def test_a_certificate_of_somebody_else_is_refused(secured: dict[str, str], tmp_
         cluster.topics(".*")
     with pytest.raises(ConnectionLost, match="certificate verify failed"):
         Connection(secured["nameServer"], options)
+
+
+def test_a_server_that_wants_our_certificate_gets_it(tmp_path: Path) -> None:
+    """Its own is made out to another host: `tls.verify` says how much of it counts."""
+    authority = Authority(tmp_path, "ca")
+    server, client = authority.issue("server", host="mq.example"), authority.issue("client", password="open sesame")
+    told = {
+        "tls.server.mode": "enforcing",
+        "tls.server.certPath": server.certificate,
+        "tls.server.keyPath": server.key,
+        "tls.server.trustCertPath": authority.file,
+        "tls.server.need.client.auth": "require",
+    }
+    config = tmp_path / "namesrv.conf"
+    config.write_text("".join(f"{key}={value}\n" for key, value in told.items()), "utf-8")
+    names = Daemon("namesrv", "--listen", "127.0.0.1:0", "--config", str(config))
+    own = {"tls.certificate": str(client.certificate), "tls.key": str(client.key), "tls.keyPassword": "open sesame"}
+    ca = {"tls.ca": str(authority.file)}
+
+    def ask(verify: str, given: dict[str, str]) -> list[str]:
+        options = {"nameServer": names.address, "topic": "T", "tls": "true", "tls.verify": verify}
+        with Cluster(read_options(options | given, Use.BATCH)) as asked:
+            return asked.topics(".*")
+
+    try:
+        assert ask("ca", own | ca) == ask("none", own)
+        for verify, given in (("full", own | ca), ("ca", own), ("ca", ca)):  # another host, no CA, nothing to show
+            with pytest.raises(NoNameServer):
+                ask(verify, given)
+    finally:
+        names.stop()
