@@ -70,6 +70,25 @@ async def test_a_send_and_its_deliveries(world: Servers) -> None:
     assert (await story(world, "k1")) == found
 
 
+async def test_a_message_that_is_pulled(world: Servers) -> None:
+    """Both ends of its delivery at once, as of Java's lite pull consumer; a rest that is polled again is no news."""
+    await world.create_topic("T", 1)
+    async with world.client(trace=True) as client, client.producer("PG") as producer:
+        sent = await producer.send("T", "hello", keys=["k1"])
+        await producer.send("T", "more")
+        async with client.pull_consumer("G", begin=FIRST) as consumer:
+            await consumer.assign(await consumer.queues("T"))
+            async for msg in consumer:
+                assert msg.id == sent.message_id
+                break
+            await consumer.poll(timeout=0.1)
+    (delivery,) = (await story(world, sent.message_id)).deliveries
+    assert delivery.group == "G"
+    assert delivery.before is not None
+    assert delivery.after is not None
+    assert (delivery.before.retries, delivery.after.outcome, delivery.after.cost_ms) == (0, Outcome.SUCCESS, 0)
+
+
 async def test_a_batch_is_traced_message_by_message_and_kinds_are_told(world: Servers) -> None:
     await world.create_topic("T", 1)
     async with world.client(trace=True) as client, client.producer() as producer:

@@ -196,7 +196,8 @@ class Client:
 
     def pull_consumer(self, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
         """You say when, and which queues, or `subscribe` to a share. Further options are those of `PullOptions`."""
-        consumer = PullConsumer(self.session, group, Filter() if filter is None else filter, PullOptions(**options))
+        wanted = Filter() if filter is None else filter
+        consumer = PullConsumer(self.session, group, wanted, PullOptions(**options), self._tracer)
         self._consumers.append(consumer)
         self._requests.add_pull(consumer)
         return consumer

@@ -8,6 +8,7 @@ from .. import logs
 from ..ambient import Random
 from ..errors import CallFailed
 from ..model.codes import RequestCode, ResponseCode
+from ..model.names import DLQ_PREFIX
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.bodies.topics import TopicList
@@ -69,10 +70,12 @@ class NameServers:
                 code=ResponseCode.TOPIC_NOT_EXIST,
             )
         close = get_close_matches(topic, known, 3)
-        nearest = f"Closest: {', '.join(map(repr, close))}. " if close else ""
+        hint = f"Closest: {', '.join(map(repr, close))}. " if close else ""
+        if topic.startswith(DLQ_PREFIX):
+            hint += "A group's first dead letter makes it. To wait for that one, make it before. "
         return TopicNotFound(
             f"topic {topic!r} does not exist on {address}",
-            hint=f"{nearest}Create it: pyromq topic create {topic} -n {address}",
+            hint=f"{hint}Create it: pyromq topic create {topic} -n {address}",
             address=address,
             code=ResponseCode.TOPIC_NOT_EXIST,
         )

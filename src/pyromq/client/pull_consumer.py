@@ -42,6 +42,8 @@ from .rebalance import share_of
 from .received import Received
 from .session import Session
 from .subscription import Filter
+from .traced_work import trace_pulled
+from .tracing import Tracer
 
 log = logs.get("pyromq.client")
 
@@ -84,7 +86,9 @@ class _Place:
 class PullConsumer:
     """Event loop only, one caller of `poll` at a time."""
 
-    def __init__(self, session: Session, group: str, wanted: Filter, options: PullOptions) -> None:
+    def __init__(
+        self, session: Session, group: str, wanted: Filter, options: PullOptions, tracer: Tracer | None = None
+    ) -> None:
         if (fault := group_fault(group)) is not None:
             raise Error(fault, hint="Choose another name")
         check_filter_kind(wanted)
@@ -92,6 +96,7 @@ class PullConsumer:
         self.group = group = session.on_wire(group)
         self._wanted = wanted
         self._options = options
+        self._tracer = tracer
         self._puller = Puller(session, group)
         self._offsets = BrokerOffsets(session, group)
         self._places: dict[MessageQueue, _Place] = {}
@@ -300,9 +305,12 @@ class PullConsumer:
             async with clock.timeout(seconds(timeout)):
                 while True:
                     if found := await self._next():
-                        return found
+                        break
         except TimeoutError:
             return []
+        if self._tracer is not None:
+            trace_pulled(self._tracer, found, self.group)
+        return found
 
     async def __aiter__(self) -> AsyncIterator[Received]:
         """One message after another, without end. Asking for the next one says that this one is dealt with."""
