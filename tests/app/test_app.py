@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import pyromq
-from pyromq.app.loading import load_app
+from pyromq.app.loading import load_app, own_part
+from pyromq.cli.main import cli
 from pyromq.client.errors import Closed, Error
 from pyromq.client.handlers import Outcomes
 from pyromq.client.middleware import HandleNext
@@ -239,6 +241,32 @@ def test_a_module_that_fails_comes_through_with_its_own_fault(tmp_path: Path, mo
     (tmp_path / "shop_c.py").write_text("import a_package_that_is_not_installed")
     with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_installed"):
         load_app("shop_c:app", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "first", "last"),
+    [
+        ("import pyromq\n\ndef make(:\n", ", line 3", "SyntaxError: invalid syntax"),
+        ("def make():\n    return 1 / 0\n\napp = make()\n", ", line 4, in <module>", "division by zero"),
+    ],
+)
+def test_a_module_s_fault_is_shown_from_its_own_lines_on(
+    source: str, first: str, last: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Not with the frames of those who imported it."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "shop_d.py").write_text(source)
+    with pytest.raises((SyntaxError, ZeroDivisionError)) as failed:
+        load_app("shop_d:app", tmp_path)
+    lines = own_part(failed.value).splitlines()
+    (place, *_) = [line for line in lines if line.startswith("  File ")]
+    assert place == f'  File "{tmp_path / "shop_d.py"}"{first}'
+    assert last in lines[-1]
+    done = CliRunner().invoke(cli, ["run", "shop_d:app", "--dir", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("pyromq: shop_d:app cannot be imported\n")
+    assert place in done.stderr
+    assert "click" not in done.stderr
 
 
 def test_the_page_s_code_runs(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pyromq.cli.bench_counts import Consumed, Sent
+from pyromq.cli.bench_counts import Consumed, Delivered, Sent, TimersSent
 from pyromq.cli.main import cli
 from tests.cli.standing import Standing, standing
 
@@ -81,12 +81,53 @@ def test_async_sends_and_json(one: Standing) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("bench", "producer", "-q", "1"), ("bench", "consumer", "-q", "1"), ("top", "--once")]
+    "words",
+    [("bench", "producer", "-q", "1"), ("bench", "consumer", "-q", "1"), ("bench", "timer"), ("top", "--once")],
 )
 def test_where_nobody_answers_the_exit_code_is_2(words: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, ["-n", "127.0.0.1:1", "--timeout", "1", *words])
     assert done.exit_code == 2
     assert "no name server answers" in done.stderr
+
+
+def test_timers_are_sent_and_come_when_they_are_due(one: Standing) -> None:
+    """Their topic is made by the first send; those of another run are not counted."""
+    flags = "bench timer -t Timers -ms 10 -p 1 -sd 50 -ri 60000"
+    first, came, sent = one.shown(*f"{flags} -tc 2 -st 2 -mt 5 --first 0.2".split()).splitlines()
+    assert first.startswith("topic: Timers, threadCount: 2, messageSize: 10, precisionMs: 1, slotsTotal: 2")
+    assert re.fullmatch(
+        r"\[Complete\] Consume Total: 20 \| Consume TPS: \d+, Avg delayedDuration: +\d+\.\d{3}, Max delayedDuration: "
+        r"\d+, delayDuration %25: \d+, %50: \d+; %80: \d+; %90: \d+; %99: \d+; %99\.9: \d+",
+        came,
+    ), came
+    assert sent.startswith("[Complete] Send Total: 20 | Send TPS: ")
+    (row,) = one.rows(*f"{flags} -tc 1 -st 1 -mt 3 --first 0 --only send".split())
+    assert (row["sent"], row["sendFailed"], row["responseFailed"]) == (3, 0, 0)
+    (row,) = one.rows(*f"{flags} --only consume -q 3".split())
+    assert row["consumed"] >= 3
+    delays = {int(row["properties"]["MY_RECORD_TIMER_DELIVER_MS"]) for row in one.rows("msg", "query", "Timers")}
+    assert len(delays) == 3
+
+
+def test_shares_of_delays_are_of_all_messages() -> None:
+    counts = Delivered(0.0)
+    assert counts.total(1.0)["late99.9"] == 0
+    for late_ms in [0] * 50 + [10] * 40 + [70] * 10:
+        counts.got(late_ms)
+    assert counts.line(10.0, "now", False) == (
+        "Current Time: now | Consume TPS: 10, Avg delayedDuration:  11.000, Max delayedDuration: 70, "
+        "delayDuration %25: 0, %50: 10; %80: 10; %90: 70; %99: 70; %99.9: 70"
+    )
+    counts.got(3)
+    assert "Consume TPS: 1, Avg delayedDuration:   3.000, Max delayedDuration: 70" in counts.line(11.0, "now", False)
+
+
+def test_timers_that_are_sent_have_apaches_columns() -> None:
+    counts = TimersSent(0.0)
+    counts.sent(2.0)
+    assert counts.complete(1.0) == (
+        "[Complete] Send Total: 1 | Send TPS: 1, Max RT: 2, Average RT:   2.000, Send Failed: 0, Response Failed: 0"
+    )
 
 
 def test_a_line_is_of_its_interval_and_the_last_one_of_all() -> None:

@@ -21,6 +21,10 @@ LOCAL = [
     ("inspect -b BROKER", "ready", 0),
     ("inspect -b BROKER --json", '"kernel"', 0),
     ("inspect -b 127.0.0.1:1 --timeout 1", "cannot connect to 127.0.0.1:1", 2),
+    ("inspect -b broker-a -n NAMES", "ready", 0),
+    ("inspect -n NAMES --json", '"kernel"', 0),
+    ("inspect -b brokr-a -n NAMES", "there is no broker 'brokr-a'. Closest: 'broker-a'", 1),
+    ("inspect -b broker-a -n 127.0.0.1:1 --timeout 1", "no name server answers", 2),
     ("config list", "fileReservedTime", 0),
     ("config list --json", '"java key": "fileReservedTime"', 0),
     ("config list --daemon proxy", "proxy", 64),
@@ -102,7 +106,7 @@ def test_every_other_command(
     monkeypatch.setenv("PYROMQ_CONFIG", str(files / "profiles.toml"))
     monkeypatch.delenv("PYROMQ_PROFILE", raising=False)
     broker = json.loads(ours.run("cluster brokers --json").stdout)["address"]
-    for mark, value in (("BROKER", broker), ("STORE", files / "store"), ("FOLDER", files)):
+    for mark, value in (("BROKER", broker), ("NAMES", ours.names), ("STORE", files / "store"), ("FOLDER", files)):
         words = words.replace(mark, str(value))
     done = CliRunner().invoke(cli, words.split())
     assert done.exit_code == code, (done.output, done.exception)

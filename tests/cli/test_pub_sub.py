@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,33 @@ def test_files_lines_and_counts(one: Standing, tmp_path: Path) -> None:
     bodies = sorted(row["body"] for row in one.rows("sub", "L", "--from", "first", "--count", "5"))
     assert bodies == ["from a file", "from a file", "one", "three", "two"]
     assert "waits until it is due" in one.shown("pub", "L", "later", "--delay", "3600")
+
+
+def test_a_message_for_a_time_of_day(one: Standing) -> None:
+    due = datetime.now() + timedelta(seconds=1)
+    assert "waits until it is due" in one.shown("pub", "noon", "lunch", "--at", due.isoformat())
+    (found,) = one.rows("sub", "noon", "--from", "first", "--count", "1")
+    assert found["body"] == "lunch"
+    assert found["storedMs"] >= int(due.timestamp() * 1000)
+    (told,) = one.rows("pub", "noon", "late", "--at", "2020-01-01")
+    assert told["status"] == "OK"
+    assert "--delay and --at are two ways" in one.refused("pub", "noon", "x", "--at", "0", "--delay", "1", code=64)
+
+
+def test_lines_of_ones_own(one: Standing) -> None:
+    (told,) = one.rows("pub", "own", "a {b}", "--tag", "t", "--key", "k1", "--key", "k2", "--prop", "region=eu")
+    form = r"{{{messageId}}} {topic}/{queue}@{offset}\t{tag}|{keys}|{prop:region}|{prop:none}|{attempt} {body}"
+    line = one.shown("sub", "own", "--from", "first", "--count", "1", "-f", form)
+    assert line == f"{{{told['messageId']}}} own/{told['queue']}@0\tt|k1 k2|eu||1 a {{b}}\n"
+    for wrong, words in (
+        ("{bdy}", "a message has no 'bdy'. Closest: 'body'"),
+        ("{body!r}", "a message has no 'body!r'"),
+        ("{prop}", "a message has no 'prop'"),
+        ("{}", "There are messageId, topic"),
+        ("{body", "Write braces themselves as {{ and }}"),
+    ):
+        assert words in one.refused("sub", "own", "-f", wrong, code=64)
+    assert "two forms" in one.refused("sub", "own", "-f", "{body}", "--json", code=64)
 
 
 def test_a_group_goes_on_where_it_stopped_and_lookers_do_not_disturb(one: Standing) -> None:

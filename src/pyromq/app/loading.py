@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -34,3 +35,15 @@ def load_app(target: str, folder: Path) -> App:
     advice = f"Did you mean {module_name}:{near[0]}?" if near else "It has no pyromq.App at all."
     what = "is not there" if found is None else f"is a {type(found).__name__}, not a pyromq.App"
     raise ConfigError(f"{attribute!r} {what} in {module.__file__ or module_name}. {advice}")
+
+
+def own_part(fault: BaseException) -> str:
+    """The traceback of what `load_app` raised, from the module's own first line on: who imported it is no news."""
+    frames = list(traceback.walk_tb(fault.__traceback__))
+    own = next((at for at, (frame, _) in enumerate(frames) if frame.f_code is load_app.__code__), -1) + 1
+    while own < len(frames) and "importlib" in frames[own][0].f_code.co_filename:
+        own += 1
+    rest = fault.__traceback__
+    for _ in range(own):
+        rest = rest.tb_next if rest is not None else None
+    return "".join(traceback.format_exception(type(fault), fault, rest)).rstrip()

@@ -1,7 +1,8 @@
 """`pyromq bench`: how many messages a second, with the flags and the columns of Apache's own benchmark.
 
 Its figures stand beside Java's: the same meaning of each flag, the same line each interval. A thread there is a
-coroutine here. What is counted is in bench_counts.py; batches and transactions are in bench_kinds.py.
+coroutine here. What is counted is in bench_counts.py; batches and transactions are in bench_kinds.py, timers in
+bench_timer.py.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .bench_parts import (
     trace_option,
     until_stopped,
 )
+from .bench_timer import timer
 from .numbers import Number
 from .shell import Shell, talks
 from .tree import Tree, examples
@@ -43,6 +45,7 @@ def bench() -> None:
 
 bench.add_command(batch)
 bench.add_command(transaction)
+bench.add_command(timer)
 
 
 @bench.command(

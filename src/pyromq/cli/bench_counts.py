@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 
@@ -109,6 +110,76 @@ class TransactionsSent(Sent):
     def _facts(self, rate: float, average: float) -> dict[str, Any]:
         asked = {"checks": self.checks, "unexpectedChecks": self.unexpected, "duplicatedChecks": self.repeated}
         return super()._facts(rate, average) | asked
+
+
+class TimersSent(Sent):
+    """Messages with delivery times, in the columns of Apache's TimerProducer."""
+
+    def _columns(self, rate: float, average: float) -> str:
+        return (
+            f"Send TPS: {rate:.0f}, Max RT: {self._max_ms:.0f}, Average RT: {average:7.3f}, "
+            f"Send Failed: {self.failed}, Response Failed: {self.response_failed}"
+        )
+
+
+class Delivered:
+    """How late, in ms, messages came after their time: the columns of Apache's TimerConsumer.
+
+    Shares are of all messages of the run; Apache's are of the different delays, each counted once.
+    """
+
+    SHARES = (25, 50, 80, 90, 99, 99.9)
+
+    def __init__(self, began: float) -> None:
+        self._began = self._since = began
+        self.count = 0
+        self._total_ms = 0
+        self._late: Counter[int] = Counter()
+        self._window = (0, 0)  # messages and ms at the last line
+
+    def got(self, late_ms: int) -> None:
+        self.count += 1
+        self._total_ms += late_ms
+        self._late[late_ms] += 1
+
+    def line(self, now: float, at: str, as_json: bool) -> str:
+        """Rate and average of the interval that ends now; the rest of the whole run, as Apache's."""
+        count, total = self._window
+        facts = self._facts(self.count - count, self._total_ms - total, now - self._since)
+        self._window, self._since = (self.count, self._total_ms), now
+        if as_json:
+            return json.dumps(facts | {"complete": False})
+        return f"Current Time: {at} | {self._columns(facts)}"
+
+    def complete(self, now: float) -> str:
+        return f"[Complete] Consume Total: {self.count} | {self._columns(self.total(now))}"
+
+    def total(self, now: float) -> dict[str, Any]:
+        return self._facts(self.count, self._total_ms, now - self._began) | {"consumed": self.count, "complete": True}
+
+    def _facts(self, count: int, total_ms: int, seconds: float) -> dict[str, Any]:
+        late = {f"late{share:g}": value for share, value in zip(self.SHARES, self._shares(), strict=True)}
+        return {
+            "consumeTps": round(count / max(seconds, 1e-9), 1),
+            "averageLate": round(total_ms / count, 3) if count else 0.0,
+            "maxLate": max(self._late, default=0),
+        } | late
+
+    def _shares(self) -> list[int]:
+        """The delay that so many percent of the messages do not exceed."""
+        places, found, seen = [int(self.count * share / 100) for share in self.SHARES], [], 0
+        for late_ms in sorted(self._late):
+            seen += self._late[late_ms]
+            while len(found) < len(places) and places[len(found)] < seen:
+                found.append(late_ms)
+        return found + [0] * (len(places) - len(found))
+
+    def _columns(self, facts: dict[str, Any]) -> str:
+        quarter, *rest = (f"%{share:g}: {facts[f'late{share:g}']}" for share in self.SHARES)
+        return (
+            f"Consume TPS: {facts['consumeTps']:.0f}, Avg delayedDuration: {facts['averageLate']:7.3f}, "
+            f"Max delayedDuration: {facts['maxLate']}, delayDuration {quarter}, {'; '.join(rest)}"
+        )
 
 
 class Consumed:

@@ -1,4 +1,4 @@
-"""`pyromq group skip`, `reset` and `clone`: where a group goes on, set by hand.
+"""`pyromq group skip`, `reset` and `clone`, and `topic reset`: where groups go on, set by hand.
 
 `skip` goes past what nobody wants any more or what cannot be handled, `reset` to a place or time. Members online are
 told by request 222, as `mqadmin` does it. Where nobody is online the offsets are committed: after a 222 the next member
@@ -89,6 +89,35 @@ async def reset(
 
 
 @click.command(
+    "reset",
+    epilog=examples(
+        "pyromq topic reset orders --time 2026-11-16T00:00:00 --dry-run", "pyromq topic reset orders --time 0 --yes"
+    ),
+)
+@click.argument("topic")
+@click.option("--time", "when", required=True, help="First message not before: ms since 1970 or 2026-11-16T00:00:00.")
+@one_broker
+@changes
+async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -> None:
+    """Let every group of TOPIC go on at a time. One group alone: pyromq group reset."""
+    from ..admin import groups, topics
+
+    moment = time_ms(when, "--time")
+    places = await shell.masters(broker)
+    await shell.topic(topic, places)
+    found: dict[str, list[BrokerPlace]] = {}
+    for place in places:
+        if await topics.config(shell.calls, place.address, topic) is not None:
+            for name in await topics.groups(shell.calls, place.address, topic):
+                if not groups.is_internal(name):
+                    found.setdefault(name, []).append(place)
+    if not found:
+        raise Fail(f"no group has consumed {topic} yet")
+    work = [Move(name, topic, found[name], None, moment, shows_group=True) for name in sorted(found)]
+    await _move(shell, f"let {len(work)} group{'s' * (len(work) > 1)} go on in {topic} at {when}", work)
+
+
+@click.command(
     epilog=examples("pyromq group clone billing billing-2 orders --dry-run", "pyromq group clone a b orders --yes")
 )
 @click.argument("source")
@@ -131,9 +160,16 @@ class Move:
         queue: int | None,
         time_ms: int,
         offset: int | None = None,
+        *,
+        shows_group: bool = False,
     ) -> None:
         self.group, self.topic, self.places = group, topic, places
         self.queue, self.time_ms, self.offset = queue, time_ms, offset
+        self._shows_group = shows_group  # where there are several
+
+    def row(self, broker: str, queue: int, goal: dict[str, Any]) -> dict[str, Any]:
+        whose = {"group": self.group} if self._shows_group else {}
+        return whose | {"topic": self.topic, "broker": broker, "queue": queue} | goal
 
 
 async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, queue: int) -> int:
@@ -196,7 +232,7 @@ async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict
         faults.append(str(fault))
         return
     for at, offset in sorted(body.offset_table.items(), key=lambda item: item[0].queue_id):
-        rows.append({"topic": at.topic, "broker": at.broker_name, "queue": at.queue_id, "goesOnAt": offset})
+        rows.append(work.row(at.broker_name, at.queue_id, {"goesOnAt": offset}))
 
 
 async def _plan(shell: Shell, work: Move, place: BrokerPlace) -> list[dict[str, Any]]:
@@ -219,7 +255,5 @@ async def _plan(shell: Shell, work: Move, place: BrokerPlace) -> list[dict[str, 
             raise Fail(f"offset {to}: queue {queue.queue_id} of {work.topic} on {place.name} {reached}")
         if work.offset is None and work.time_ms != TO_THE_END:
             to = await offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
-        rows.append(
-            {"topic": work.topic, "broker": queue.broker_name, "queue": queue.queue_id, "now": now, "goesOnAt": to}
-        )
+        rows.append(work.row(queue.broker_name, queue.queue_id, {"now": now, "goesOnAt": to}))
     return rows

@@ -10,13 +10,24 @@ import click
 
 from ..errors import PyroError
 from .numbers import seconds
+from .profiles import chosen_name_servers
+from .shell import Shell, ask
 from .tree import examples
 
+HERE = "127.0.0.1:10911"
 
-@click.command(epilog=examples("pyromq inspect -b 127.0.0.1:10911", "pyromq inspect -q && echo ready"))
-@click.option(
-    "-b", "--broker", "address", default="127.0.0.1:10911", show_default=True, help="HOST:PORT of the broker."
+
+@click.command(
+    epilog=examples(
+        "pyromq inspect                          the broker of this machine, 127.0.0.1:10911",
+        "pyromq inspect -b 10.0.0.2:10911 --json",
+        "pyromq inspect -b broker-a              by its name: the name servers tell its address",
+        "pyromq inspect -q && echo ready",
+    )
 )
+@click.option("-b", "--broker", metavar="NAME|HOST:PORT", help=f"Which one.  [default: {HERE}, or what -n knows]")
+@click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server that knows it; several with ; between.")
+@click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.")
 @click.option(
     "--timeout",
     type=seconds(),
@@ -26,16 +37,33 @@ from .tree import examples
 )
 @click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing: for supervisors, who read the exit code.")
-def inspect(address: str, timeout: float, as_json: bool, quiet: bool) -> None:
-    """Show what a broker holds. Exit code 0: ready, 1: not ready, 2: no answer."""
+def inspect(
+    broker: str | None, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, quiet: bool
+) -> None:
+    """Show what a broker holds. Exit code 0: ready, 1: not ready, 2: no answer.
+
+    An address is asked directly, so that a probe depends on nothing else; a name, or -n alone, by way of name servers.
+    """
     import asyncio
 
-    found = asyncio.run(_ask(address, timeout))
+    if broker is None and not namesrv and not profile:
+        broker = HERE
+    if broker is None or ":" not in broker:
+        broker = ask(_address, chosen_name_servers(namesrv, profile), timeout, {"name": broker})
+    found = asyncio.run(_ask(broker, timeout))
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif not quiet:
         _print(found)
     sys.exit(0 if found["ready"] else 1)
+
+
+async def _address(shell: Shell, name: str | None) -> str:
+    places = await shell.masters(name)
+    if len(places) > 1:
+        known = ", ".join(place.name for place in places)
+        raise click.UsageError(f"there are several brokers, {known}: say which with -b")
+    return places[0].address
 
 
 async def _ask(address: str, timeout_s: float) -> dict[str, Any]:

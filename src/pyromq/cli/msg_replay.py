@@ -53,7 +53,7 @@ async def replay(
     if group is not None:
         await shell.group(group, await shell.masters())
     if target is not None:
-        await shell.topic(target)
+        await shell.topic(target, hint=f"Make it: pyromq topic create {target}")
     wanted = Window(
         begin_ms=time_ms(begin, "--from") if begin else 0,
         end_ms=time_ms(end, "--to") if end else shell.session.clock.now_ms(),  # or copies into the topic itself return

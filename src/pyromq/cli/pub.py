@@ -12,6 +12,7 @@ import click
 from .exits import REFUSED
 from .numbers import LONGEST_S, Number, seconds
 from .shell import Shell, talks, to_json
+from .times import time_ms
 from .tree import Fail, examples
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "pyromq pub orders hello --tag created --key order-1",
         "pyromq pub orders @order.json --prop region=eu --delay 60",
+        "pyromq pub reminders lunch --at 2026-11-16T12:00:00",
         "cat lines.txt | pyromq pub orders - --lines",
     )
 )
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--prop", "props", multiple=True, metavar="NAME=VALUE", help="Property; may be given several times.")
 @click.option("--order-key", help="Messages with one key keep their order.")
 @click.option("--delay", type=seconds(or_none=True), help="Seconds until it is delivered.")
+@click.option("--at", "when", metavar="TIME", help="Delivered at: ms since 1970 or 2026-11-16T12:00:00.")
 @click.option("--lines", is_flag=True, help="Every line of BODY is a message.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so many times.")
 @click.option("--rate", type=Number(min=1 / LONGEST_S, max=1e9), help="At most so many a second.")
@@ -45,6 +48,7 @@ async def pub(
     props: tuple[str, ...],
     order_key: str | None,
     delay: float | None,
+    when: str | None,
     lines: bool,
     count: int,
     rate: float | None,
@@ -52,13 +56,18 @@ async def pub(
     """Send BODY to TOPIC: a text, @FILE, or - for standard input."""
     from ..client.producer import Producer  # alone: a client brings consumers along, which take their time to import
 
+    if delay is not None and when is not None:
+        raise click.UsageError("--delay and --at are two ways: give one of them")
+    due_ms = None if when is None else time_ms(when, "--at")
     arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": pairs(props), "order_key": order_key}
+    arguments |= {"delay": delay, "deliver_at_ms": due_ms}
     shell.session.start()
     async with Producer(shell.session) as producer:
         await _check(shell, topic)
         for content in bodies(body, lines, count):
-            result = await producer.send(topic, content, delay=delay, timeout=shell.calls.timeout_s, **arguments)
-            click.echo(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=bool(delay)))
+            result = await producer.send(topic, content, timeout=shell.calls.timeout_s, **arguments)
+            is_parked = bool(delay) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
+            click.echo(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=is_parked))
             if rate is not None:
                 await shell.session.clock.sleep(1 / rate)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from .exits import REFUSED, USAGE
-from .tree import examples
+from .tree import Fail, examples
 
 
 @click.command(
@@ -57,13 +57,19 @@ def run(
 
 
 async def _serve(target: str, folder: Path, until_eof: bool) -> None:
-    from ..app.loading import load_app
+    from ..app.loading import load_app, own_part
+    from ..errors import PyroError
     from .stopping import stop_on_signals
 
     stop_wanted = stop_on_signals()
     if until_eof:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop_wanted.set)
-    app = load_app(target, folder)
+    try:
+        app = load_app(target, folder)
+    except PyroError:
+        raise
+    except Exception as fault:
+        raise Fail(f"{target} cannot be imported\n{own_part(fault)}") from None
     async with app:
         click.echo(f"pyromq app {target} ready, process {os.getpid()}")
         await app.wait(stop_wanted)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..client.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,9 @@ class Shell:
 
     # --- names that must exist ------------------------------------------------------------------------------------
 
-    async def topic(self, name: str, places: Iterable[BrokerPlace] | None = None) -> str:
+    async def topic(
+        self, name: str, places: Iterable[BrokerPlace] | None = None, hint: str = "pyromq topic list shows all"
+    ) -> str:
         """The name, if there is such a topic; else the command ends with those that are like it.
 
         The name server is asked, or, if they are given, these brokers.
@@ -126,7 +129,7 @@ class Shell:
                 return name
             known = [one for place, _ in found for one in await topics.configs(self.calls, place.address)]
         if name not in known:
-            raise unknown("topic", name, known, f"Make it: pyromq topic create {name}")
+            raise unknown("topic", name, known, hint)
         return name
 
     async def group(self, name: str, places: Iterable[BrokerPlace]) -> str:
@@ -179,7 +182,7 @@ def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     ) -> None:
         flags = {"is_sure": own.pop("yes", False), "is_dry": own.pop("dry_run", False)}
         with _silence() if quiet else nullcontext():
-            _run(function, chosen_name_servers(namesrv, profile), timeout, own, as_json=as_json, **flags)
+            ask(function, chosen_name_servers(namesrv, profile), timeout, own, as_json=as_json, **flags)
 
     return cluster_options(update_wrapper(run, function))
 
@@ -231,9 +234,10 @@ def one_broker(command: F) -> F:
     return click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker.")(command)
 
 
-def _run(
-    function: Callable[..., Awaitable[None]], namesrv: str | None, timeout: float, own: dict[str, Any], **flags: bool
-) -> None:
+def ask(
+    function: Callable[..., Awaitable[T]], namesrv: str | None, timeout: float, own: dict[str, Any], **flags: bool
+) -> T:
+    """The coroutine function with a Shell of its own, to its end. For what is no command of `talks` itself."""
     import asyncio
 
     from ..admin.calls import Calls
@@ -241,7 +245,7 @@ def _run(
     from ..client.config import ClientConfig, name_servers
     from ..client.session import Session
 
-    async def main() -> None:
+    async def main() -> T:
         config = ClientConfig(
             name_servers=name_servers(namesrv),
             call_timeout_s=timeout,
@@ -251,8 +255,8 @@ def _run(
         )
         session = Session(config, clock=SystemClock(), rng=system_random())  # not started: it has no heartbeats to send
         try:
-            await function(Shell(calls=Calls(session, timeout_s=timeout), **flags), **own)
+            return await function(Shell(calls=Calls(session, timeout_s=timeout), **flags), **own)
         finally:
             await session.stop()
 
-    asyncio.run(main())
+    return asyncio.run(main())

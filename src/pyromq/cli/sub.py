@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ LOOKING = "pyromq_sub"  # the group's name in requests of those who only look; n
         "pyromq sub orders --tail 20                     the last twenty, and what comes then",
         "pyromq sub orders --from 2026-11-16T08:30:00 --tag paid",
         "pyromq sub orders --sql \"region = 'eu'\" --json",
+        "pyromq sub orders -f '{keys} {prop:region} {body}'",
         "pyromq sub orders -g billing                    as a member of group billing: acks what it shows",
     )
 )
@@ -43,6 +45,9 @@ LOOKING = "pyromq_sub"  # the group's name in requests of those who only look; n
 @click.option("--from", "begin", default="latest", show_default=True, help="latest, first, or a time.")
 @click.option("--tail", type=click.IntRange(min=1), help="Begin with the last so many, by the time of storing.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many.")
+@click.option(
+    "-f", "--format", "form", metavar="TEXT", help="Lines of your own: {keys}, {body}, {prop:NAME} and so on."
+)
 @talks
 async def sub(
     shell: Shell,
@@ -53,8 +58,12 @@ async def sub(
     begin: str,
     tail: int | None,
     count: int | None,
+    form: str | None,
 ) -> None:
-    """Show the messages of TOPIC as they come."""
+    """Show the messages of TOPIC as they come.
+
+    --format takes the names of --json in braces, besides {tag}, {keys} and {prop:NAME}; \\t is a tab.
+    """
     from ..client.subscription import everything, sql, tag
     from .stopping import stop_on_signals
 
@@ -64,12 +73,13 @@ async def sub(
         raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
     words = [word for each in tags for word in each.split("||")]  # as RocketMQ writes several tags
     wanted = sql(expression) if expression else tag(*words) if tags else everything()
+    line = _liner(form, shell.as_json)
     shown = 0
     enough = stop_on_signals()
 
     def show(msg: Received) -> None:
         nonlocal shown
-        click.echo(to_json(_facts(msg)) if shell.as_json else _line(msg))
+        click.echo(line(msg))
         shown += 1
         if shown == count:
             enough.set()
@@ -79,6 +89,18 @@ async def sub(
             await _look(client, topic, wanted, _begin(begin), tail, show, enough)
         else:
             await _consume(client, topic, group, wanted, _begin(begin), show, enough)
+
+
+def _liner(form: str | None, as_json: bool) -> Callable[[Received], str]:
+    """What is shown of a message. A form of one's own shows it as it is, unless it would move a terminal's cursor."""
+    if form is None:
+        return (lambda msg: to_json(_facts(msg))) if as_json else _line
+    from .line_format import line_format
+
+    if as_json:
+        raise click.UsageError("--json and --format are two forms: give one of them")
+    own = line_format(form)
+    return (lambda msg: visible(own(msg))) if sys.stdout.isatty() else own
 
 
 def _begin(text: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""`pyromq topic`: what topics there are and how full they are; made, changed, deleted. `forward` is in forward.py."""
+"""`pyromq topic`: what topics there are and how full they are; made, changed, deleted.
+
+`forward` is in forward.py, `stats` in topic_stats.py, `reset` in group_offsets.py.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ import click
 
 from ..admin.permissions import PERMISSIONS, permission
 from .forward import TYPE, forward
+from .group_offsets import reset_topic
 from .lag import waiting
 from .shell import Shell, changes, one_broker, talks
+from .topic_stats import stats
 from .tree import Fail, Tree, examples
 
 if TYPE_CHECKING:
@@ -26,10 +31,11 @@ _cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of
 
 @click.group(cls=Tree)
 def topic() -> None:
-    """Topics: list, describe, make, change, delete."""
+    """Topics: list, describe, make, change, delete; traffic, and where their groups go on."""
 
 
-topic.add_command(forward)
+for _command in (stats, reset_topic, forward):
+    topic.add_command(_command)
 
 
 # --- look -------------------------------------------------------------------------------------------------------------

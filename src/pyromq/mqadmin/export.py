@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ..admin import cluster, groups, settings, topics, upkeep
+from ..admin.traffic import PUT, of_a_day
 from ..client.errors import Error
 from ..model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, is_system_group
 from ..protocol.bodies.groups import SubscriptionGroupConfig
@@ -16,7 +17,6 @@ from .command import Run, command
 from .options import BROKER, CLUSTER, flag, may, need
 from .parsing import UsageError
 from .printing import pretty_value, truth, version_name
-from .statistics import PUT, of_a_day
 
 FOLDER = "/tmp/rocketmq/export"
 CLUSTER_NEEDED = need("c", "clusterName", "the cluster")

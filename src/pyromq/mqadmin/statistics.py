@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ..admin import groups, topics, upkeep
+from ..admin import groups, topics, traffic
 from ..client.errors import Error
 from ..model.names import DLQ_PREFIX, RETRY_PREFIX
-from ..protocol.bodies.stats import BrokerStatsData
 from . import places, running_info
 from .command import Failed, Run, command
 from .options import flag, may
@@ -13,23 +12,7 @@ from .printing import cut
 from .progress import members_of, progress_of
 
 LINE = "{:<64}  {:<64} {:>12} {:>11} {:>11} {:>14} {:>14}"
-PUT, GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
 ROUND_S = 60.0
-
-
-def of_a_day(found: BrokerStatsData) -> int:
-    """What was counted in a day; younger counters have only an hour or a minute."""
-    return found.stats_day.sum or found.stats_hour.sum or found.stats_minute.sum
-
-
-async def _counted(run: Run, name: str, key: str, addresses: list[str]) -> tuple[float, int]:
-    """Messages per second and of a day, over all brokers."""
-    rate, count = 0.0, 0
-    for address in addresses:
-        found = await upkeep.counter(run.calls, address, name, key)
-        if found is not None:
-            rate, count = rate + found.stats_minute.tps, count + of_a_day(found)
-    return rate, count
 
 
 @command(
@@ -55,14 +38,14 @@ async def _topic(run: Run, topic: str) -> None:
     consumers: set[str] = set()
     for address in addresses:
         consumers.update(await topics.groups(run.calls, address, topic))
-    rate_in, day_in = await _counted(run, PUT, topic, addresses)
+    into = await traffic.into_topic(run.calls, addresses, topic)
     for group in sorted(consumers):
-        rate_out, day_out = await _counted(run, GET, f"{topic}@{group}", addresses)
-        if "a" not in run or day_in or day_out:
-            rates = (f"{rate_in:.2f}", f"{rate_out:.2f}", day_in, day_out)
+        out = await traffic.to_group(run.calls, addresses, topic, group)
+        if "a" not in run or into.of_day or out.of_day:
+            rates = (f"{into.per_second:.2f}", f"{out.per_second:.2f}", into.of_day, out.of_day)
             run.say(LINE.format(cut(topic, 64), cut(group, 64), await _lag(run, group, topic), *rates))
-    if not consumers and ("a" not in run or day_in):
-        run.say(LINE.format(cut(topic, 64), "", 0, f"{rate_in:.2f}", "", day_in, "NO_CONSUMER"))
+    if not consumers and ("a" not in run or into.of_day):
+        run.say(LINE.format(cut(topic, 64), "", 0, f"{into.per_second:.2f}", "", into.of_day, "NO_CONSUMER"))
 
 
 async def _lag(run: Run, group: str, topic: str) -> int:
