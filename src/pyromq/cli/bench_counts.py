@@ -167,7 +167,9 @@ class Delivered:
 
     def _shares(self) -> list[int]:
         """The delay that so many percent of the messages do not exceed."""
-        places, found, seen = [int(self.count * share / 100) for share in self.SHARES], [], 0
+        places = [int(self.count * share / 100) for share in self.SHARES]
+        found: list[int] = []
+        seen = 0
         for late_ms in sorted(self._late):
             seen += self._late[late_ms]
             while len(found) < len(places) and places[len(found)] < seen:
