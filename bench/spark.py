@@ -197,34 +197,49 @@ def tried(spark: SparkSession, name: str, measure: Callable[[], Figure]) -> Figu
 
 def ours(sizes: list[tuple[int, int]], only: list[str], found: Found, told: Callable[[], None]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        servers = Servers(Path(folder))
         spark = new_session("bench", master="local[2]", memory="2g")
         try:
             spark.dataSource.register(PythonRows)
-            # As brokers come, without a duplicate window: what is measured is at least once, as Kafka's sink is.
-            servers.start(
-                mappedFileSizeCommitLog=1 << 30, mappedFileSizeConsumeQueue=20 * 300_000, duplicateWindowEnable="false"
-            )
             for size, rows in sizes:
-                topic, named = f"bench-{size}", found.setdefault(size, {})
-                progress(f"{size} B: {rows:,} messages are written")
-                try:
-                    fill(servers.namesrv, topic, rows, size)
-                except PyroError as fault:
-                    named["fill"] = f"failed: {fault}"
-                    continue
-                each = runs(spark, servers, folder, topic, rows, size)
-                for name in only:
-                    progress(f"{size} B: {name}")
-                    if name == "java":
-                        measure = lambda: from_java(spark, Path(folder), topic, rows, size)  # noqa: B023, E731
-                    else:
-                        measure = lambda: measured(each[name], rows)  # noqa: B023, E731
-                    named[name] = tried(spark, name, measure)
-                    told()
+                _of_one_size(spark, Path(folder) / f"{size}", size, rows, only, found.setdefault(size, {}), told)
         finally:
             spark.stop()
-            servers.close()
+
+
+def _of_one_size(
+    spark: SparkSession,
+    folder: Path,
+    size: int,
+    rows: int,
+    only: list[str],
+    named: dict[str, Any],
+    told: Callable[[], None],
+) -> None:
+    """With a broker and a store of its own: a scan of files passes all that is in them, whatever topic is asked for."""
+    folder.mkdir()
+    servers, topic = Servers(folder), f"bench-{size}"
+    try:
+        # As brokers come, without a duplicate window: what is measured is at least once, as Kafka's sink is.
+        servers.start(
+            mappedFileSizeCommitLog=1 << 30, mappedFileSizeConsumeQueue=20 * 300_000, duplicateWindowEnable="false"
+        )
+        progress(f"{size} B: {rows:,} messages are written")
+        try:
+            fill(servers.namesrv, topic, rows, size)
+        except PyroError as fault:
+            named["fill"] = f"failed: {fault}"
+            return
+        each = runs(spark, servers, str(folder), topic, rows, size)
+        for name in only:
+            progress(f"{size} B: {name}")
+            if name == "java":
+                measure = lambda: from_java(spark, folder, topic, rows, size)  # noqa: E731
+            else:
+                measure = lambda: measured(each[name], rows)  # noqa: B023, E731
+            named[name] = tried(spark, name, measure)
+            told()
+    finally:
+        servers.close()
 
 
 def kafkas(sizes: list[tuple[int, int]], only: list[str], found: Found, told: Callable[[], None]) -> None:
