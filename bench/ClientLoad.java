@@ -1,5 +1,7 @@
 import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
@@ -12,8 +14,12 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 
-/** The Java client's part of bench/client.py: NAMESRV SECONDS IN_FLIGHT BODY_BYTES. One line of JSON at the end. */
+/** The Java client's part of bench/client.py: NAMESRV SECONDS FILLED. One line of JSON at the end. */
 public class ClientLoad {
+
+    private static final int IN_FLIGHT = 64;
+    private static final int BODY_BYTES = 1024;
+    private static final int TOGETHER = 900; // messages to a request, of about 1 MB
 
     private static final com.sun.management.OperatingSystemMXBean SYSTEM =
         (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
@@ -21,8 +27,8 @@ public class ClientLoad {
     public static void main(String[] args) throws Exception {
         String servers = args[0];
         double seconds = Double.parseDouble(args[1]);
-        int inFlight = Integer.parseInt(args[2]);
-        byte[] body = new byte[Integer.parseInt(args[3])];
+        long filled = Long.parseLong(args[2]);
+        byte[] body = new byte[BODY_BYTES];
         Arrays.fill(body, (byte) 'x');
 
         DefaultMQProducer producer = new DefaultMQProducer("bench_java");
@@ -30,15 +36,19 @@ public class ClientLoad {
         producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
         producer.start();
         oneByOne(producer, body, seconds); // what is not compiled yet is slow: a first round that does not count
-        many(producer, body, seconds, inFlight);
+        many(producer, body, seconds);
         double[] single = oneByOne(producer, body, seconds);
-        double[] rate = many(producer, body, seconds, inFlight);
-        double[] read = consume(servers, (long) rate[2]);
+        double[] rate = many(producer, body, seconds);
+        double[] oneway = oneway(producer, body, seconds);
+        double[] together = together(producer, body, seconds);
+        double[] read = consume(servers, filled);
         producer.shutdown();
         System.out.printf(
             "@@{\"p50_us\": %.1f, \"p99_us\": %.1f, \"one_cpu_us\": %.2f, \"send_s\": %.1f, \"send_cpu_us\": %.2f,"
+                + " \"oneway_s\": %.1f, \"oneway_cpu_us\": %.2f, \"many_s\": %.1f, \"many_cpu_us\": %.2f,"
                 + " \"read_s\": %.1f, \"read_cpu_us\": %.2f}%n",
-            single[0], single[1], single[2], rate[0], rate[1], read[0], read[1]);
+            single[0], single[1], single[2], rate[0], rate[1], oneway[0], oneway[1], together[0], together[1],
+            read[0], read[1]);
         System.exit(0);
     }
 
@@ -59,9 +69,8 @@ public class ClientLoad {
         return new double[] {sorted[count / 2] / 1e3, sorted[(int) (count * 0.99)] / 1e3, each};
     }
 
-    private static double[] many(DefaultMQProducer producer, byte[] body, double seconds, int inFlight)
-        throws Exception {
-        Semaphore slots = new Semaphore(inFlight);
+    private static double[] many(DefaultMQProducer producer, byte[] body, double seconds) throws Exception {
+        Semaphore slots = new Semaphore(IN_FLIGHT);
         AtomicLong done = new AtomicLong();
         AtomicLong failed = new AtomicLong();
         long cpu = SYSTEM.getProcessCpuTime();
@@ -83,17 +92,43 @@ public class ClientLoad {
                 }
             });
         }
-        slots.acquire(inFlight);
+        slots.acquire(IN_FLIGHT);
         double took = (System.nanoTime() - begin) / 1e9;
         double each = (SYSTEM.getProcessCpuTime() - cpu) / 1e3 / Math.max(1, done.get());
-        return new double[] {done.get() / took, each, done.get()};
+        return new double[] {done.get() / took, each};
+    }
+
+    private static double[] oneway(DefaultMQProducer producer, byte[] body, double seconds) throws Exception {
+        long count = 0;
+        long cpu = SYSTEM.getProcessCpuTime();
+        long begin = System.nanoTime();
+        for (long until = begin + (long) (seconds * 1e9); System.nanoTime() < until; count++) {
+            producer.sendOneway(new Message("ClientBench", body));
+        }
+        double took = (System.nanoTime() - begin) / 1e9;
+        return new double[] {count / took, (SYSTEM.getProcessCpuTime() - cpu) / 1e3 / count};
+    }
+
+    private static double[] together(DefaultMQProducer producer, byte[] body, double seconds) throws Exception {
+        long count = 0;
+        long cpu = SYSTEM.getProcessCpuTime();
+        long begin = System.nanoTime();
+        for (long until = begin + (long) (seconds * 1e9); System.nanoTime() < until; count += TOGETHER) {
+            List<Message> messages = new ArrayList<>();
+            for (int i = 0; i < TOGETHER; i++) {
+                messages.add(new Message("ClientBench", body));
+            }
+            producer.send(messages);
+        }
+        double took = (System.nanoTime() - begin) / 1e9;
+        return new double[] {count / took, (SYSTEM.getProcessCpuTime() - cpu) / 1e3 / count};
     }
 
     private static double[] consume(String servers, long wanted) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("bench_java_" + System.nanoTime());
         consumer.setNamesrvAddr(servers);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe("ClientBench", "*");
+        consumer.subscribe("ClientBenchRead", "*");
         AtomicLong seen = new AtomicLong();
         AtomicLong first = new AtomicLong();
         AtomicLong cpu = new AtomicLong();

@@ -1,10 +1,10 @@
-"""The Python SDK beside other clients on one broker of ours: `python bench/client.py [--seconds 3] [--only ours,java]`.
+"""The Python SDK beside other clients on one broker of ours: `python bench/client.py [--rounds 3] [--only ours,java]`.
 
-Each client is a process of its own and sends 1 KB messages: one at a time (latency), then 64 in flight (messages per
-second, CPU per message), then reads them back with an empty handler. The others are the Java client 5.5.0 (two rounds,
-the first is not counted) and the C++ client as PyPI's `rocketmq` 0.4.4 bundles it, which sends one at a time only and
-reads what ours has sent before. PyPI's gRPC client is not here: it speaks to Apache's proxy alone, so that its figures
-would be those of a JVM in between.
+Clients take turns, each a process of its own on a new broker, and send 1 KB messages: one at a time (latency), then
+with 64 in flight (messages per second, CPU per message), one-way, and many to a request; then they read a topic
+that was filled before with an empty handler. The others are the Java client 5.5.0 (its first turn of sends does not
+count) and the C++ client that PyPI's `rocketmq` 0.4.4 bundles. One that cannot be had here is named with the reason.
+PyPI's gRPC client speaks to Apache's proxy alone: see bench/client_grpc.py.
 """
 
 from __future__ import annotations
@@ -13,177 +13,65 @@ import argparse
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyromq
 
 ROOT = Path(__file__).resolve().parent.parent
-TOPIC = "ClientBench"
+sys.path.insert(0, str(ROOT))
+from bench.results import heading, note, shown  # noqa: E402
+
+READ_TOPIC = "ClientBenchRead"
 BODY = b"x" * 1024
-IN_FLIGHT = 64
-GATHERED_IN_FLIGHT = 1024
-FILLED = 20_000
 MARK = "@@"
-COLUMNS = {
-    "p50_us": "p50 us",
-    "p99_us": "p99 us",
-    "one_cpu_us": "CPU us",
-    "send_s": f"send/s, {IN_FLIGHT} in flight",
-    "send_cpu_us": "CPU us",
-    "gathered_s": "gathered/s",
-    "gathered_cpu_us": "CPU us",
-    "read_s": "read/s",
-    "read_cpu_us": "CPU us",
-}
+CLIENTS = ("ours", "java", "cpp")
+Found = dict[str, float]
+# What is printed of each way to send or read: its name, the figure, and the CPU of the client's process per message.
+ROWS = (
+    ("latency p50, us", "p50_us", "one_cpu_us"),
+    ("latency p99, us", "p99_us", ""),
+    ("sends/s, 64 in flight", "send_s", "send_cpu_us"),
+    ("one-way sends/s", "oneway_s", "oneway_cpu_us"),
+    ("sends/s, gathered (1,024 in flight, 1 ms)", "gathered_s", "gathered_cpu_us"),
+    ("sends/s, many to a request", "many_s", "many_cpu_us"),
+    ("reads/s, a handler", "read_s", "read_cpu_us"),
+    ("reads/s, a handler of batches", "read_batch_s", "read_batch_cpu_us"),
+    ("reads/s, polls", "poll_s", "poll_cpu_us"),
+    ("reads/s, a loop over messages", "loop_s", "loop_cpu_us"),
+)
 
 
-# --- ours -------------------------------------------------------------------------------------------------------------
-
-
-async def ours(address: str, seconds: float) -> dict[str, float]:
+async def fill(address: str, count: int) -> None:
+    """What all of them read."""
     async with pyromq.connect(address) as client, client.producer() as producer:
-        await one_by_one(producer, min(seconds, 1.0))
-        found = await one_by_one(producer, seconds)
-        rate, cpu_us, count = await many(producer, seconds, IN_FLIGHT)
-        found |= {"send_s": rate, "send_cpu_us": cpu_us}
-        async with client.producer("gathering", batching=pyromq.Batching(linger_s=0.001)) as gathering:
-            rate, cpu_us, _ = await many(gathering, seconds, GATHERED_IN_FLIGHT)
-            found |= {"gathered_s": rate, "gathered_cpu_us": cpu_us}
-        return found | await read(client, count)
+        await producer.send_many(READ_TOPIC, (BODY for _ in range(count)))
 
 
-async def one_by_one(producer: Any, seconds: float) -> dict[str, float]:
-    took: list[float] = []
-    cpu, now = time.process_time(), time.perf_counter()
-    until = now + seconds
-    while now < until:
-        await producer.send(TOPIC, BODY)
-        end = time.perf_counter()
-        took.append(end - now)
-        now = end
-    each_us = (time.process_time() - cpu) / len(took) * 1e6
-    took.sort()
-    return {
-        "p50_us": took[len(took) // 2] * 1e6,
-        "p99_us": took[int(len(took) * 0.99)] * 1e6,
-        "one_cpu_us": each_us,
-    }
-
-
-async def many(producer: Any, seconds: float, in_flight: int) -> tuple[float, float, int]:
-    count = 0
-    cpu, began = time.process_time(), time.perf_counter()
-    until = began + seconds
-
-    async def work() -> None:
-        nonlocal count
-        while time.perf_counter() < until:
-            await producer.send(TOPIC, BODY)
-            count += 1
-
-    await asyncio.gather(*(work() for _ in range(in_flight)))
-    return count / (time.perf_counter() - began), (time.process_time() - cpu) / count * 1e6, count
-
-
-async def read(client: Any, wanted: int) -> dict[str, float]:
-    seen, began, cpu = 0, 0.0, 0.0
-    enough = asyncio.Event()
-
-    async def handle(msg: pyromq.Received) -> None:
-        nonlocal seen, began, cpu
-        if not seen:
-            began, cpu = time.perf_counter(), time.process_time()
-        seen += 1
-        if seen == wanted:
-            enough.set()
-
-    first = pyromq.ConsumeFromWhere.FIRST_OFFSET
-    async with client.push_consumer(TOPIC, handle, group=f"bench{time.time_ns()}", begin=first):
-        await enough.wait()
-        took, used = time.perf_counter() - began, time.process_time() - cpu
-    return {"read_s": wanted / took, "read_cpu_us": used / wanted * 1e6}
-
-
-# --- others -----------------------------------------------------------------------------------------------------------
-
-CPP = """
-import json, os, sys, threading, time
-from rocketmq.client import Message, Producer, PushConsumer
-address, seconds, topic = sys.argv[1], float(sys.argv[2]), sys.argv[3]
-producer = Producer("bench_cpp")
-producer.set_namesrv_addr(address)
-producer.start()
-def send(seconds):
-    took, cpu, now = [], time.process_time(), time.perf_counter()
-    until = now + seconds
-    while now < until:
-        message = Message(topic)
-        message.set_body(b"x" * 1024)
-        producer.send_sync(message)
-        end = time.perf_counter()
-        took.append(end - now)
-        now = end
-    return sorted(took), (time.process_time() - cpu) / len(took) * 1e6
-def read(wanted):
-    consumer, enough, seen = PushConsumer(f"bench_cpp_{time.time_ns()}"), threading.Event(), []
-    consumer.set_namesrv_addr(address)
-    def handle(message):
-        seen.append((time.perf_counter(), time.process_time()))
-        if len(seen) == wanted:
-            enough.set()
-    consumer.subscribe(topic + "Read", handle)
-    consumer.start()
-    enough.wait(60)
-    took, used = seen[-1][0] - seen[0][0], seen[-1][1] - seen[0][1]
-    return {"read_s": len(seen) / took, "read_cpu_us": used / len(seen) * 1e6}
-send(min(seconds, 1.0))
-began = time.perf_counter()
-took, cpu_us = send(seconds)
-rate = len(took) / (time.perf_counter() - began)
-print("@@" + json.dumps({"p50_us": took[len(took) // 2] * 1e6, "p99_us": took[int(len(took) * 0.99)] * 1e6,
-    "one_cpu_us": cpu_us, "send_s": rate, "send_cpu_us": cpu_us} | read(int(sys.argv[4]))), flush=True)
-os._exit(0)  # the library's own shutdown may wait for its heartbeat
-"""
-
-
-async def fill(address: str) -> None:
-    """Messages for a client that would take minutes to send as many itself."""
-    async with pyromq.connect(address) as client, client.producer() as producer:
-        await producer.send_many(f"{TOPIC}Read", (BODY for _ in range(FILLED)))
-
-
-def command_of(name: str, address: str, seconds: float) -> tuple[list[str], dict[str, str]]:
+def command_of(name: str, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The process of one client, and what its environment needs. PeerMissing where it cannot be had."""
     if name == "ours":
-        return [sys.executable, __file__, "--as-ours", address, "--seconds", str(seconds)], {}
-    sys.path.insert(0, str(ROOT))
+        return [sys.executable, str(ROOT / "bench" / "client_ours.py"), *arguments], {}
     from tests.interop.peers import cpp, java
 
     if name == "java":
-        path = f"{java.jars('5.5.0')}/*"
         logs = f"-Drocketmq.client.logRoot={tempfile.gettempdir()}/pyromq-bench-logs"
-        options = ["-server", "-Xms512m", "-Xmx512m", "-XX:+UseG1GC", logs]
-        source = str(ROOT / "bench" / "ClientLoad.java")
-        return [java.runtime(), *java.OPENS, *options, "-cp", path, source, address, str(seconds), "64", "1024"], {}
-    packages = {"PYTHONPATH": str(cpp.packages())}
-    asyncio.run(fill(address))
-    return [sys.executable, "-c", CPP, address, str(seconds), TOPIC, str(FILLED)], packages
+        options = ["-server", "-Xms512m", "-Xmx512m", "-XX:+UseG1GC", logs, "-cp", f"{java.jars('5.5.0')}/*"]
+        return [java.runtime(), *java.OPENS, *options, str(ROOT / "bench" / "ClientLoad.java"), *arguments], {}
+    return [sys.executable, str(ROOT / "bench" / "client_cpp.py"), *arguments], {"PYTHONPATH": str(cpp.packages())}
 
 
-def run(name: str, address: str, seconds: float) -> dict[str, float]:
-    command, environment = command_of(name, address, seconds)
+def answer_of(name: str, command: Sequence[str], environment: dict[str, str]) -> Found:
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not lines:
         raise RuntimeError(f"{name} ended with {done.returncode}:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(lines[-1].removeprefix(MARK))
+    found: Found = json.loads(lines[-1].removeprefix(MARK))
     return found
 
 
@@ -200,40 +88,67 @@ def broker(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def table(results: dict[str, dict[str, float]]) -> str:
-    head = ["client", *COLUMNS.values()]
-    rows = [head, ["---"] * len(head)]
-    for name, found in results.items():
-        rows.append([name, *(f"{found[key]:,.0f}" if key in found else "-" for key in COLUMNS)])
-    mine = results.get("ours", {})
-    for name, found in results.items():
-        if name != "ours" and mine:
-            ratios = [f"{mine[key] / found[key]:.2f}x" if key in found and key in mine else "-" for key in COLUMNS]
-            rows.append([f"ours / {name}", *ratios])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+def turn(name: str, seconds: float, filled: int) -> Found:
+    with tempfile.TemporaryDirectory(prefix="pyromq-bench-") as folder, broker(Path(folder) / "data") as address:
+        command, environment = command_of(name, [address, str(seconds), str(filled)])
+        asyncio.run(fill(address, filled))
+        return answer_of(name, command, environment)
+
+
+def table(results: dict[str, list[Found]]) -> str:
+    others = [name for name in results if name != "ours"]
+    head = ["1 KB messages"]
+    for name in results:
+        head += [name, "CPU us"]
+    head += [f"ours / {name} (CPU)" for name in others if "ours" in results]
+    lines = [head, ["---"] * len(head)]
+    for title, rate, cpu in ROWS:
+        line = [title]
+        for runs in results.values():
+            line += [_figure(runs, rate), _figure(runs, cpu)]
+        line += [_ratio(results["ours"], results[name], rate, cpu) for name in others if "ours" in results]
+        lines.append(line)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _figure(runs: Sequence[Found], key: str) -> str:
+    values = [run[key] for run in runs if key in run]
+    return shown(values) if values else "-"
+
+
+def _ratio(ours: Sequence[Found], theirs: Sequence[Found], rate: str, cpu: str) -> str:
+    """Of medians."""
+    if not all(rate in run for run in (*ours, *theirs)):
+        return "-"
+    shares = [
+        f"{statistics.median(run[key] for run in ours) / statistics.median(run[key] for run in theirs):.2f}x"
+        for key in (rate, cpu)
+        if key
+    ]
+    return shares[0] if len(shares) == 1 else f"{shares[0]} ({shares[1]})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
-    parser.add_argument("--only", default="ours,java,cpp", help="which clients, with commas between")
-    parser.add_argument("--as-ours", metavar="NAMESRV", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement of sends")
+    parser.add_argument("--filled", type=int, default=100_000, help="messages to read")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default=",".join(CLIENTS), help="which clients, with commas between")
+    parser.add_argument("--json", help="append the figures to this file")
     wanted = parser.parse_args()
-    if wanted.as_ours:
-        from pyromq.transport import loop
-
-        print(MARK + json.dumps(loop.run(ours(wanted.as_ours, wanted.seconds))), flush=True)
-        return
-    results: dict[str, dict[str, float]] = {}
-    for name in wanted.only.split(","):
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory(prefix="pyromq-bench-") as folder, broker(Path(folder) / "data") as address:
+    results: dict[str, list[Found]] = {name: [] for name in wanted.only.split(",")}
+    heading("Clients on our broker, 1 KB", "python bench/client.py")
+    for number in range(wanted.rounds):
+        for name in tuple(results):
+            print(f"round {number + 1}: {name} ...", file=sys.stderr, flush=True)
             try:
-                results[name] = run(name, address, wanted.seconds)
+                results[name].append(turn(name, wanted.seconds, wanted.filled))
             except Exception as fault:  # a peer that cannot be had on this machine: the others still count
-                print(f"{name} is left out: {fault}", file=sys.stderr)
-    print(f"client, 1 KB, {wanted.seconds:g} s each, on our broker in a process of its own\n")
+                print(f"{name} is left out: {fault}", flush=True)
+                del results[name]
     print(table(results))
+    for name, runs in results.items():
+        note(wanted.json, "client", name, runs, "clients, 1 KB")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from rocketmq.client import Message, Producer, PushConsumer  # type: ignore[import-not-found]
+from rocketmq.client import Message, Producer, PushConsumer
 
 TOPIC = "ClientBench"
 BODY = b"x" * 1024

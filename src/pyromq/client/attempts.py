@@ -7,33 +7,36 @@ raises, apart from being cancelled. What follows from an outcome is decided in `
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from .. import logs
 from ..ambient import Clock
 from ..transport.timeouts import Timeouts
 from .core.retry import Reject, RetryLater
-from .handlers import Outcomes, Work
+from .handlers import Handling, Outcomes, Work
 from .received import Received
 
 log = logs.get("pyromq.client")
 
+T = TypeVar("T")
 Attempt = Callable[[Sequence[Received]], Awaitable[Outcomes]]
 
 
 class Deadline:
     """Cancels the block once its time is over (TimeoutError); `renew` lets the time begin anew.
 
-    As `asyncio.timeout`, which cannot be handed a clock, and with less around it: every message passes here.
+    As `asyncio.timeout`, which cannot be handed a clock, and with less around it: many messages pass here.
     """
 
-    __slots__ = ("_before", "_is_late", "_limit_s", "_task", "_timeouts")
+    __slots__ = ("_before", "_is_late", "_left_s", "_limit_s", "_task", "_timeouts")
 
-    def __init__(self, timeouts: Timeouts[Deadline], limit_s: float | None) -> None:
+    def __init__(self, timeouts: Timeouts[Deadline], limit_s: float | None, left_s: float | None) -> None:
+        """`left_s`: of the limit, for now."""
         self._timeouts = timeouts
         self._limit_s = limit_s
+        self._left_s = left_s
         self._task: asyncio.Task[Any] | None = None
         self._before = 0  # cancellations that were asked for already
         self._is_late = False
@@ -49,10 +52,10 @@ class Deadline:
             self._task.cancel()
 
     def __enter__(self) -> Self:
-        if self._limit_s is not None:
+        if self._left_s is not None:
             self._task = asyncio.current_task()
             self._before = 0 if self._task is None else self._task.cancelling()
-            self._timeouts.begin(self, self._limit_s)
+            self._timeouts.begin(self, self._left_s)
         return self
 
     def __exit__(
@@ -66,26 +69,44 @@ class Deadline:
                 raise TimeoutError("the handler took longer than its time-out") from fault
 
 
-class Counted:
-    """An attempt, and how many messages are in it now."""
+class Begun(Generic[T]):
+    """What is left of a coroutine whose first step was made, to be awaited in the same task."""
 
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-        self.running = 0
+    __slots__ = ("_coroutine", "_waits_for")
 
-    async def __call__(self, messages: Sequence[Received]) -> Outcomes:
-        self.running += len(messages)
-        try:
-            return await self._attempt(messages)
-        finally:
-            self.running -= len(messages)
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: Any) -> None:
+        """`waits_for`: what that step has given to the event loop."""
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        coroutine, waits_for = self._coroutine, self._waits_for
+        while True:
+            try:
+                yield waits_for
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as fault:  # cancelled, for instance: the handler may go on all the same
+                try:
+                    waits_for = coroutine.throw(fault)
+                except StopIteration as end:
+                    found: T = end.value
+                    return found
+            else:
+                return (yield from coroutine.__await__())
 
 
 class Runner:
-    """Calls the handler."""
+    """Calls the handler.
 
-    def __init__(self, work: Work, clock: Clock, timeout_s: float | None) -> None:
-        self._work = work
+    Its first step is made at once: a handler that waits for nothing needs no time-out, since nothing could end it.
+    """
+
+    def __init__(self, handling: Handling, clock: Clock, timeout_s: float | None) -> None:
+        self._work: Work = handling.run
+        self._is_batch = handling.is_batch
+        self._clock = clock
         self._timeouts: Timeouts[Deadline] = Timeouts(clock, Deadline.late)
         self._timeout_s = timeout_s
         self.done = 0
@@ -93,19 +114,41 @@ class Runner:
 
     async def __call__(self, messages: Sequence[Received]) -> Outcomes:
         """For each message what went wrong with it, None if it is done."""
+        began = self._clock.monotonic()
         outcomes: Outcomes
         try:
-            with Deadline(self._timeouts, self._timeout_s) as deadline:
-                for each in messages:
-                    each.deadline = deadline
-                outcomes = await self._work(messages)
+            work = self._work(messages)
+            waits_for = work.send(None)
+        except StopIteration as end:
+            outcomes = end.value if self._is_batch else [None]
         except Exception as fault:
             outcomes = [fault] * len(messages)
-        self.done += outcomes.count(None)
-        for message, outcome in zip(messages, outcomes, strict=True):
-            if outcome is not None:
-                self._failed(message, outcome)
+        else:
+            outcomes = await self._rest(messages, Begun(work, waits_for), began)
+        good = outcomes.count(None)
+        self.done += good
+        if good < len(messages):
+            for message, outcome in zip(messages, outcomes, strict=True):
+                if outcome is not None:
+                    self._failed(message, outcome)
         return outcomes
+
+    async def _rest(self, messages: Sequence[Received], work: Begun[Any], began: float) -> Outcomes:
+        limit_s = self._timeout_s
+        if limit_s is not None:
+            wanted = [each.wanted_s for each in messages if each.wanted_s is not None]
+            limit_s = max(wanted) if wanted else max(0.0, limit_s + began - self._clock.monotonic())
+        try:
+            with Deadline(self._timeouts, self._timeout_s, limit_s) as deadline:
+                for each in messages:
+                    each.deadline = deadline
+                found = await work
+                return found if self._is_batch else [None]
+        except Exception as fault:
+            return [fault] * len(messages)
+        finally:
+            for each in messages:  # it may be handled once more
+                each.deadline = each.wanted_s = None
 
     def _failed(self, message: Received, outcome: Exception) -> None:
         self.failed += 1

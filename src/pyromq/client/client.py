@@ -84,7 +84,8 @@ class Client:
     @property
     def running_handlers(self) -> int:
         """Messages that handlers of this client are busy with."""
-        return sum(each.attempts.running for each in self._consumers if isinstance(each, PushConsumer))
+        consuming = sum(each.running for each in self._consumers if isinstance(each, PushConsumer))
+        return consuming + sum(each.transactions.checking for each in self._producers)
 
     async def start(self) -> None:
         """Starts also the consumers that `subscribe` has declared."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -18,7 +18,7 @@ from .received import Received
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
 Outcomes = list[Exception | None]  # of each message: what went wrong with it, None if it is done
-Work = Callable[[Sequence[Received]], Awaitable[Outcomes]]
+Work = Callable[[Sequence[Received]], Coroutine[Any, Any, Any]]  # of a batch its `Outcomes`; else nobody asks
 
 
 class ComeAgain(Exception):
@@ -29,8 +29,9 @@ class ComeAgain(Exception):
 class Handling:
     """A handler in one shape. One that blocks has threads of its own, which nothing can cancel."""
 
-    run: Callable[[Any], Awaitable[Any]]  # of `adapt`: a message in, its value out; of `worker`: a `Work`
+    run: Callable[[Any], Coroutine[Any, Any, Any]]  # of `adapt`: a message in, its value out; of `worker`: a `Work`
     threads: ThreadPoolExecutor | None = None
+    is_batch: bool = False
 
     @property
     def is_blocking(self) -> bool:
@@ -71,18 +72,12 @@ def adapt(handler: Handler, concurrency: int = 1) -> Handling:
 
 
 def worker(handler: Handler, concurrency: int, is_batch: bool) -> Handling:
-    """For consumers: messages in, outcomes out, one at a time or in lists. It may raise: then all of them failed."""
+    """For consumers: of one message at a time, or of lists, with outcomes. It may raise: then all of them failed."""
     if is_batch:
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)
     call, threads = _callable(handler, concurrency)
-
-    async def work(messages: Sequence[Received]) -> Outcomes:
-        (received,) = messages
-        await call(*arguments(received))
-        return [None]
-
-    return Handling(work, threads)
+    return Handling(lambda messages: call(*arguments(messages[0])), threads)
 
 
 def _batch_worker(handler: Handler, concurrency: int) -> Handling:
@@ -106,7 +101,7 @@ def _batch_worker(handler: Handler, concurrency: int) -> Handling:
         by_message = dict(zip(good, outcomes_of(good, found), strict=True))
         return [bad[each] if each in bad else by_message[each] for each in messages]
 
-    return Handling(work, threads)
+    return Handling(work, threads, is_batch=True)
 
 
 def outcomes_of(messages: Sequence[Received], returned: Any) -> Outcomes:
@@ -160,7 +155,9 @@ def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
     return names, _hints(handler).get(names[0], Received if len(names) == 1 else bytes)
 
 
-def _callable(handler: Handler, concurrency: int) -> tuple[Callable[..., Awaitable[Any]], ThreadPoolExecutor | None]:
+def _callable(
+    handler: Handler, concurrency: int
+) -> tuple[Callable[..., Coroutine[Any, Any, Any]], ThreadPoolExecutor | None]:
     if is_async(handler):
         return handler, None
     threads = ThreadPoolExecutor(concurrency, "pyromq-handler")  # a thread begins with the first message

@@ -8,7 +8,8 @@ was taken away does not count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Hashable
 from typing import Protocol
 
 from .. import logs
@@ -19,7 +20,7 @@ from .assigned import Assigned
 from .attempts import Attempt
 from .background import Tasks
 from .core.retry import Reject, Retry, RetryLater, send_back_level
-from .in_work import OF_PROCESS
+from .in_work import of_queue
 from .received import Received
 
 log = logs.get("pyromq.client")
@@ -28,18 +29,31 @@ KEPT_RETRY_S = 5.0  # a message that could not be given back is handled again af
 SUSPEND_S = 1.0  # a failed message of an ordered queue
 _LEAST_SUSPEND_S, _MOST_SUSPEND_S = 0.01, 30.0
 _LOCK_WAIT_S = 1.0
+STREAK = 32  # handler calls of a worker before everything else on the event loop gets a turn, such as the next pulls
 
 GiveBack = Callable[[Received, int], Awaitable[bool]]
 Describe = Callable[[StoredMessage, MessageQueue], Received]
 
 
+class _Pass:
+    """Awaited, it lets everything else on the event loop run once."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+_PASS = _Pass()
+
+
 class Deliveries(Protocol):
     """What a push consumer asks of either kind."""
 
+    running: int  # messages that handlers are busy with
+
     def start(self) -> None: ...
 
-    def offer(self, assigned: Assigned, count: int) -> None:
-        """So many messages have come."""
+    def offer(self, assigned: Assigned) -> None:
+        """Messages have come."""
         ...
 
     async def left(self, assigned: Assigned) -> None:
@@ -77,53 +91,113 @@ class Concurrent:
         self._max_batch = max_batch
         self._describe = describe
         self._owner = owner
-        self._inbox: asyncio.Queue[Assigned | None] = asyncio.Queue()
+        self._ready: deque[Assigned] = deque()  # queues with messages that wait for a worker, each once
+        self._resting: deque[asyncio.Future[None]] = deque()  # workers that found nothing to do
+        self._is_waking = False  # a worker was woken and has not looked yet
+        self._last: object = None  # the worker that took a message last
+        self._is_stopping = False
         self._workers: list[asyncio.Task[None]] = []
+        self.running = 0
 
     def start(self) -> None:
         self._workers = [self._tasks.start(self._work()) for _ in range(self._concurrency)]
 
-    def offer(self, assigned: Assigned, count: int) -> None:
-        for _ in range(count):
-            self._inbox.put_nowait(assigned)
+    def offer(self, assigned: Assigned) -> None:
+        if not assigned.is_ready:
+            assigned.is_ready = True
+            self._ready.append(assigned)
+        self._wake()
 
     async def left(self, assigned: Assigned) -> None:
         """Others may take the queue while we finish: the group's messages are independent of one another."""
 
     async def finish(self, grace_s: float) -> None:
-        while not self._inbox.empty():
-            self._inbox.get_nowait()
-        for _ in self._workers:
-            self._inbox.put_nowait(None)
+        self._is_stopping = True
+        for resting in self._resting:
+            if not resting.done():
+                resting.set_result(None)
         await _ended(self._workers, self._clock, grace_s)
 
+    # --- workers --------------------------------------------------------------------------------------------------
+
     async def _work(self) -> None:
-        while (assigned := await self._inbox.get()) is not None:
-            # A batch takes the messages of several offers: those then find nothing, and are through at once.
-            if not assigned.is_over and (messages := assigned.process.take(self._max_batch)):
+        """Message after message of one queue, until a handler has let other workers in or the streak is long enough."""
+        me = object()
+        while not self._is_stopping:
+            assigned = self._next()
+            if assigned is None:
+                await self._rest()
+                continue
+            self._last = me
+            for _ in range(STREAK):
+                if assigned.is_over or not (messages := assigned.process.take(self._max_batch)):
+                    break
                 await self._handle(assigned, messages)
+                if self._last is not me or self._is_stopping:
+                    break
+            else:
+                await _PASS
+
+    def _next(self) -> Assigned | None:
+        """The queue whose turn it is. One more worker is woken for what is behind, in case this one has to wait."""
+        ready = self._ready
+        while ready:
+            assigned = ready[0]
+            if assigned.is_over or not assigned.process.waiting:
+                ready.popleft()
+                assigned.is_ready = False
+                continue
+            ready.rotate(-1)
+            if assigned.process.waiting > self._max_batch or len(ready) > 1:
+                self._wake()
+            return assigned
+        return None
+
+    def _wake(self) -> None:
+        """One at a time, and that one the next: most handlers of a burst are through before a second worker looks."""
+        while self._resting and not self._is_waking:
+            resting = self._resting.popleft()
+            if not resting.done():
+                self._is_waking = True
+                resting.set_result(None)
+
+    async def _rest(self) -> None:
+        resting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._resting.append(resting)
+        try:
+            await resting
+        finally:
+            self._is_waking = False
+
+    # --- one call -------------------------------------------------------------------------------------------------
 
     async def _handle(self, assigned: Assigned, messages: list[StoredMessage]) -> None:
         """Never a message twice at once: its queue may have left and come back, or come from another client here."""
-        places = [(self._owner, assigned.queue, message.queue_offset) for message in messages]
-        if not OF_PROCESS.try_enter(places):
-            await OF_PROCESS.enter(places)
+        in_work = assigned.in_work
+        if in_work is None:
+            in_work = assigned.in_work = of_queue(self._owner, assigned.queue)
+        offsets = [message.queue_offset for message in messages]
+        if not in_work.try_enter(offsets):
+            await in_work.enter(offsets)
+        self.running += len(messages)
         try:
             if assigned.process.is_dropped:
                 return
             received = [self._describe(message, assigned.queue) for message in messages]
             outcomes = await self._attempt(received)
         finally:
-            OF_PROCESS.leave(places)
+            self.running -= len(messages)
+            in_work.leave(offsets)
         assigned.handled_ms = self._clock.now_ms()
-        if not assigned.process.is_dropped:
-            failed = [(each, fault) for each, fault in zip(received, outcomes, strict=True) if fault is not None]
-            if not failed:
-                assigned.process.done(messages)
-            else:
-                lost = {each.message.queue_offset for each, _ in failed}
-                assigned.process.done(each for each in messages if each.queue_offset not in lost)
-                await asyncio.gather(*(self._failed(assigned, each, fault) for each, fault in failed))
+        if assigned.process.is_dropped:
+            return
+        if outcomes.count(None) == len(messages):
+            assigned.process.done(messages)
+            return
+        failed = [(each, fault) for each, fault in zip(received, outcomes, strict=True) if fault is not None]
+        lost = {each.message.queue_offset for each, _ in failed}
+        assigned.process.done(each for each in messages if each.queue_offset not in lost)
+        await asyncio.gather(*(self._failed(assigned, each, fault) for each, fault in failed))
 
     async def _failed(self, assigned: Assigned, received: Received, fault: Exception) -> None:
         if await self._settled(received, fault):
@@ -142,7 +216,7 @@ class Concurrent:
         await self._clock.sleep(KEPT_RETRY_S)
         if not assigned.is_over:
             assigned.process.give_back([message])
-            self.offer(assigned, 1)
+            self.offer(assigned)
 
 
 class Orderly:
@@ -171,11 +245,12 @@ class Orderly:
         self._slots = asyncio.Semaphore(concurrency)
         self._drains: set[asyncio.Task[None]] = set()
         self._is_stopping = False
+        self.running = 0
 
     def start(self) -> None:
         """Queues start their own tasks."""
 
-    def offer(self, assigned: Assigned, count: int) -> None:
+    def offer(self, assigned: Assigned) -> None:
         if assigned.draining is None and not self._is_stopping:
             assigned.draining = self._tasks.start(self._drain(assigned))
             self._drains.add(assigned.draining)
@@ -208,7 +283,11 @@ class Orderly:
                 await self._clock.sleep(_LOCK_WAIT_S)
                 continue
             async with self._slots:
-                outcomes = await self._attempt(left)
+                self.running += len(left)
+                try:
+                    outcomes = await self._attempt(left)
+                finally:
+                    self.running -= len(left)
             assigned.handled_ms = self._clock.now_ms()
             if assigned.process.is_dropped:
                 return

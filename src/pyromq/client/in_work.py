@@ -1,7 +1,8 @@
 """Which messages handlers of this process are busy with, so that none is handled twice at once.
 
 A queue may move from one client of a process to another while its messages are still in work, and each client may run
-on a loop and thread of its own. So this is one table for the process, and any thread may use it.
+on a loop and thread of its own. So there is one table for each queue in the process (`of_queue`), and any thread may
+use it.
 """
 
 from __future__ import annotations
@@ -10,21 +11,23 @@ import asyncio
 import threading
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import Future
+from weakref import WeakValueDictionary
 
 
 class InWork:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[Hashable, list[Future[None]]] = {}
+        self._held: dict[Hashable, list[Future[None]] | None] = {}  # with those who wait, if there are any
 
     def try_enter(self, keys: Sequence[Hashable]) -> bool:
         """All of them at once, or False."""
+        held = self._held
         with self._lock:
             for key in keys:
-                if key in self._held:
+                if key in held:
                     return False
             for key in keys:
-                self._held[key] = []
+                held[key] = None
         return True
 
     async def enter(self, keys: Sequence[Hashable]) -> None:
@@ -34,8 +37,11 @@ class InWork:
                 await asyncio.wrap_future(busy)
 
     def leave(self, keys: Iterable[Hashable]) -> None:
+        waiting: list[Future[None]] = []
         with self._lock:
-            waiting = [future for key in keys for future in self._held.pop(key)]
+            for key in keys:
+                if (found := self._held.pop(key)) is not None:
+                    waiting += found
         for future in waiting:
             if future.set_running_or_notify_cancel():  # it may have given up
                 future.set_result(None)
@@ -44,11 +50,18 @@ class InWork:
         """Done when the first of them that somebody has is free again; None: all are free by now."""
         with self._lock:
             for key in keys:
-                if (waiting := self._held.get(key)) is not None:
+                if key in self._held:
                     future: Future[None] = Future()
-                    waiting.append(future)
+                    self._held[key] = [*(self._held[key] or ()), future]
                     return future
         return None
 
 
-OF_PROCESS = InWork()
+_tables: WeakValueDictionary[Hashable, InWork] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def of_queue(owner: Hashable, queue: Hashable) -> InWork:
+    """The table of this queue's offsets, one for all who have it now. It lives as long as one of them does."""
+    with _lock:
+        return _tables.setdefault((owner, queue), InWork())

@@ -19,7 +19,7 @@ from ..protocol.batch import BatchEntry, encode_batch
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.compression import DEFAULT_LEVEL, Compression, compress, compressed_flag
 from ..protocol.headers.send import LONG_NAMES, SendMessageV2
-from ..protocol.properties import encode_properties
+from ..protocol.properties import properties_text
 from .arguments import Seconds, check_text, kind_fault, milliseconds
 from .errors import BadMessage
 from .session import AUTO_CREATED_QUEUES
@@ -61,7 +61,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
 
     def name_send(self, identity: str) -> None:
         """For the brokers' duplicate window: the same for every attempt."""
-        self.properties += encode_properties({Property.SEND_ID: identity}).decode()
+        self.properties += properties_text({Property.SEND_ID: identity})
 
 
 class SendHeaders:
@@ -182,7 +182,7 @@ def pack(topic: str, value: Any, properties: Mapping[str, str], packing: Packing
         topic=topic,
         ids=[properties[Property.UNIQ_KEY]],
         body=body,
-        properties=_encoded(properties).decode(),
+        properties=_text(properties),
         sys_flag=sys_flag,
     )
 
@@ -202,7 +202,7 @@ class BatchItem:
 def pack_item(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> BatchItem:
     _check_topic(topic)
     body = _checked_body(topic, encode_value(value), packing)
-    return BatchItem(properties[Property.UNIQ_KEY], BatchEntry(body, 0, _encoded(properties)))
+    return BatchItem(properties[Property.UNIQ_KEY], BatchEntry(body, 0, _text(properties).encode()))
 
 
 def pack_batch(topic: str, items: list[BatchItem]) -> Outgoing:
@@ -215,7 +215,7 @@ def pack_batch(topic: str, items: list[BatchItem]) -> Outgoing:
         topic=topic,
         ids=[item.unique_id for item in items],
         body=encode_batch(item.entry for item in items),
-        properties=encode_properties({Property.WAIT: "true"}).decode(),
+        properties=properties_text({Property.WAIT: "true"}),
         code=RequestCode.SEND_BATCH_MESSAGE,
     )
 
@@ -239,8 +239,8 @@ def _checked_body(topic: str, body: bytes, packing: Packing) -> bytes:
     return body
 
 
-def _encoded(properties: Mapping[str, str]) -> bytes:
+def _text(properties: Mapping[str, str]) -> str:
     try:
-        return encode_properties(properties)
+        return properties_text(properties)
     except ValueError as fault:
         raise BadMessage(str(fault)) from None

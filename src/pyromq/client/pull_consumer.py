@@ -104,7 +104,7 @@ class PullConsumer:
         self._version = session.clock.now_ms()
         self._next_commit = 0.0
         self._paused: set[MessageQueue] = set()
-        self._unread: list[Received] = []  # of a batch, all of one queue
+        self._unread: list[Received] = []  # of a batch, all of one queue, the next at the end
         self._topics: list[str] = []  # whose queues are shared with the group's other members
         self._checked: set[str] = set()  # topics whose brokers can evaluate the filter
         self._changed = Bell(session.clock)
@@ -294,7 +294,7 @@ class PullConsumer:
         self._check_open()
         self._all_done()
         if self._unread:  # a loop over this consumer ended in the middle of a batch
-            rest, self._unread = self._unread, []
+            rest, self._unread = self._unread[::-1], []
             self._places[rest[0].queue].returned = rest[-1].offset + 1
             return rest
         clock = self._session.clock
@@ -315,13 +315,17 @@ class PullConsumer:
     async def __aiter__(self) -> AsyncIterator[Received]:
         """One message after another, without end. Asking for the next one says that this one is dealt with."""
         while True:
-            self._unread = await self.poll()
-            ends = {msg.queue: self._places[msg.queue].returned for msg in self._unread}
+            batch = await self.poll()
+            if not batch:
+                continue
+            queue = batch[0].queue
+            end = self._places[queue].returned
+            self._unread = batch[::-1]  # from the end is where a list gives up its items cheaply
             while self._unread:
-                msg = self._unread.pop(0)
-                place = self._places.get(msg.queue)
+                msg = self._unread.pop()
+                place = self._places.get(queue)
                 if place is not None:  # what is not read yet was not returned yet
-                    place.returned = msg.offset + 1 if self._unread else ends[msg.queue]
+                    place.returned = msg.offset + 1 if self._unread else end
                 yield msg
                 if place is not None:
                     place.done = place.returned

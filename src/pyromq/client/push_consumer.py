@@ -32,7 +32,7 @@ from .arguments import (
     topic_fault,
 )
 from .assigned import Assigned
-from .attempts import Attempt, Counted, Runner
+from .attempts import Attempt, Runner
 from .background import Bell, Tasks
 from .core.allocation import Average, Strategy
 from .core.process_queue import FlowLimits, ProcessQueue
@@ -142,10 +142,9 @@ class PushConsumer:
         self._worker = worker(handler, self.options.concurrency, self.options.max_batch is not None)
         # A thread cannot be cancelled: giving up on it would let the message be handled twice at once.
         timeout_s = None if self._worker.is_blocking else self.options.timeout_s
-        self.runner = Runner(self._worker.run, self._clock, timeout_s)
+        self.runner = Runner(self._worker, self._clock, timeout_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
-        self.attempts = Counted(around_handling(attempt, middleware))
-        self._deliveries = self._make_deliveries(self.attempts)
+        self._deliveries = self._make_deliveries(around_handling(attempt, middleware))
         self.assigned: dict[MessageQueue, Assigned] = {}
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._changed = Bell(self._clock)
@@ -178,6 +177,11 @@ class PushConsumer:
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
         return Received(message, queue, self._session.config.namespace, self._own_group)
+
+    @property
+    def running(self) -> int:
+        """Messages that handlers are busy with."""
+        return self._deliveries.running
 
     # --- start and stop -------------------------------------------------------------------------------------------
 
@@ -405,7 +409,7 @@ class PushConsumer:
         assigned.process.skip_to(result.next_offset)
         assigned.next_offset = result.next_offset
         if result.messages:
-            self._deliveries.offer(assigned, len(result.messages))
+            self._deliveries.offer(assigned)
         return 0
 
     async def _first(self, queue: MessageQueue) -> int:

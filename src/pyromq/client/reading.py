@@ -54,6 +54,9 @@ class _Question:
     commit: int | None
 
 
+_Terms = tuple[Filter, int, float]  # of a question, what seldom changes
+
+
 class Puller:
     """Event loop only. One per consumer."""
 
@@ -61,6 +64,7 @@ class Puller:
         self._session = session
         self._group = group
         self._suggested: dict[MessageQueue, int] = {}
+        self._common: dict[MessageQueue, tuple[_Terms, dict[str, str]]] = {}  # header fields
         self._away_until: dict[str, float] = {}  # by address: replicas that did not answer
 
     async def pull(
@@ -117,43 +121,66 @@ class Puller:
         return until is not None and self._session.clock.monotonic() < until
 
     async def _ask(self, route: Route, address: str, asked: _Question) -> PullResult:
-        queue, offset, wanted, hold_s, commit = asked.queue, asked.offset, asked.wanted, asked.hold_s, asked.commit
-        commits = commit is not None and commit >= 0 and address == route.master(queue.broker_name)
-        header = PullMessage(
-            consumer_group=self._group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=asked.most,
-            sys_flag=(_SUSPEND if hold_s > 0 else 0) | _SUBSCRIPTION | (_COMMIT if commits else 0),
-            commit_offset=commit if commits and commit is not None else 0,
-            suspend_timeout_millis=round(hold_s * 1000),
-            subscription=wanted.expression,
-            sub_version=0,
-            expression_type=wanted.expression_type,
-            max_msg_bytes=PULL_BYTES,
-            bname=queue.broker_name,
-        )
+        queue, offset, wanted = asked.queue, asked.offset, asked.wanted
+        commit = asked.commit if asked.commit is not None and address == route.master(queue.broker_name) else -1
         answer = await self._session.call(
-            address, RequestCode.PULL_MESSAGE, header, timeout_s=hold_s + _ANSWER_S, expected=_EXPECTED
+            address,
+            RequestCode.PULL_MESSAGE,
+            self._fields(asked, commit),
+            timeout_s=asked.hold_s + _ANSWER_S,
+            expected=_EXPECTED,
         )
         facts = PullMessageAnswer.from_fields(answer.fields)
         self._suggested[queue] = facts.suggest_which_broker_id or MASTER_ID
         messages = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+        if wanted.tags:
+            messages = [each for each in messages if wanted.matches(each)]
+        if names.is_retry(queue.topic):
+            for each in messages:
+                _restore(each)
         return PullResult(
             status=Pulled(answer.code),
-            messages=[_restored(each) for each in messages if wanted.matches(each)],
+            messages=messages,
             next_offset=offset if facts.next_begin_offset is None else facts.next_begin_offset,
             min_offset=facts.min_offset or 0,
             max_offset=facts.max_offset or 0,
         )
 
+    def _fields(self, asked: _Question, commit: int) -> dict[str, str]:
+        """Most are the same for all pulls of a queue, and are encoded once. Commit -1: nothing to commit."""
+        terms = (asked.wanted, asked.most, asked.hold_s)
+        known = self._common.get(asked.queue)
+        if known is None or known[0] != terms:
+            known = self._common[asked.queue] = (terms, self._encoded(asked))
+        fields = known[1].copy()
+        fields["queueOffset"] = str(asked.offset)
+        if commit >= 0:
+            fields["commitOffset"] = str(commit)
+            fields["sysFlag"] = str(int(fields["sysFlag"]) | _COMMIT)
+        return fields
+
+    def _encoded(self, asked: _Question) -> dict[str, str]:
+        return PullMessage(
+            consumer_group=self._group,
+            topic=asked.queue.topic,
+            queue_id=asked.queue.queue_id,
+            queue_offset=0,
+            max_msg_nums=asked.most,
+            sys_flag=(_SUSPEND if asked.hold_s > 0 else 0) | _SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=round(asked.hold_s * 1000),
+            subscription=asked.wanted.expression,
+            sub_version=0,
+            expression_type=asked.wanted.expression_type,
+            max_msg_bytes=PULL_BYTES,
+            bname=asked.queue.broker_name,
+        ).to_fields()
+
     def forget(self, queue: MessageQueue) -> None:
         self._suggested.pop(queue, None)
+        self._common.pop(queue, None)
 
 
-def _restored(message: StoredMessage) -> StoredMessage:
+def _restore(message: StoredMessage) -> None:
     """A message that comes again stands in the group's retry topic; it belongs to its own."""
-    if names.is_retry(message.topic) and Property.RETRY_TOPIC in message.properties:
-        message.topic = message.properties[Property.RETRY_TOPIC]
-    return message
+    message.topic = message.properties.get(Property.RETRY_TOPIC, message.topic)

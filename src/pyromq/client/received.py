@@ -22,14 +22,15 @@ class Renewable(Protocol):
 class Received:
     """One delivery. `message` has everything that RocketMQ knows of it."""
 
-    __slots__ = ("deadline", "group", "message", "namespace", "queue")
+    __slots__ = ("deadline", "group", "message", "namespace", "queue", "wanted_s")
 
     def __init__(self, message: StoredMessage, queue: MessageQueue, namespace: str = "", group: str = "") -> None:
         self.message = message
         self.queue = queue
         self.namespace = namespace
         self.group = group  # of the consumer that has it
-        self.deadline: Renewable | None = None  # while a handler has it
+        self.deadline: Renewable | None = None  # while a handler that has waited for something has it
+        self.wanted_s: float | None = None  # what a handler asked for before it waited for anything
 
     def __repr__(self) -> str:
         return f"<Received {self.topic} {self.id} attempt {self.attempt}, {len(self.body)} bytes>"
@@ -100,5 +101,7 @@ class Received:
 
         A handler in a thread has no time-out. In a batch it is the batch that is renewed.
         """
-        if self.deadline is not None:
+        if self.deadline is None:
+            self.wanted_s = seconds
+        else:
             self.deadline.renew(seconds)

@@ -76,6 +76,7 @@ class Transactions:
         self._tracer = tracer
         self._open: dict[str, Transaction] = {}
         self._checks: dict[str, Handling] = {}
+        self.checking = 0  # messages that check handlers are busy with
 
     # --- the block ------------------------------------------------------------------------------------------------
 
@@ -169,11 +170,14 @@ class Transactions:
         if check is None:
             log.warning("a broker asks about a transaction, nobody answers", topic=half.topic, id=half.id)
             return Decision.UNKNOWN
+        self.checking += 1
         try:
             return _DECISIONS[await check.run(half)]
         except Exception as fault:
             log.warning("transaction check failed", topic=half.topic, id=half.id, fault=repr(fault))
             return Decision.UNKNOWN
+        finally:
+            self.checking -= 1
 
     def close(self) -> None:
         for check in self._checks.values():

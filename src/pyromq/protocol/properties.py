@@ -15,13 +15,18 @@ MAX_PROPERTIES_BYTES = 32767
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """ValueError names the property that cannot be written."""
-    text = "".join(f"{name}{NAME_END}{value}{PAIR_END}" for name, value in properties.items())
+    return properties_text(properties).encode("utf-8")
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """The same as headers carry it."""
+    text = "".join([f"{name}{NAME_END}{value}{PAIR_END}" for name, value in properties.items()])
     if text.count(NAME_END) != len(properties) or text.count(PAIR_END) != len(properties):
         raise ValueError(f"property {_smuggler(properties)!r} holds 0x01 or 0x02, which separate properties")
-    raw = text.encode("utf-8")
-    if len(raw) > MAX_PROPERTIES_BYTES:
-        raise ValueError(f"properties take {len(raw)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
-    return raw
+    size = len(text) if text.isascii() else len(text.encode("utf-8"))
+    if size > MAX_PROPERTIES_BYTES:
+        raise ValueError(f"properties take {size} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+    return text
 
 
 def _smuggler(properties: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ this on the event loop; there are no awaits here.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ class ProcessQueue:
         self._limits = limits
         self._is_orderly = is_orderly
         self._open: dict[int, StoredMessage] = {}  # in the order of offsets, since they arrive so
-        self._waiting: dict[int, StoredMessage] = {}  # of these: not handed to a handler yet
+        self._waiting: deque[StoredMessage] = deque()  # of these: not handed to a handler yet
         self._bytes = 0
         self._next = -1  # one past the highest offset ever held
         self.is_dropped = False
@@ -57,12 +58,16 @@ class ProcessQueue:
         return len(self._waiting)
 
     def add(self, messages: Iterable[StoredMessage]) -> None:
+        held, wait, size, beyond = self._open, self._waiting.append, self._bytes, self._next
         for message in messages:
-            if message.queue_offset < self._next:
+            offset = message.queue_offset
+            if offset < beyond:
                 continue  # a broker that went back; what was handed out once is not handed out again
-            self._open[message.queue_offset] = self._waiting[message.queue_offset] = message
-            self._bytes += len(message.body)
-            self._next = message.queue_offset + 1
+            held[offset] = message
+            wait(message)
+            size += len(message.body)
+            beyond = offset + 1
+        self._bytes, self._next = size, beyond
 
     def skip_to(self, offset: int) -> None:
         """The broker scanned up to here without a match: nothing below is to come."""
@@ -70,20 +75,20 @@ class ProcessQueue:
 
     def take(self, most: int = 1) -> list[StoredMessage]:
         """The next messages for a handler, lowest first."""
+        waiting = self._waiting
         if most == 1:  # nearly every handler's
-            return [self._waiting.pop(next(iter(self._waiting)))] if self._waiting else []
-        offsets = [offset for offset, _ in zip(self._waiting, range(most), strict=False)]
-        return [self._waiting.pop(offset) for offset in offsets]
+            return [waiting.popleft()] if waiting else []
+        return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
     def give_back(self, messages: Iterable[StoredMessage]) -> None:
         """Not handled after all: they wait again, in their places."""
-        returned = {message.queue_offset: message for message in messages if message.queue_offset in self._open}
-        self._waiting = dict(sorted((returned | self._waiting).items()))
+        returned = [message for message in messages if message.queue_offset in self._open]
+        self._waiting = deque(sorted((*returned, *self._waiting), key=lambda message: message.queue_offset))
 
     def done(self, messages: Iterable[StoredMessage]) -> None:
+        """Those that `take` gave out."""
         for message in messages:
             if self._open.pop(message.queue_offset, None) is not None:
-                self._waiting.pop(message.queue_offset, None)
                 self._bytes -= len(message.body)
 
     def drop(self) -> None:
