@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from pyromq.store.derived_files import DerivedFiles, forget_derived, read_derived
+from pyromq.store.derived_files import forget_derived, read_derived, write_derived
 from pyromq.store.disk import DiskFull
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 
 
 def test_the_last_word_on_a_file_counts() -> None:
     disk = SimulatedDisk()
-    files = DerivedFiles(disk, ["consumequeue/T/0/0", "consumequeue/Größe/0/0"])
+    files = write_derived(disk, ["consumequeue/T/0/0", "consumequeue/Größe/0/0"])
     files.note({"consumequeue/T/0/800": True, "consumequeue/T/0/0": False})
     files.note({"consumequeue/T/0/800": False, "index/1": True})
     files.note({"consumequeue/T/0/800": True})
@@ -27,14 +27,14 @@ def test_the_last_word_on_a_file_counts() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_was_noted_survives_a_power_cut(seed: int) -> None:
     disk = SimulatedDisk()
-    files = DerivedFiles(disk, ["index/1"])
+    files = write_derived(disk, ["index/1"])
     files.note({f"index/{number}": True for number in range(2, 200)})
     assert read_derived(disk.crash(seed)) == {f"index/{number}" for number in range(1, 200)}
 
 
 def test_a_full_disk_delays_the_list_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = SimulatedDisk()
-    files = DerivedFiles(disk, ["index/1"])
+    files = write_derived(disk, ["index/1"])
     write: Callable[..., None] = SimulatedFile.pwrite
 
     def refuse(file: SimulatedFile, offset: int, data: bytes) -> None:

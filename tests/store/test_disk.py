@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.store.disk import (
+    NO_STAMP,
     Disk,
     DiskError,
     DiskFull,
@@ -126,6 +127,32 @@ def test_a_second_name_keeps_the_old_content(disk: Disk) -> None:
     assert (read_whole(disk, "a"), read_whole(disk, "b")) == (b"new", b"old")
     with pytest.raises(DiskError, match="exists"):
         disk.link("a", "b")
+
+
+def test_a_stamp_changes_with_the_file_and_with_the_names_in_the_folder(disk: Disk) -> None:
+    disk.make_folder("f")
+    file = disk.open("f/a", create=True)
+    file.pwrite(0, b"abc")
+    names = ["f", "f/a", "f/b", "gone"]
+    before = disk.stamps(names)
+    assert before[1][0] == 3
+    assert before[2:] == [NO_STAMP, NO_STAMP]
+    assert file.pread(0, 3) == b"abc"
+    assert disk.stamps(names) == before
+    if isinstance(disk, RealDisk):  # its clock goes on in steps
+        for number, name in enumerate(names[:2]):
+            os.utime(disk.path(name), ns=(before[number][1], before[number][1] - 1))
+        before = disk.stamps(names)
+    file.pwrite(0, b"abd")
+    written = disk.stamps(names)
+    assert written[0] == before[0]
+    assert written[1] != before[1]
+    disk.open("f/b", create=True).close()
+    made = disk.stamps(names)
+    assert made[0] != before[0]
+    assert made[1] == written[1]
+    assert made[2] != NO_STAMP
+    file.close()
 
 
 def test_missing_things_are_named(disk: Disk) -> None:

@@ -13,7 +13,7 @@ from ..kernel.records import Picked, Placed, Range
 from .entry_log import EntryLog
 from .file_sequence import Irregular
 from .layout import BATCH_ENTRY, QueueEntry
-from .queue import Boundary, StoreTimeAt
+from .queue import Boundary, Rest, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")
@@ -56,6 +56,14 @@ class BatchQueue:
         irregular = self._entries.load()
         self._follow_entries()
         return irregular
+
+    def standing(self) -> Rest | None:
+        return self._entries.standing(self.min_offset, is_batch=True)
+
+    def wake(self, rest: Rest, next_offset: int) -> None:
+        self._entries.wake(rest)
+        self.min_offset = rest.min_offset
+        self._next = self.readable_end = next_offset
 
     def _follow_entries(self) -> None:
         if not self._entries.is_empty:

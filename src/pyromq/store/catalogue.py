@@ -1,32 +1,46 @@
-"""What a clean stop left: which queues, index files and tables there were. Opening compares, so that a missing file is
-noticed.
+"""What a clean stop left: which queues, index files and tables there were, and how to go on with each queue unread.
 
-Without it a queue folder that someone removed would look like a queue that never was, and its offsets would begin at 0
-again. Kept in pyromq/, which Java does not know; it counts only while the checkpoint is the one that we left.
+Opening compares, so that a missing file is noticed: without it a queue folder that someone removed would look like a
+queue that never was, and its offsets would begin at 0 again. A queue whose files bear the stamps that are noted here is
+not even looked at before somebody uses it (queues.py). Kept in pyromq/, which Java does not know; it counts only while
+the checkpoint is the one that we left.
 """
 
 from __future__ import annotations
 
+import zlib
+
 import msgspec
 
 from .checkpoint import Checkpoint
+from .derived_files import DerivedLeft
 from .disk import Disk, FileMissing, make_folder_durably, read_whole, replace_durably
-from .queue import MessageQueue
+from .queue import MessageQueue, Rest
 
 CATALOGUE_FILE = "pyromq/catalogue"
 
+_CRC = b'{"crc":"'  # stands first in the file, over all that follows; older catalogues have none
+_CRC_BYTES = len(_CRC) + len(b'12345678",')
 
-class KnownQueue(msgspec.Struct, array_like=True, frozen=True):
+
+class KnownQueue(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A queue, the offset behind its last message, and where the last entry for a record leads."""
 
     topic: str
     queue_id: int
     next_offset: int
     last: tuple[int, ...] = ()  # position, size, tag code; none: not known
+    rest: Rest | None = None  # None: look at its files
 
     def fits(self, queue: MessageQueue) -> bool:
-        """Too many entries are as wrong as too few: something else wrote behind the last one."""
-        return queue.next_offset == self.next_offset and (not self.last or self.last == last_of(queue))
+        """Too many entries are as wrong as too few: something else wrote behind the last one. And none of the oldest
+        may be missing."""
+        lacks_oldest = self.rest is not None and queue.min_offset > self.rest.min_offset
+        return (
+            queue.next_offset == self.next_offset
+            and not lacks_oldest
+            and (not self.last or self.last == last_of(queue))
+        )
 
 
 def last_of(queue: MessageQueue) -> tuple[int, ...]:
@@ -49,6 +63,9 @@ class Catalogue(msgspec.Struct, frozen=True):
     queues: list[KnownQueue]
     index_files: list[KnownIndexFile] | None  # None: there is no index by configuration
     tables: list[str] = []  # empty in older ones; these count after a kill too: nobody removes a table
+    folders: dict[str, int] = {}  # stamps of the folders of topics
+    log_start: int = -1  # the queues' minimums are those of a log that starts here
+    derived: DerivedLeft = DerivedLeft()
 
     def fits(self, checkpoint: Checkpoint) -> bool:
         """Whether nobody else wrote to the store since."""
@@ -58,11 +75,17 @@ class Catalogue(msgspec.Struct, frozen=True):
 def read_catalogue(disk: Disk) -> Catalogue | None:
     """None if there is none or it cannot be read."""
     try:
-        return msgspec.json.decode(read_whole(disk, CATALOGUE_FILE), type=Catalogue)
+        content = read_whole(disk, CATALOGUE_FILE)
+        if content.startswith(_CRC):
+            checksum, content = content[len(_CRC) : len(_CRC) + 8], b"{" + content[_CRC_BYTES:]
+            if checksum != b"%08x" % zlib.crc32(content):
+                return None
+        return msgspec.json.decode(content, type=Catalogue)
     except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
 def write_catalogue(disk: Disk, catalogue: Catalogue) -> None:
     make_folder_durably(disk, CATALOGUE_FILE.rpartition("/")[0])
-    replace_durably(disk, CATALOGUE_FILE, msgspec.json.encode(catalogue))
+    content = msgspec.json.encode(catalogue)
+    replace_durably(disk, CATALOGUE_FILE, b'%s%08x",%s' % (_CRC, zlib.crc32(content), content[1:]))

@@ -10,7 +10,7 @@ from ..model.names import SCHEDULE_TOPIC
 from .entry_log import EntryLog
 from .file_sequence import FileSequence, Irregular
 from .layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
-from .queue import Boundary, StoreTimeAt
+from .queue import Boundary, Rest, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")
@@ -45,6 +45,14 @@ class ConsumeQueue:
         self.min_offset = self.entries.search(first, end, lambda _, size: size == FILLER_SIZE)  # a filled head
         self.readable_end = end
         return irregular
+
+    def standing(self) -> Rest | None:
+        return self.entries.standing(self.min_offset, is_batch=False)
+
+    def wake(self, rest: Rest, next_offset: int) -> None:
+        self.entries.wake(rest)
+        self.min_offset = rest.min_offset
+        self.readable_end = rest.end
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """Which queue and index files there are while the store is open, so that one that is gone after a kill is noticed.
 
-`pyromq/derived` is written whole when the store was opened; then every full flush adds what was made and what went,
-behind the sync of those files and before the checkpoint. So every file that the checkpoint counts on is listed. A clean
-stop has the catalogue instead, which knows offsets too.
+`pyromq/derived` is written whole when the store was opened, unless a clean stop left it and all is as it was then;
+every full flush adds what was made and what went, behind the sync of those files and before the checkpoint. So every
+file that the checkpoint counts on is listed. A clean stop has the catalogue beside it, which knows offsets too.
 
 line  | CRC32 of the rest, 8 hex digits | space | + or - | name |     one that is torn does not count
 """
@@ -12,12 +12,23 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 
+import msgspec
+
 from .. import logs
 from .disk import Disk, DiskFile, DiskFull, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
 
 log = logs.get("pyromq.store")
 
 DERIVED_FILE = "pyromq/derived"
+
+
+class DerivedLeft(msgspec.Struct, array_like=True, frozen=True):
+    """The list as a clean stop leaves it; zeroes: it is to be written whole."""
+
+    lines: int = 0
+    files: int = 0  # that are left of these
+    length: int = 0
+    crc: int = 0
 
 
 def read_derived(disk: Disk) -> set[str]:
@@ -59,20 +70,20 @@ def forget_derived(disk: Disk) -> None:
 class DerivedFiles:
     """The list, open for adding to it. Used by the thread that flushes, one at a time."""
 
-    def __init__(self, disk: Disk, names: Iterable[str]) -> None:
-        """On a full disk the list that is there goes on, and what it lacks waits for room."""
-        there, listed = set(names), read_derived(disk)
-        self._waiting: dict[str, bool] = {}
-        content = b"".join(_line("+", name) for name in sorted(there))
-        make_folder_durably(disk, folder_of(DERIVED_FILE))
-        try:
-            replace_durably(disk, DERIVED_FILE, content)
-        except DiskFull:
-            if not disk.exists(DERIVED_FILE):
-                raise
-            self._waiting = dict.fromkeys(there - listed, True) | dict.fromkeys(listed - there, False)
+    def __init__(self, disk: Disk, lines: int, files: int, waiting: dict[str, bool]) -> None:
+        """`waiting`: what it lacks."""
+        self._disk = disk
+        self._lines = lines
+        self._files = files
+        self._waiting = waiting
         self._file: DiskFile = disk.open(DERIVED_FILE)
         self._end = self._file.size()
+
+    def left(self) -> DerivedLeft:
+        """For the catalogue."""
+        if self._waiting:
+            return DerivedLeft()
+        return DerivedLeft(self._lines, self._files, self._end, zlib.crc32(read_whole(self._disk, DERIVED_FILE)))
 
     def note(self, changes: dict[str, bool]) -> None:
         """Add files that were made (True) or went (False), and sync. What finds no room waits for the next time: a full
@@ -88,10 +99,38 @@ class DerivedFiles:
             return
         self._file.sync()
         self._end += len(content)
+        self._lines += len(self._waiting)
+        self._files += sum(1 if made else -1 for made in self._waiting.values())
         self._waiting.clear()
 
     def close(self) -> None:
         self._file.close()
+
+
+def write_derived(disk: Disk, names: Iterable[str]) -> DerivedFiles:
+    """On a full disk the list that is there goes on, and what it lacks waits for room."""
+    there = set(names)
+    waiting: dict[str, bool] = {}
+    content = b"".join(_line("+", name) for name in sorted(there))
+    make_folder_durably(disk, folder_of(DERIVED_FILE))
+    try:
+        replace_durably(disk, DERIVED_FILE, content)
+    except DiskFull:
+        if not disk.exists(DERIVED_FILE):
+            raise
+        listed = read_derived(disk)
+        waiting = dict.fromkeys(there - listed, True) | dict.fromkeys(listed - there, False)
+    return DerivedFiles(disk, len(there), len(there), waiting)
+
+
+def keep_derived(disk: Disk, left: DerivedLeft) -> DerivedFiles | None:
+    """Go on with the list of a clean stop. None: it is not the one that was left, or is mostly history by now."""
+    if not left.length or left.lines > 2 * left.files or not disk.exists(DERIVED_FILE):
+        return None
+    content = read_whole(disk, DERIVED_FILE)
+    if (len(content), zlib.crc32(content)) != (left.length, left.crc):
+        return None
+    return DerivedFiles(disk, left.lines, left.files, {})
 
 
 def _line(sign: str, name: str) -> bytes:

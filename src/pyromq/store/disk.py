@@ -2,8 +2,8 @@
 
 Two implementations: `real_disk.RealDisk` over the operating system, and `pyromq.testing.simulated_disk.SimulatedDisk`
 that keeps written and synced state apart. Names are paths relative to the disk's root, with "/" between the parts. All
-calls block; the caller chooses the thread. `sync`, `sync_many`, `allocate` and `pread` may run in a helper thread
-beside the calls of the writer.
+calls block; the caller chooses the thread. `sync`, `sync_many`, `allocate`, `pread` and `remove` may run in a helper
+thread beside the calls of the writer.
 
 What a caller may rely on after a power cut: bytes that a successful `sync` covered, and names that a successful
 `sync_folder` of their folder covered. Nothing else.
@@ -42,6 +42,11 @@ class SyncFailed(DiskError):
 
 class StoreLocked(DiskError):
     """Another process holds the lock."""
+
+
+# Length, and a number that every change makes another one; (-1, -1): there is no such name.
+Stamp: TypeAlias = tuple[int, int]
+NO_STAMP: Stamp = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,11 @@ class Disk(Protocol):
     def size(self, name: str) -> int: ...
 
     def modified_ms(self, name: str) -> int: ...
+
+    def stamps(self, names: Iterable[str]) -> Sequence[Stamp]:
+        """Of many files and folders at once. Equal ones: nobody wrote to the file, or made or removed a name in the
+        folder, in between."""
+        ...
 
     def make_folder(self, name: str) -> None:
         """With parents; an existing one is fine. Durable once the parents are synced: see `make_folder_durably`."""

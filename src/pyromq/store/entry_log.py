@@ -14,6 +14,7 @@ from .disk import Disk, DiskError
 from .file_sequence import FileSequence, Irregular
 from .layout import ENTRY_HEAD
 from .open_files import OpenFiles
+from .queue import Rest
 
 
 class EntryLog:
@@ -57,6 +58,18 @@ class EntryLog:
             last = self.sequence.bases[-1] // self.entry_bytes
             self.end = self.search(last, self.sequence.limit // self.entry_bytes, lambda position, size: size > 0)
         return irregular
+
+    def standing(self, min_offset: int, *, is_batch: bool) -> Rest | None:
+        bases = self.sequence.bases
+        if not bases or bases[-1] - bases[0] != (len(bases) - 1) * self.sequence.file_bytes:
+            return None
+        return Rest(min_offset, self.end, bases[0], bases[-1], is_batch)
+
+    def wake(self, rest: Rest) -> None:
+        """As `load` would find it."""
+        self.sequence.bases = list(range(rest.first_file, rest.last_file + 1, self.sequence.file_bytes))
+        self.first = rest.first_file // self.entry_bytes
+        self.end = rest.end
 
     def search(self, low: int, high: int, holds: Callable[[int, int], bool]) -> int:
         """The first entry in a range for which `holds(position, size)` is not true; `high` if it is for all."""

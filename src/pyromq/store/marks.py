@@ -31,6 +31,7 @@ class MarksFound:
     log_start: int | None = None  # the log should begin here; None: not known
     catalogue: Catalogue | None = None  # of the last clean stop, if nobody else wrote since
     gone: frozenset[str] = frozenset()  # derived files that were there before an unclean stop of ours
+    sizes: dict[str, int] | None = None  # that the files were written with, as our last clean stop says
     missing_tables: tuple[str, ...] = ()  # they were there at our last clean stop, now neither they nor their .bak are
 
     @property
@@ -53,7 +54,8 @@ def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
     log_start = None if synced is None else read_log_start(disk)
     tables = catalogue.tables if ours and catalogue is not None else ()
     lacking = tuple(name for name in tables if not disk.exists(name) and not disk.exists(name + ".bak"))
-    return MarksFound(checkpoint, synced, clean_stop, ours, log_start, catalogue if fits else None, gone, lacking)
+    left, sizes = (catalogue if fits else None), (None if catalogue is None else catalogue.sizes)
+    return MarksFound(checkpoint, synced, clean_stop, ours, log_start, left, gone, sizes, lacking)
 
 
 def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
@@ -61,9 +63,8 @@ def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> No
 
     Our own catalogue knows the sizes; those of Java's stores are read off the files.
     """
-    catalogue = read_catalogue(disk)
-    if catalogue is not None:
-        written = catalogue.sizes
+    if marks.sizes is not None:
+        written = marks.sizes
     elif marks.synced is None:
         written = inferred_config(disk, config).file_sizes
     else:

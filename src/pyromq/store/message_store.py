@@ -18,13 +18,13 @@ from ..kernel.appends import Burst
 from ..kernel.records import Placed, kernel_name
 from ..protocol.batch import BatchEntry
 from ..protocol.record import Record
-from .catalogue import Catalogue, KnownQueue, last_of, write_catalogue
+from .catalogue import Catalogue, write_catalogue
 from .changes import Changes
 from .checkpoint import SYNCED_FILE, forget_synced, mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
 from .deleted_topics import DeletedTopics
-from .derived_files import DerivedFiles, forget_derived
+from .derived_files import DerivedLeft, forget_derived, keep_derived, write_derived
 from .disk import Disk, DiskError, DiskFull, DiskLock, SyncFailed
 from .errors import StoreNotWritable
 from .extension import drop_extensions
@@ -41,6 +41,7 @@ from .reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
 from .reads import NotResident, Reads
 from .recovery import Recovery, RecoveryReport
 from .removals import Removals
+from .resting import note_folders, note_queues
 from .retention import FilesInUse, LogFile
 from .room import Room
 from .tables import table_names
@@ -129,6 +130,8 @@ class MessageStore:
         ).run()
         self._planner = FlushPlanner(self.commit_log, self.index, self._changes, checkpoint)
         self._marks = Marks(self._disk)
+        if report.as_left and found.catalogue is not None:
+            self._marks.derived = keep_derived(self._disk, found.catalogue.derived)
         if not found.clean_stop:
             # A killed process leaves files and names that nobody has synced, and nobody remembers which.
             self._disk.sync_all()
@@ -140,7 +143,9 @@ class MessageStore:
         self._marks.synced.raise_start(self.commit_log.start)
         self._note_whole_crc()
         drop_extensions(self._disk)
-        self._marks.derived = DerivedFiles(self._disk, self._derived_names())
+        if self._marks.derived is None:
+            self._marks.derived = write_derived(self._disk, self._derived_names())
+        self._minimums_from = self.commit_log.start
         log.info(
             "store opened",
             root=self._disk.root,
@@ -149,6 +154,7 @@ class MessageStore:
             scanned=report.records,
             damaged=len(report.damage),
             rebuilt=len(report.rebuilt),
+            as_left=report.as_left,
         )
         return report
 
@@ -168,7 +174,7 @@ class MessageStore:
         self._deleted.note(topic, self.commit_log.end)
 
     def _derived_names(self) -> list[str]:
-        names = [name for queue in self.queues for name in queue.file_names()]
+        names = list(self.queues.file_names())
         return names + [file.name for file in self.index.files] if self.index is not None else names
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -403,6 +409,7 @@ class MessageStore:
             queue.raise_minimum(start)
             if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
                 await self._clock.sleep(0)
+        self._minimums_from = start
         for name in self.index.give_up_before(start) if self.index is not None else ():
             self._removals.add(name)
         if self._removals.holds():
@@ -443,12 +450,16 @@ class MessageStore:
         save_ranges(self._disk, self.commit_log.whole_crc.closed_at(end, last))
 
     def _catalogue(self) -> Catalogue:
+        queues = [*self.queues.resting, *note_queues(self._disk, list(self.queues.awake()))]
         return Catalogue(
             read_checkpoint(self._disk).pack(),
             self._config.file_sizes,
-            [KnownQueue(queue.topic, queue.queue_id, queue.next_offset, last_of(queue)) for queue in self.queues],
+            queues,
             None if self.index is None else self.index.known_files(),
             list(table_names(self._disk)),
+            note_folders(self._disk, queues),
+            self._minimums_from,
+            DerivedLeft() if self._marks.derived is None else self._marks.derived.left(),
         )
 
 

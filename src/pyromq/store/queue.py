@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from ..kernel.records import Picked, Placed
 from .file_sequence import Irregular
 from .layout import QueueEntry
@@ -19,6 +21,18 @@ class Boundary(Enum):
 
 
 StoreTimeAt: TypeAlias = Callable[[int], int | None]  # position of a record -> its store time
+
+
+class Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Where a queue stands, so that it can be used without a look at its files; and their stamps when that was so."""
+
+    min_offset: int
+    end: int  # the number of the entry behind the last
+    first_file: int
+    last_file: int  # bases; without a hole between them
+    is_batch: bool = False
+    stamp: int = 0  # of the last file
+    folder_stamp: int = 0  # asked for only where there is more than one file
 
 
 class MessageQueue(Protocol):
@@ -38,6 +52,14 @@ class MessageQueue(Protocol):
         ...
 
     def load(self) -> list[Irregular]: ...
+
+    def standing(self) -> Rest | None:
+        """Where it stands, without stamps; None: it has no files, or not all of them."""
+        ...
+
+    def wake(self, rest: Rest, next_offset: int) -> None:
+        """Go on from where it stood, instead of `load`: no file is looked at."""
+        ...
 
     def reserve(self, records: int) -> None:
         """Room for the entries of so many records. Raises DiskFull before anything is written."""

@@ -1,4 +1,4 @@
-"""All queues of the store by topic and queue id: loaded from their folders, made on first use."""
+"""All queues of the store by topic and queue id: loaded from their folders, made or woken on first use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from .. import logs
 from .batch_queue import BatchQueue
+from .catalogue import Catalogue
 from .changes import Changes
 from .config import StoreConfig
 from .consume_queue import ConsumeQueue
@@ -16,6 +17,7 @@ from .file_sequence import Irregular
 from .layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, QUEUE_ENTRY_BYTES, QUEUES
 from .open_files import OpenFiles
 from .queue import MessageQueue
+from .resting import Resting, find_resting
 
 log = logs.get("pyromq.store")
 
@@ -39,19 +41,29 @@ class QueueTable:
         self._changes = changes
         self._config = config
         self._is_batch_topic = is_batch_topic
-        self.by_topic: dict[str, dict[int, MessageQueue]] = {}
+        self.by_topic: dict[str, dict[int, MessageQueue]] = {}  # those that are awake
+        self.resting = Resting()
 
-    def load(self) -> list[tuple[MessageQueue, list[Irregular]]]:
-        """Every queue that has a folder, with what is not as it should be in it."""
+    def load(self, left: Catalogue | None = None) -> list[tuple[MessageQueue, list[Irregular]]]:
+        """Every queue that has a folder, with what is not as it should be in it; but those that are as a clean stop
+        left them go on resting."""
+        if left is not None:
+            self.resting = find_resting(self._disk, self._config, left)
         loaded = []
         for root in (QUEUES, BATCH_QUEUES):
             for topic in self._disk.list(root):
-                for name in self._disk.list(f"{root}/{topic}"):
-                    if name.isascii() and name.isdigit():
-                        queue = self._make(topic, int(name), batch=root == BATCH_QUEUES)
-                        loaded.append((queue, queue.load()))
-                    else:
-                        log.warning("stray file in a topic's folder", name=f"{root}/{topic}/{name}")
+                if f"{root}/{topic}" not in self.resting.whole:
+                    loaded += self._load_topic(root, topic)
+        return loaded
+
+    def _load_topic(self, root: str, topic: str) -> list[tuple[MessageQueue, list[Irregular]]]:
+        loaded = []
+        for name in self._disk.list(f"{root}/{topic}"):
+            if not (name.isascii() and name.isdigit()):
+                log.warning("stray file in a topic's folder", name=f"{root}/{topic}/{name}")
+            elif not self.resting.has(topic, int(name)):
+                queue = self._make(topic, int(name), batch=root == BATCH_QUEUES)
+                loaded.append((queue, queue.load()))
         return loaded
 
     def _make(self, topic: str, queue_id: int, *, batch: bool) -> MessageQueue:
@@ -71,47 +83,74 @@ class QueueTable:
         return queue
 
     def get(self, topic: str, queue_id: int) -> MessageQueue | None:
-        return self.by_topic.get(topic, {}).get(queue_id)
+        queue = self.by_topic.get(topic, {}).get(queue_id)
+        return queue if queue is not None or not self.resting else self._woken(topic, queue_id)
 
     def get_or_make(self, topic: str, queue_id: int, *, holds_batch: bool = False) -> MessageQueue:
         """`holds_batch`: the record at hand is an inner batch, which only batch queues can hold."""
-        queue = self.by_topic.get(topic, {}).get(queue_id)
+        queue = self.get(topic, queue_id)
         return queue if queue is not None else self._new(topic, queue_id, holds_batch)
+
+    def _woken(self, topic: str, queue_id: int) -> MessageQueue | None:
+        known = self.resting.take(topic, queue_id)
+        if known is None or known.rest is None:
+            return None
+        queue = self._make(topic, queue_id, batch=known.rest.is_batch)
+        queue.wake(known.rest, known.next_offset)
+        return queue
 
     def _new(self, topic: str, queue_id: int, holds_batch: bool) -> MessageQueue:
         if not topic or topic in (".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
             raise StoreError(f"queue {queue_id} of topic {topic!r} cannot have a folder")
+        return self._make(topic, queue_id, batch=self._has_batches(topic, holds_batch))
+
+    def _has_batches(self, topic: str, holds_batch: bool) -> bool:
+        """As its siblings, else as the topic says."""
         siblings = self.by_topic.get(topic)
         if siblings:
-            batch = isinstance(next(iter(siblings.values())), BatchQueue)
-        else:
-            batch = holds_batch or self._is_batch_topic(topic)
-        return self._make(topic, queue_id, batch=batch)
+            return isinstance(next(iter(siblings.values())), BatchQueue)
+        for known in self.resting.of_topic(topic):
+            return known.rest is not None and known.rest.is_batch
+        return holds_batch or self._is_batch_topic(topic)
 
     def __iter__(self) -> Iterator[MessageQueue]:
+        """All of them, and all are awake afterwards."""
+        for topic in self.topics():
+            yield from self.of_topic(topic)
+
+    def awake(self) -> Iterator[MessageQueue]:
         for queues in list(self.by_topic.values()):
             yield from list(queues.values())
 
+    def file_names(self) -> Iterator[str]:
+        for queue in self.awake():
+            yield from queue.file_names()
+        yield from self.resting.file_names(self._config)
+
     def topics(self) -> list[str]:
-        return list(self.by_topic)
+        return list(dict.fromkeys([*self.by_topic, *self.resting.topics()]))
 
     def of_topic(self, topic: str) -> list[MessageQueue]:
+        for known in self.resting.of_topic(topic):
+            self._woken(topic, known.queue_id)
         return list(self.by_topic.get(topic, {}).values())
 
     def remove_topic(self, topic: str) -> None:
         """A deleted topic's queues and folders; its records stay in the log until they expire."""
-        if topic in self.by_topic:
+        if self.of_topic(topic):
             self._on_remove(topic)
             self.forget_topic(topic)
 
     def forget_topic(self, topic: str) -> None:
         """The same for one that was deleted before: a kill came in between."""
-        for queue_id, queue in self.by_topic.pop(topic, {}).items():
+        queues = self.of_topic(topic)
+        self.by_topic.pop(topic, None)
+        for queue in queues:
             queue.clear()
             root = BATCH_QUEUES if isinstance(queue, BatchQueue) else QUEUES
-            self._files.finish_removals(f"{root}/{topic}/{queue_id}/")  # files of it that have expired
-            if self._disk.is_folder(f"{root}/{topic}/{queue_id}"):
-                self._disk.remove_folder(f"{root}/{topic}/{queue_id}")
+            self._files.finish_removals(f"{root}/{topic}/{queue.queue_id}/")  # files of it that have expired
+            if self._disk.is_folder(f"{root}/{topic}/{queue.queue_id}"):
+                self._disk.remove_folder(f"{root}/{topic}/{queue.queue_id}")
         for root in (QUEUES, BATCH_QUEUES):
             if self._disk.is_folder(f"{root}/{topic}") and not self._disk.list(f"{root}/{topic}"):
                 self._disk.remove_folder(f"{root}/{topic}")

@@ -5,10 +5,10 @@ Files are opened for reading only, so they also work on stores of another user a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from .disk import Disk, DiskError, DiskFile, DiskLock, DiskUsage
+from .disk import Disk, DiskError, DiskFile, DiskLock, DiskUsage, Stamp
 
 
 class ReadOnlyDisk:
@@ -38,6 +38,9 @@ class ReadOnlyDisk:
 
     def modified_ms(self, name: str) -> int:
         return self._disk.modified_ms(name)
+
+    def stamps(self, names: Iterable[str]) -> Sequence[Stamp]:
+        return self._disk.stamps(names)
 
     def usage(self) -> DiskUsage:
         return self._disk.usage()

@@ -17,7 +17,18 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from ..files import make_folder
-from .disk import Bytes, DiskError, DiskFull, DiskUsage, FileMissing, StoreLocked, SyncFailed, checked_name
+from .disk import (
+    NO_STAMP,
+    Bytes,
+    DiskError,
+    DiskFull,
+    DiskUsage,
+    FileMissing,
+    Stamp,
+    StoreLocked,
+    SyncFailed,
+    checked_name,
+)
 
 _MAX_BUFFERS = 1024  # IOV_MAX of Linux
 _SYNCFS_FROM = 16  # fewer files than this are cheaper one by one
@@ -189,6 +200,17 @@ class RealDisk:
     def modified_ms(self, name: str) -> int:
         with self.explained("look at", name):
             return os.stat(self.path(name)).st_mtime_ns // 1_000_000
+
+    def stamps(self, names: Iterable[str]) -> Sequence[Stamp]:
+        root, found = self._root + os.sep, []
+        for name in names:
+            try:
+                status = os.stat(root + name)
+            except OSError:
+                found.append(NO_STAMP)
+            else:
+                found.append((status.st_size, status.st_mtime_ns))
+        return found
 
     def make_folder(self, name: str) -> None:
         with self.explained("make folder", name):

@@ -3,7 +3,8 @@
 Passes, in order:
 
 1. files     the log's files as they lie there; short ones get their length back
-2. derived   queues and index as they lie there; a queue with a damaged file will be written anew
+2. derived   queues and index as they lie there; a queue with a damaged file will be written anew. Queues that are as a
+             clean stop of ours left them are not looked at (resting.py)
 3. start     where to begin: behind a clean stop at the newest record that a queue knows, else at the checkpoint
 4. distrust  after an unclean stop, queue and index entries from there on are forgotten: they may be torn; so are queue
              entries that lead to extension files (extension.py)
@@ -20,11 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from heapq import heapify, heappop
 
 from .. import logs
 from ..kernel.records import Fault, Placed
 from ..protocol.record import whole_record_crc
-from .catalogue import KnownQueue
+from .catalogue import Catalogue, KnownQueue
 from .changes import Changes
 from .checkpoint import Checkpoint, CheckpointFile
 from .commit_log import CommitLog
@@ -63,6 +65,7 @@ class RecoveryReport:
     damaged_end: bool = False  # the log goes on behind records that were synced and are none any more
     kept_aside: str | None = None  # a copy of what was cut off
     rebuilt: list[tuple[str, int]] = field(default_factory=list)  # queues written anew from the log
+    as_left: bool = False  # every queue and index file is as our clean stop left it
 
 
 class Recovery:
@@ -138,7 +141,8 @@ class Recovery:
     # -- pass 2: derived files ----------------------------------------------------------------------------------------
 
     def _load_derived(self) -> None:
-        for queue, irregular in self._queues.load():
+        loaded = self._queues.load(self._left())
+        for queue, irregular in loaded:
             damaged = [fault for fault in irregular if fault.base >= 0]
             for fault in irregular:
                 log.warning("irregular file in a queue", name=fault.name, what=fault.what)
@@ -149,7 +153,7 @@ class Recovery:
                 self._confirmed = max(self._confirmed, last.position + last.size)
         self._confirmed = min(self._confirmed, self._log.sequence.limit)  # an entry may be damaged itself
         self._forget_deleted()
-        for known in self._catalogue.queues if self._catalogue is not None else ():
+        for known in self._queues.resting.lacking(self._catalogue.queues) if self._catalogue is not None else ():
             there = self._queues.get(known.topic, known.queue_id)
             if known.next_offset and (there is None or not known.fits(there)):
                 log.warning("queue has other entries than it was left with", topic=known.topic, queue=known.queue_id)
@@ -159,6 +163,20 @@ class Recovery:
             self._note_gone(name)
         if self._index is not None:
             self._load_index(self._index)
+        self._report.as_left = self._has_what_was_left() and not (loaded or self._incomplete or self._index_is_lost)
+
+    def _left(self) -> Catalogue | None:
+        """What says of queues that they need no look: only behind a clean stop, and while the log starts where it did.
+        Entries that lead to extension files are all written anew."""
+        left = self._catalogue
+        if left is None or self._synced is None or self._extended or left.log_start != self._log.start:
+            return None
+        return left
+
+    def _has_what_was_left(self) -> bool:
+        known = None if self._catalogue is None else self._catalogue.index_files
+        there = None if self._index is None else self._index.known_files()
+        return self._catalogue is not None and known == there
 
     def _load_index(self, index: Index) -> None:
         lost = lost_index_files(self._disk, self._config, self._marks, self._log.start)
@@ -247,9 +265,17 @@ class Recovery:
 
     def _newest_known(self) -> int:
         """The newest record that a queue entry leads to."""
-        entries = [entry for queue in self._queues if (entry := queue.last_entry()) is not None]
-        for entry in sorted(entries, key=lambda entry: entry.position, reverse=True):
-            if entry.position >= self._log.start and self._is_record(entry):
+        places = [(-known.last[0], known.topic, known.queue_id) for known in self._queues.resting if known.last]
+        for queue in self._queues.awake():
+            entry = queue.last_entry()
+            if entry is not None:
+                places.append((-entry.position, queue.topic, queue.queue_id))
+        heapify(places)  # nearly always the first one is it: no need to sort them
+        while places:
+            _, topic, queue_id = heappop(places)
+            queue_of = self._queues.get(topic, queue_id)
+            entry = None if queue_of is None else queue_of.last_entry()
+            if entry is not None and entry.position >= self._log.start and self._is_record(entry):
                 return entry.position
         return self._log.start
 
@@ -468,7 +494,10 @@ class Recovery:
 
     def _cut_derived(self, end: int) -> None:
         """No entry points at or beyond the end of the log, none before its start."""
-        for queue in self._queues:
+        for known in self._queues.resting:
+            if known.last and known.last[0] >= end:
+                self._queues.get(known.topic, known.queue_id)  # awake, it is one of the next
+        for queue in self._queues.awake():
             last = queue.last_entry()
             if last is not None and last.position >= end:
                 queue.distrust_from(end, self._is_record)

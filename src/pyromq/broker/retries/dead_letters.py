@@ -71,7 +71,8 @@ class DeadLetters:
         return self._live.config.dead_letter_reserved_hours * HOUR_MS
 
     def queues(self) -> list[MessageQueue]:
-        return [queue for queue in self._store.queues if queue.topic.startswith(DLQ_PREFIX)]
+        queues = self._store.queues
+        return [queue for topic in queues.topics() if topic.startswith(DLQ_PREFIX) for queue in queues.of_topic(topic)]
 
     def leaves_ms(self, record: Record, files: Sequence[LogFile]) -> int:
         """When it may go, at the earliest; sooner only for want of space."""
