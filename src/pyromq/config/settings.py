@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -152,8 +152,18 @@ def setting(
     return dataclasses.field(default=default, default_factory=factory, metadata=facts)
 
 
-def settings_of(config_class: type) -> dict[str, Setting]:
+def settings_of(config_class: type) -> Mapping[str, Setting]:
     """Every setting of a daemon's dataclass by field name, in order of declaration."""
+    found = _KNOWN.get(config_class)
+    if found is None:  # reading type hints is dear
+        found = _KNOWN[config_class] = _read_settings(config_class)
+    return found
+
+
+_KNOWN: dict[type, Mapping[str, Setting]] = {}
+
+
+def _read_settings(config_class: type) -> Mapping[str, Setting]:
     hints = typing.get_type_hints(config_class)
     found = {}
     for declared in dataclasses.fields(config_class):
@@ -165,7 +175,7 @@ def settings_of(config_class: type) -> dict[str, Setting]:
         found[declared.name] = Setting(
             name=declared.name, java=java, kind=kind, optional=optional, default=default, **facts
         )
-    return found
+    return types.MappingProxyType(found)
 
 
 def check_ranges(config: Any) -> None:

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from .. import logs
-from ..ambient import SystemClock, seeded_random
+from ..ambient import seeded_random
 from ..broker.broker import Broker
 from ..broker.config import BrokerConfig
 from ..client.client import Client
@@ -36,13 +36,15 @@ from ..store.message_store import run_at_once
 from ..transport.memory import MemoryNetwork
 from .clock import ManualClock
 from .faults import Faults
+from .settling import NotSettled, Settling
 from .simulated_disk import SimulatedDisk
 
 log = logs.get("pyromq.testing")
 
-HANDLER_PATIENCE_S = 5.0  # of real time, for handlers that still run when time is to go on
+PATIENCE_S = 5.0
 FOUND_AGAIN_S = 5.0  # of virtual time: clients do not try to connect more often than every few seconds
 FLUSH_S = 10.0  # of virtual time: the broker's own 0.5 s would be most of the work of passing hours
+CLEAN_EVERY = 6  # flushes between two looks at what may be deleted
 SETTINGS: dict[str, Any] = {
     "broker_name": "broker-a",
     "listen_port": 0,
@@ -72,6 +74,9 @@ class RmqBroker:
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
         self.waiting_handlers = 0  # those of `receive`, which wait for the test
+        self.patience_s: float | None = PATIENCE_S  # of real time, for handlers that wait for the outside; None: none
+        self._is_ending = False
+        self._settling = Settling(lambda: self.network.is_quiet, self._handlers_run, self.hold.__code__)
 
     # --- start and stop -------------------------------------------------------------------------------------------
 
@@ -91,6 +96,7 @@ class RmqBroker:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._is_ending = True
         try:
             for client in self._clients:
                 await self._while_time_passes(client.stop())
@@ -146,15 +152,16 @@ class RmqBroker:
     async def _while_time_passes(self, work: Coroutine[Any, Any, None]) -> None:
         """What is being stopped may wait for its own time-outs."""
         task = asyncio.get_running_loop().create_task(work)
-        await self.clock.settle()
+        await self.settle()
         while not task.done():
             await self.clock.advance(1)
         task.result()
 
     async def _flush(self) -> None:
         while True:
-            await self.clock.sleep(FLUSH_S)
-            await self.broker.store.flush_all()
+            for _ in range(CLEAN_EVERY):
+                await self.clock.sleep(FLUSH_S)
+                await self.broker.store.flush_all()
             await self.broker.retention.round()
 
     # --- clients --------------------------------------------------------------------------------------------------
@@ -168,23 +175,31 @@ class RmqBroker:
         return client
 
     async def settle(self) -> None:
-        """Requests, replies and handlers that are under way come to their end. A handler gets 5 s of real time."""
-        real = SystemClock()
-        until = real.monotonic() + HANDLER_PATIENCE_S
-        while True:
-            await self.clock.settle()
-            self._check_loops()
-            if not self.network.is_quiet:
-                continue
-            if self._running_handlers() <= self.waiting_handlers:
-                return
-            if real.monotonic() > until:
-                log.warning("a handler still runs, time goes on without it", running=self._running_handlers())
-                return
-            await real.sleep(0.001)
+        """What is under way comes to its end: requests, replies, flushes, handlers. What waits for the clock stays.
 
-    def _running_handlers(self) -> int:
-        return sum(client.running_handlers for client in self._clients)
+        `NotSettled` if something does not end within `patience_s` of real time.
+        """
+        waits = await self._settling.settled(self.patience_s)
+        self._check_loops()
+        if waits and not self._is_ending:
+            raise NotSettled(
+                f"still under way after {self.patience_s:g} s of real time: {'; '.join(waits)}. Wait for it by the "
+                "broker's clock, give it more time (rmq_broker.patience_s = 30), or leave it alone (= None)"
+            )
+        if waits:
+            log.warning("a handler still runs, the end goes on without it", where="; ".join(waits))
+            self.patience_s = None
+
+    async def hold(self, taken: asyncio.Event) -> None:
+        """For a handler that waits for the test: time goes on meanwhile."""
+        self.waiting_handlers += 1
+        try:
+            await taken.wait()
+        finally:
+            self.waiting_handlers -= 1
+
+    def _handlers_run(self) -> bool:
+        return sum(client.running_handlers for client in self._clients) > self.waiting_handlers
 
     def _check_loops(self) -> None:
         """A broker whose loop died would only look slow."""

@@ -37,11 +37,7 @@ class _Mailbox:
         taken = asyncio.Event()
         self._held.append((msg, taken))
         self._arrived.set()
-        self._broker.waiting_handlers += 1
-        try:
-            await taken.wait()
-        finally:
-            self._broker.waiting_handlers -= 1
+        await self._broker.hold(taken)
 
     def __len__(self) -> int:
         return len(self._held)

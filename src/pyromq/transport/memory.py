@@ -176,9 +176,16 @@ class MemoryNetwork:
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way between two ends that read."""
-        alive = [stream for one in self._streams if (stream := one()) is not None and not stream.is_closing()]
-        self._streams = [weakref.ref(stream) for stream in alive]
-        return not any(stream.is_under_way for stream in alive)
+        is_quiet, gone = True, False
+        for one in self._streams:
+            stream = one()
+            if stream is None or stream.is_closing():
+                gone = True
+            elif stream.is_under_way:
+                is_quiet = False
+        if gone:
+            self._streams = [one for one in self._streams if (kept := one()) is not None and not kept.is_closing()]
+        return is_quiet
 
     def listen(self, address: str, attach: Callable[[asyncio.Transport], object]) -> None:
         self._listeners[address] = attach

@@ -32,6 +32,7 @@ AT_ONCE = 1_000  # messages of one level between two looks at the other levels
 FEW = 64  # looked at first: mostly a level has a few that are due, and many that are not
 BYTES_AT_ONCE = 4 << 20
 LOOK_S = 10.0  # the wall clock may be set while we sleep
+IDLE_S = 300.0  # nothing waits, and what arrives wakes us
 AGAIN_S = 1.0  # after a put that was refused
 
 PutCounter = Callable[[str, int, int, int], None]
@@ -105,7 +106,7 @@ class Delivery:
             self._arrived.clear()
             wait = await self.round()
             try:
-                async with self._clock.timeout(min(wait, LOOK_S)):
+                async with self._clock.timeout(wait):
                     await self._arrived.wait()
             except TimeoutError:
                 pass
@@ -114,18 +115,18 @@ class Delivery:
         """Deliver what is due. Seconds until there is more to do."""
         async with self._turn:
             waits = [await self._drain(level) for level in list(self._levels.values())]
-        return min(waits, default=LOOK_S)
+        return min(waits, default=IDLE_S)
 
     async def _drain(self, level: _Level) -> float:
         """Deliver what is due of one level; seconds until its next one is."""
         while True:
             now = self._clock.now_ms()
             if level.due_ms is not None and level.due_ms > now:
-                return (level.due_ms - now) / 1000
+                return min(LOOK_S, (level.due_ms - now) / 1000)
             selection = await self._next(level, level.look)
             if selection is None:
                 level.due_ms = None
-                return LOOK_S
+                return IDLE_S
             times = await self._times(level, selection.ranges, now)
             due, level.due_ms = _split(selection.ranges, times, now)
             level.look = AT_ONCE if level.due_ms is None else FEW

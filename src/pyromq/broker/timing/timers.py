@@ -30,6 +30,7 @@ from ...store.timer_store import TimerStore
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from ..metadata.saving import SaveSoon
+from .deliver import IDLE_S, LOOK_S
 from .timer_counts import TimerCounts
 from .timer_feed import TimerFeed
 from .timer_records import again
@@ -37,7 +38,6 @@ from .timer_slots import PutCounter, TimerSlots
 
 log = logs.get("pyromq.broker")
 
-LOOK_S = 10.0  # the wall clock may be set while we sleep
 AGAIN_S = 1.0  # after a put that was refused
 GATHER_S = 0.02  # messages that arrive together are let in together
 AT_ONCE = 1_000
@@ -132,7 +132,7 @@ class Timers:
             self._arrived.clear()
             wait = await self.round()
             try:
-                async with self._clock.timeout(min(wait, LOOK_S)):
+                async with self._clock.timeout(wait):
                     await self._arrived.wait()
                     await self._clock.sleep(GATHER_S)
             except TimeoutError:
@@ -167,7 +167,9 @@ class Timers:
                 self._timers.passed(now)
                 if not has_room:
                     continue
-                return LOOK_S if slot_ms is None else (slot_ms + self._precision - now) / 1000
+                if slot_ms is None and not self._live.config.timer_stop_enqueue:
+                    return IDLE_S
+                return LOOK_S if slot_ms is None else min(LOOK_S, (slot_ms + self._precision - now) / 1000)
             due = await self._run_blocking(partial(self._timers.take, slot_ms))
             if due is None:
                 self.counts.start_anew()  # as the files were

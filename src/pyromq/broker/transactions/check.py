@@ -78,9 +78,10 @@ class TransactionChecks:
         """Look at every undecided message once."""
         self._halves.pay()
         await self._halves.look()
-        oldest_ms = self._live.config.part(RetentionConfig).file_reserved_hours * _HOUR_MS  # dear: once for all
+        undecided = list(self._halves.undecided.values())
+        oldest_ms = self._oldest_ms() if undecided else 0
         checks = size = 0
-        for number, half in enumerate(list(self._halves.undecided.values()), 1):
+        for number, half in enumerate(undecided, 1):
             if number % LOOKED_AT == 0:
                 await self._clock.sleep(0)  # those that are too young take no pause
             if self._halves.ledger.state(half.offset) is not State.HALF:
@@ -96,6 +97,10 @@ class TransactionChecks:
         await self._halves.save_progress()
         self._tell_in_vain()
         self._save()
+
+    def _oldest_ms(self) -> int:
+        """Dear: once for all of a round."""
+        return self._live.config.part(RetentionConfig).file_reserved_hours * _HOUR_MS
 
     async def close(self) -> None:
         """Nothing is decided any more: write how far it got."""

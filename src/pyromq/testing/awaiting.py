@@ -1,0 +1,124 @@
+"""What the tasks of clients and broker wait for when nothing is ready: the clock and each other, or the outside.
+
+Called by `settling.py`, with the loop at rest. It only looks: at coroutines, at the futures they wait for, and at who
+could still wake the loop. Where asyncio has no public word for that, a loop without the names below (uvloop) is taken
+as one that the outside can wake: then the answer is "maybe", and costs a wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import concurrent.futures.thread
+import inspect
+import os
+import socket
+import sys
+from collections.abc import Iterator, Set
+from types import CodeType, FrameType
+from typing import Any
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_ASYNCIO = os.path.dirname(os.path.abspath(asyncio.__file__)) + os.sep
+_IDLE_WORKER = getattr(concurrent.futures.thread, "_worker", None)
+
+
+def outside_waits(held: CodeType, old_threads: Set[int]) -> list[str]:
+    """Where handlers and threads of ours are that something outside may still end, one line each.
+
+    `held`: code in which a handler waits for the test, by intention. `old_threads` are of `busy_threads`, before.
+    """
+    if not _outside_can_wake(old_threads):
+        return []  # only the clock and the test can: nearly always
+    found: list[str] = []
+    for task in asyncio.all_tasks():
+        frames = list(_frames(task.get_coro()))
+        if not frames or not _is_ours(frames[0].f_code) or any(frame.f_code is held for frame in frames):
+            continue
+        for frame, leaf in _leaves(task, frames):
+            if _is_at_work(leaf):
+                found.append(f"a thread works for {_place(frame)}")
+            elif not _is_ours(frame.f_code):
+                found.append(_place(frame))
+    return found
+
+
+def busy_threads() -> set[int]:
+    """All but those of pools that wait for work. This thread is one of them."""
+    return {ident for ident, frame in sys._current_frames().items() if not _is_idle(frame)}
+
+
+def _leaves(task: asyncio.Task[Any], frames: list[FrameType]) -> Iterator[tuple[FrameType, Any]]:
+    """The innermost frame that is not asyncio's, and the future it waits for; through tasks that it waits for."""
+    inner = next((frame for frame in reversed(frames) if not frame.f_code.co_filename.startswith(_ASYNCIO)), frames[-1])
+    waits_for = getattr(task, "_fut_waiter", None)
+    parts = getattr(waits_for, "_children", (waits_for,))  # of `gather`
+    for part in parts:
+        if isinstance(part, asyncio.Task) and (below := list(_frames(part.get_coro()))):
+            yield from _leaves(part, below)
+        elif part is None or not part.done():
+            yield inner, part
+
+
+def _frames(awaited: Any) -> Iterator[FrameType]:
+    """From the outermost coroutine to the innermost that can be seen."""
+    frame = _frame(awaited)
+    while frame is not None:
+        yield frame
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        if _frame(awaited) is None:
+            awaited = _driven(frame)
+        frame = _frame(awaited)
+
+
+def _frame(awaited: Any) -> FrameType | None:
+    return getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+
+
+def _driven(frame: FrameType) -> Any:
+    """A coroutine that one of our generators takes forward by hand (`client/attempts.py`)."""
+    if frame.f_code.co_flags & inspect.CO_GENERATOR and _is_ours(frame.f_code):
+        return next((each for each in frame.f_locals.values() if getattr(each, "cr_suspended", False)), None)
+    return None
+
+
+def _is_ours(code: CodeType) -> bool:
+    return code.co_filename.startswith(_OURS)
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_code.co_qualname}, {frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_at_work(leaf: Any) -> bool:
+    """It is the asyncio side of a call that a thread has begun."""
+    callbacks = [callback for callback, _ in getattr(leaf, "_callbacks", None) or () if inspect.isfunction(callback)]
+    held = [value for callback in callbacks for value in inspect.getclosurevars(callback).nonlocals.values()]
+    return any(isinstance(value, concurrent.futures.Future) and value.running() for value in held)
+
+
+def _outside_can_wake(old_threads: Set[int]) -> bool:
+    """A timer of the loop, a thread at work or a connection is there."""
+    loop: Any = asyncio.get_running_loop()
+    try:
+        timers, sockets, own = loop._scheduled, loop._selector.get_map().values(), loop._ssock.fileno()
+    except AttributeError:
+        return True
+    return (
+        any(not timer.cancelled() for timer in timers)
+        or not busy_threads() <= old_threads
+        or any(key.fd != own and not _listens(key.fd) for key in sockets)
+    )
+
+
+def _listens(fd: int) -> bool:
+    try:
+        with socket.socket(fileno=os.dup(fd)) as stream:
+            return bool(stream.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    except OSError:  # a pipe
+        return False
+
+
+def _is_idle(frame: FrameType) -> bool:
+    """A thread of a pool that waits for work."""
+    return _IDLE_WORKER is not None and frame.f_code is _IDLE_WORKER.__code__

@@ -1,0 +1,244 @@
+"""Time goes on when nothing is under way any more, however many turns of the loop or real milliseconds that takes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from pyromq.client.received import Received
+from pyromq.model.codes import ResponseCode
+from pyromq.model.group import ConsumeFromWhere
+from pyromq.testing import settling
+from pyromq.testing.broker import RmqBroker
+from pyromq.testing.client import RmqClient
+from pyromq.testing.faults import SENDS
+from pyromq.testing.settling import NotSettled
+
+FIRST = ConsumeFromWhere.FIRST_OFFSET
+
+
+@pytest.mark.parametrize("settles", [False, True])
+@pytest.mark.parametrize("code", [ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY])
+async def test_the_clock_stands_while_a_request_is_served(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, code: ResponseCode, settles: bool
+) -> None:
+    """A first send that is refused once and then makes its topic: many turns of the loop, and no time."""
+    rmq_broker.faults.refuse(code=code, times=1)
+    sending = asyncio.ensure_future(rmq_client.send("new", b"x"))
+    if settles:
+        await rmq_broker.settle()
+    await rmq_broker.clock.advance(5)
+    await sending
+    assert [message.body for message in rmq_broker.messages("new")] == [b"x"]
+
+
+async def test_work_of_many_turns_is_done_at_its_own_time(rmq_broker: RmqBroker) -> None:
+    ended: list[float] = []
+
+    async def work() -> None:
+        for _ in range(5_000):
+            await asyncio.sleep(0)
+        ended.append(rmq_broker.clock.monotonic())
+
+    rmq_broker.clock.call_later(1, lambda: asyncio.ensure_future(work()))
+    began = rmq_broker.clock.monotonic()
+    await rmq_broker.clock.advance(hours=1)
+    assert ended == [began + 1]
+
+
+async def test_an_idle_hour_is_few_deadlines(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops that deliver sleep where nothing waits: an hour of virtual time costs what its deadlines cost."""
+    deadlines, call_later = 0, rmq_broker.clock.call_later
+
+    def counted(seconds: float, callback: Callable[..., object], *args: object) -> object:
+        nonlocal deadlines
+        deadlines += 1
+        return call_later(seconds, callback, *args)
+
+    await rmq_broker.clock.advance(60)
+    monkeypatch.setattr(rmq_broker.clock, "call_later", counted)
+    await rmq_broker.clock.advance(hours=1)
+    assert 100 < deadlines < 1_700
+
+
+async def handled(broker: RmqBroker, client: RmqClient, handler: Callable[[Received], object]) -> None:
+    """Sends one message to the handler and lets it settle."""
+    await broker.create_topic("T")
+    await client.client.push_consumer("T", handler, group="g", begin=FIRST).start()
+    await client.send("T", b"x")
+    await broker.settle()
+
+
+async def test_a_handler_in_a_thread_is_waited_for(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    ended: list[str] = []
+
+    def blocks(msg: Received) -> None:
+        threading.Event().wait(0.05)
+        ended.append(msg.topic)
+
+    await handled(rmq_broker, rmq_client, blocks)
+    assert ended == ["T"]
+    assert rmq_broker.lag("T", "g") == 0 or await _after(rmq_broker, lambda: rmq_broker.lag("T", "g") == 0)
+
+
+async def _after(broker: RmqBroker, holds: Callable[[], bool]) -> bool:
+    await broker.clock.advance(10)  # offsets are committed every few seconds
+    return holds()
+
+
+async def test_a_handler_at_a_real_socket_is_waited_for(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.05)
+        writer.write(await reader.readline())
+        writer.close()
+
+    answers: list[bytes] = []
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+
+        async def asks(msg: Received) -> None:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(msg.body + b"\n")
+            answers.append(await reader.readline())
+            writer.close()
+
+        await handled(rmq_broker, rmq_client, asks)
+        assert answers == [b"x\n"]
+
+
+def _thread_that(never: threading.Event) -> Callable[[Received], Awaitable[None]]:
+    async def waits(msg: Received) -> None:
+        await asyncio.to_thread(never.wait)
+
+    return waits
+
+
+async def test_a_thread_that_does_not_end_is_named(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    never = threading.Event()
+    rmq_broker.patience_s = 0.05
+    try:
+        with pytest.raises(
+            NotSettled, match=r"(?s)after 0.05 s of real time: .*test_settling\.py:\d+.*patience_s = 30"
+        ):
+            await handled(rmq_broker, rmq_client, _thread_that(never))
+        before = rmq_broker.clock.monotonic()
+        with pytest.raises(NotSettled):
+            await rmq_broker.clock.advance(60)
+        assert rmq_broker.clock.monotonic() == before
+        rmq_broker.patience_s = None
+        await rmq_broker.clock.advance(60)
+        assert rmq_broker.clock.monotonic() == before + 60
+    finally:
+        never.set()
+
+
+async def test_a_real_sleep_that_does_not_end_is_named(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    async def oversleeps(msg: Received) -> None:
+        await asyncio.sleep(3600)
+
+    rmq_broker.patience_s = 0.05
+    with pytest.raises(NotSettled, match="oversleeps"):
+        await handled(rmq_broker, rmq_client, oversleeps)
+
+
+async def test_a_handler_that_waits_for_the_clock_holds_nothing_up(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    ended: list[int] = []
+
+    async def waits(msg: Received) -> None:
+        await rmq_broker.clock.sleep(60)
+        ended.append(rmq_broker.clock.now_ms() - msg.born_ms)
+
+    rmq_broker.patience_s = 0  # whoever is waited for is an error
+    await handled(rmq_broker, rmq_client, waits)
+    await rmq_broker.clock.advance(59)
+    assert ended == []
+    await rmq_broker.clock.advance(1)
+    assert ended == [60_000]
+
+
+async def test_a_handler_whose_own_send_is_slow_holds_nothing_up(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    async def sends_on(msg: Received) -> None:
+        rmq_broker.faults.delay(2, SENDS, times=1)
+        await asyncio.gather(rmq_client.send("on", b"1"), rmq_broker.clock.sleep(1))
+
+    await rmq_broker.create_topic("on")
+    rmq_broker.patience_s = 0
+    await handled(rmq_broker, rmq_client, sends_on)
+    assert rmq_broker.messages("on") == []
+    await rmq_broker.clock.advance(2)
+    assert [message.body for message in rmq_broker.messages("on")] == [b"1"]
+
+
+async def test_a_handler_that_waits_for_another_or_for_the_test_holds_nothing_up(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    """Neither a timer of the loop nor a socket or thread is there that could end it before the test or clock does."""
+    lock, gate, ended = asyncio.Lock(), asyncio.Event(), 0
+
+    async def takes_turns(msg: Received) -> None:
+        nonlocal ended
+        async with lock:
+            await gate.wait()
+            ended += 1
+
+    rmq_broker.patience_s = 0
+    await rmq_client.send("T", b"0")
+    await rmq_client.send("T", b"1")
+    await handled(rmq_broker, rmq_client, takes_turns)
+    await rmq_broker.clock.advance(60)
+    assert ended == 0
+    gate.set()
+    await rmq_broker.settle()
+    assert ended == 3
+
+
+async def test_a_handler_that_hangs_ends_by_its_own_time_limit(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    attempts: list[int] = []
+
+    async def hangs(msg: Received) -> None:
+        attempts.append(msg.attempt)
+        await asyncio.Event().wait()
+
+    rmq_broker.patience_s = 0
+    await handled(rmq_broker, rmq_client, hangs)
+    await rmq_broker.clock.advance(minutes=15, seconds=10)
+    assert attempts == [1, 2]
+
+
+async def test_a_check_of_a_transaction_that_takes_real_time_is_waited_for(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    async def checks(msg: Received) -> bool:
+        await asyncio.sleep(0.05)
+        return True
+
+    rmq_client.producer.transaction_check("T", checks)
+    async with rmq_client.producer.transaction("T", b"half") as transaction:
+        transaction.leave_open()
+    await rmq_broker.clock.advance(minutes=1)
+    assert [message.body for message in rmq_broker.messages("T")] == [b"half"]
+
+
+async def test_what_is_ready_for_ever_is_named(rmq_broker: RmqBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "BUSY_S", 0.05)
+
+    async def polls() -> None:
+        while True:  # noqa: ASYNC110 - the fault that is looked for
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(polls())
+    with pytest.raises(NotSettled, match=r"did not come to rest within 0.05 s .*polls"):
+        await rmq_broker.settle()
+    task.cancel()
+    await rmq_broker.settle()
+
+
+async def test_several_may_settle_at_once(rmq_broker: RmqBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "BUSY_S", 1.0)
+    await asyncio.gather(*(rmq_broker.settle() for _ in range(5)), rmq_broker.clock.advance(60))
