@@ -13,11 +13,13 @@ from typing import NamedTuple, TypeAlias
 
 from ..ambient import Random, seeded_random
 from ..store.disk import (
+    NO_STAMP,
     Bytes,
     DiskError,
     DiskFull,
     DiskUsage,
     FileMissing,
+    Stamp,
     StoreLocked,
     SyncFailed,
     checked_name,
@@ -53,6 +55,7 @@ class _Node:
     room: set[int] = field(default_factory=set)  # pages that have space on the medium
     modified_ms: int = 0
     bad_sectors: set[int] = field(default_factory=set)
+    changed: int = 0  # the operation that changed it last
 
 
 class _Folder:
@@ -155,6 +158,7 @@ class SimulatedDisk:
         self._names: dict[str, _Entry] = {}
         self._durable_names: dict[str, _Entry] = {}
         self._name_changes: list[_NameChange] = []
+        self._folder_changes: dict[str, int] = {}  # the operation that changed a folder's names last
         self._pages_used = 0
         self._locks: set[str] = set()
         self._off = False
@@ -234,6 +238,7 @@ class SimulatedDisk:
         nodes = {id(entry): entry for entry in names.values() if isinstance(entry, _Node)}
         disk._pages_used = sum(len(node.room) for node in nodes.values())
         disk.operations = self.operations
+        disk._folder_changes = dict(self._folder_changes)
         return disk
 
     # Disk
@@ -245,7 +250,7 @@ class SimulatedDisk:
             if not create:
                 raise FileMissing(f"cannot open {name}: no such file")
             self._need_folder(folder_of(name))
-            entry = _Node(modified_ms=self._now_ms())
+            entry = _Node(modified_ms=self._now_ms(), changed=self.operations + 1)
             self._change_names({name: entry})
         if not isinstance(entry, _Node):
             raise DiskError(f"cannot open {name}: it is a folder")
@@ -265,6 +270,14 @@ class SimulatedDisk:
 
     def modified_ms(self, name: str) -> int:
         return self._node(name).modified_ms
+
+    def stamps(self, names: Iterable[str]) -> Sequence[Stamp]:
+        return [self._stamp(self._names.get(name), name) for name in names]
+
+    def _stamp(self, entry: _Entry | None, name: str) -> Stamp:
+        if isinstance(entry, _Node):
+            return len(entry.content), entry.changed
+        return NO_STAMP if entry is None else (0, self._folder_changes.get(name, 0))
 
     def make_folder(self, name: str) -> None:
         parts = checked_name(name).split("/")
@@ -353,6 +366,7 @@ class SimulatedDisk:
         node.content[offset : offset + len(data)] = data
         node.pending.append(_Write(self.operations + 1, offset, data))
         node.modified_ms = self._now_ms()
+        node.changed = self.operations + 1
         self._step()
 
     def allocate(self, name: str, node: _Node, offset: int, length: int) -> None:
@@ -374,6 +388,7 @@ class SimulatedDisk:
         self._pages_used -= len(cut)
         node.pending.append(_Resize(self.operations + 1, length))
         node.modified_ms = self._now_ms()
+        node.changed = self.operations + 1
         self._step()
 
     def sync_node(self, name: str, node: _Node) -> None:
@@ -406,6 +421,8 @@ class SimulatedDisk:
         change = _NameChange(self.operations + 1, entries)
         self._name_changes.append(change)
         _apply_names(self._names, change)
+        for folder in change.folders():
+            self._folder_changes[folder] = change.moment
         self._step()
 
     def _maybe_fail_sync(self, name: str) -> None:
@@ -498,4 +515,4 @@ def _after_power_cut(node: _Node, rng: Random, last_moment: int, share: float) -
                 if start < stop:
                     medium[start:stop] = cached[start:stop]
     room = {page for page in node.room if page * PAGE < len(medium)}
-    return _Node(bytearray(medium), medium, [], room, node.modified_ms, set(node.bad_sectors))
+    return _Node(bytearray(medium), medium, [], room, node.modified_ms, set(node.bad_sectors), node.changed)
