@@ -41,7 +41,7 @@ from ..store.sizes import inferred_config
 from .records import PHYSICAL_OFFSET, Records
 from .vectors import Positions, gather, gather_bytes, spans
 
-WINDOW = 8 << 20
+WINDOW = 1 << 20  # Spark takes rows from batches of some thousand cheaper than from larger ones
 _PIECE = 1 << 20  # read at once while looking for something
 _ZEROES = bytes(_PIECE)
 _MOST_STRETCHES = 1000
