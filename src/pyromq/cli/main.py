@@ -20,6 +20,7 @@ import click
 from .. import __version__
 from ..errors import CallFailed, PyroError
 from .exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
+from .importing import importing
 from .tree import Tree, log_options, take_given
 
 # name: (module below this package, attribute, short help shown without importing the module)
@@ -67,7 +68,8 @@ class LazyTree(Tree):
         if name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[name]
-        command = cast(click.Command, getattr(import_module(f".{module}", __package__), attribute))
+        with importing():
+            command = cast(click.Command, getattr(import_module(f".{module}", __package__), attribute))
         if not any(one.name == "log_level" for one in command.params):
             command.params.extend(log_options())
         return command

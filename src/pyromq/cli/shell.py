@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from . import tables
+from .importing import importing
 from .numbers import seconds
 from .profiles import chosen_name_servers
 from .tables import Row
@@ -238,12 +239,13 @@ def ask(
     function: Callable[..., Awaitable[T]], namesrv: str | None, timeout: float, own: dict[str, Any], **flags: bool
 ) -> T:
     """The coroutine function with a Shell of its own, to its end. For what is no command of `talks` itself."""
-    import asyncio
+    with importing():
+        import asyncio
 
-    from ..admin.calls import Calls
-    from ..ambient import SystemClock, system_random
-    from ..client.config import ClientConfig, name_servers
-    from ..client.session import Session
+        from ..admin.calls import Calls
+        from ..ambient import SystemClock, system_random
+        from ..client.config import ClientConfig, name_servers
+        from ..client.session import Session
 
     async def main() -> T:
         config = ClientConfig(

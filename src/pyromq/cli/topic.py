@@ -13,7 +13,6 @@ import click
 from ..admin.permissions import PERMISSIONS, permission
 from .forward import TYPE, forward
 from .group_offsets import reset_topic
-from .lag import waiting
 from .shell import Shell, changes, one_broker, talks
 from .topic_stats import stats
 from .tree import Fail, Tree, examples
@@ -136,6 +135,7 @@ async def route(shell: Shell, name: str) -> None:
 
 async def _lags(shell: Shell, place: BrokerPlace, name: str, lags: dict[str, int]) -> None:
     from ..admin import offsets, topics
+    from .lag import waiting
 
     for group in await topics.groups(shell.calls, place.address, name):
         progress = await offsets.progress(shell.calls, place.address, group, name)

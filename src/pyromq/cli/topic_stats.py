@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .lag import waiting
 from .shell import Shell, talks
 from .tree import examples
 
@@ -48,6 +47,7 @@ async def stats(shell: Shell, name: str | None, active: bool, everything: bool) 
 async def _rows(shell: Shell, topic: str, places: Sequence[BrokerPlace]) -> list[dict[str, Any]]:
     """One for each group; one without a group where nobody consumes."""
     from ..admin import offsets, topics, traffic
+    from .lag import waiting
 
     addresses = [place.address for place in places]
     groups = sorted({each for one in addresses for each in await topics.groups(shell.calls, one, topic)})

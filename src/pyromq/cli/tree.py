@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, cast
 
 import click
@@ -133,6 +132,8 @@ class Fail(click.ClickException):
 
 def closest(name: str, known: Iterable[str]) -> str:
     """` Closest: 'orders'.`, or nothing."""
+    from difflib import get_close_matches  # not at the top: most names exist
+
     near = get_close_matches(name, list(known), 3)
     return f" Closest: {', '.join(map(repr, near))}." if near else ""
 

@@ -76,8 +76,9 @@ def credentials(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 def own_ip(towards: str) -> str:
     """The address of this machine that packets to the other one carry. Nothing is sent."""
     host, port = parse_address(towards)
+    name = host.encode() if host.isascii() else host  # of a text Python prepares for all of Unicode: a millisecond
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_DGRAM)
         with socket.socket(found[0][0], socket.SOCK_DGRAM) as probe:
             probe.connect(found[0][4])
             return str(probe.getsockname()[0])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from .. import logs
 from ..ambient import Random
 from ..errors import CallFailed
@@ -69,6 +67,8 @@ class NameServers:
                 address=address,
                 code=ResponseCode.TOPIC_NOT_EXIST,
             )
+        from difflib import get_close_matches  # not at the top: most topics exist
+
         close = get_close_matches(topic, known, 3)
         hint = f"Closest: {', '.join(map(repr, close))}. " if close else ""
         if topic.startswith(DLQ_PREFIX):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import logs
 from ..ambient import Clock, Random
@@ -34,7 +34,9 @@ from .core.routing import Route
 from .errors import Closed, Error, NoBroker, TimedOut, TopicNotFound, Unreachable, refused
 from .name_servers import NameServers
 from .namespace import with_namespace
-from .signing import SignedClient, Signer
+
+if TYPE_CHECKING:
+    from .signing import Signer
 
 log = logs.get("pyromq.client")
 
@@ -73,7 +75,7 @@ class Session:
         self.client_id = f"{ip}@{config.instance or f'{os.getpid()}#{salt}'}"
         self.lasting_id = f"{ip}@{config.instance or 'DEFAULT'}"  # the same after a restart, as Java's for broadcast
         self.ids = UniqueIds(ip, os.getpid(), salt, clock.now_ms)
-        self.signer = Signer(config.access_key, config.secret_key, config.security_token) if config.access_key else None
+        self.signer: Signer | None = None
         self.transport = self._make_transport(Dispatcher(handlers or {}), connect)
         self.name_servers = NameServers(self.transport, config, rng)
         self._routes: dict[str, Route] = {}
@@ -96,7 +98,13 @@ class Session:
             "connect": connect,
             "on_close": self._connection_lost,
         }
-        return Client(**shape) if self.signer is None else SignedClient(self.signer, **shape)
+        config = self.config
+        if not config.access_key:
+            return Client(**shape)
+        from .signing import SignedClient, Signer  # not at the top: its hashes take their time, and few have keys
+
+        self.signer = Signer(config.access_key, config.secret_key, config.security_token)
+        return SignedClient(self.signer, **shape)
 
     # --- start and stop -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 
 from ..ambient import SystemClock, system_random
 from ..client.config import ClientConfig, name_servers
@@ -53,6 +52,8 @@ def run(words: Sequence[str], out: Print, err: Print) -> int:
     known = catalogue.spelled(name)
     if known is None:
         out(f"The sub command {name} not exist.\n")
+        from difflib import get_close_matches  # not at the top: most commands exist
+
         close = get_close_matches(name, catalogue.COMMANDS, 3)
         hint = f"did you mean {', '.join(close)}?" if close else "without arguments it lists all commands"
         err(f"mqadmin: {hint}\n")
