@@ -236,9 +236,10 @@ def test_no_flipped_bit_of_the_catalogue_is_believed() -> None:
 
 def test_a_catalogue_of_an_older_version_says_less() -> None:
     disk = stopped()
-    known = read_catalogue(disk)
-    assert known is not None
-    queues = ",".join(f'["T",{queue.queue_id},{queue.next_offset},{list(queue.last)}]' for queue in known.queues)
+    catalogue = read_catalogue(disk)
+    assert catalogue is not None
+    known = catalogue.known_queues()
+    queues = ",".join(f'["T",{queue.queue_id},{queue.next_offset},{list(queue.last)}]' for queue in known)
     content = read_whole(disk, CATALOGUE_FILE).partition(b'"checkpoint":"')[2].partition(b'"')[0]
     old = b'{"checkpoint":"%s","sizes":{},"queues":[%s],"index_files":[]}' % (content, queues.encode())
     disk.open(CATALOGUE_FILE).truncate(0)

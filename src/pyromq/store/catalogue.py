@@ -9,6 +9,7 @@ the checkpoint is the one that we left.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 
 import msgspec
 
@@ -48,6 +49,10 @@ def last_of(queue: MessageQueue) -> tuple[int, ...]:
     return () if entry is None else (entry.position, entry.size, entry.tag_code)
 
 
+def encode_queues(queues: Sequence[KnownQueue]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(queues))
+
+
 class KnownIndexFile(msgspec.Struct, array_like=True, frozen=True):
     """An index file and the newest record in it."""
 
@@ -60,12 +65,16 @@ class Catalogue(msgspec.Struct, frozen=True):
 
     checkpoint: bytes
     sizes: dict[str, int]  # by Java key: what the files were written with
-    queues: list[KnownQueue]
+    queues: msgspec.Raw  # a list of KnownQueue, which few of those who read a catalogue want
     index_files: list[KnownIndexFile] | None  # None: there is no index by configuration
     tables: list[str] = []  # empty in older ones; these count after a kill too: nobody removes a table
     folders: dict[str, int] = {}  # stamps of the folders of topics
     log_start: int = -1  # the queues' minimums are those of a log that starts here
     derived: DerivedLeft = DerivedLeft()
+
+    def known_queues(self) -> list[KnownQueue]:
+        """Decoded with every call."""
+        return msgspec.json.decode(self.queues, type=list[KnownQueue])
 
     def fits(self, checkpoint: Checkpoint) -> bool:
         """Whether nobody else wrote to the store since."""
@@ -76,11 +85,15 @@ def read_catalogue(disk: Disk) -> Catalogue | None:
     """None if there is none or it cannot be read."""
     try:
         content = read_whole(disk, CATALOGUE_FILE)
-        if content.startswith(_CRC):
+        has_checksum = content.startswith(_CRC)
+        if has_checksum:
             checksum, content = content[len(_CRC) : len(_CRC) + 8], b"{" + content[_CRC_BYTES:]
             if checksum != b"%08x" % zlib.crc32(content):
                 return None
-        return msgspec.json.decode(content, type=Catalogue)
+        catalogue = msgspec.json.decode(content, type=Catalogue)
+        if not has_checksum:
+            catalogue.known_queues()  # it raises
+        return catalogue
     except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -18,7 +18,7 @@ from ..kernel.appends import Burst
 from ..kernel.records import Placed, kernel_name
 from ..protocol.batch import BatchEntry
 from ..protocol.record import Record
-from .catalogue import Catalogue, write_catalogue
+from .catalogue import Catalogue, encode_queues, write_catalogue
 from .changes import Changes
 from .checkpoint import SYNCED_FILE, forget_synced, mark_running, mark_stopped, read_checkpoint
 from .commit_log import CommitLog
@@ -454,7 +454,7 @@ class MessageStore:
         return Catalogue(
             read_checkpoint(self._disk).pack(),
             self._config.file_sizes,
-            queues,
+            encode_queues(queues),
             None if self.index is None else self.index.known_files(),
             list(table_names(self._disk)),
             note_folders(self._disk, queues),

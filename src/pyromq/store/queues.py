@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from .. import logs
 from .batch_queue import BatchQueue
-from .catalogue import Catalogue
+from .catalogue import KnownQueue
 from .changes import Changes
 from .config import StoreConfig
 from .consume_queue import ConsumeQueue
@@ -44,11 +44,12 @@ class QueueTable:
         self.by_topic: dict[str, dict[int, MessageQueue]] = {}  # those that are awake
         self.resting = Resting()
 
-    def load(self, left: Catalogue | None = None) -> list[tuple[MessageQueue, list[Irregular]]]:
+    def load(
+        self, left: Sequence[KnownQueue] = (), folders: Mapping[str, int] | None = None
+    ) -> list[tuple[MessageQueue, list[Irregular]]]:
         """Every queue that has a folder, with what is not as it should be in it; but those that are as a clean stop
-        left them go on resting."""
-        if left is not None:
-            self.resting = find_resting(self._disk, self._config, left)
+        `left` them, in these `folders`, go on resting."""
+        self.resting = find_resting(self._disk, self._config, left, folders or {})
         loaded = []
         for root in (QUEUES, BATCH_QUEUES):
             for topic in self._disk.list(root):

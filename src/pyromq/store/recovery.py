@@ -26,7 +26,7 @@ from heapq import heapify, heappop
 from .. import logs
 from ..kernel.records import Fault, Placed
 from ..protocol.record import whole_record_crc
-from .catalogue import Catalogue, KnownQueue
+from .catalogue import KnownQueue
 from .changes import Changes
 from .checkpoint import Checkpoint, CheckpointFile
 from .commit_log import CommitLog
@@ -36,6 +36,7 @@ from .deleted_topics import DeletedTopics
 from .disk import Disk
 from .dispatch import Dispatcher
 from .extension import has_extensions
+from .file_sequence import Irregular
 from .index import Index
 from .layout import BATCH_QUEUES, COMMIT_LOG, QUEUES, QueueEntry
 from .log_walk import Gap, LogWalk, Tail
@@ -95,6 +96,7 @@ class Recovery:
         self._extended = has_extensions(disk)  # tag codes lead to extension files: entries are written anew
         self._log_start = marks.log_start
         self._catalogue = marks.catalogue
+        self._known = [] if marks.catalogue is None else marks.catalogue.known_queues()
         self._gone = marks.gone
         self._cut_entries: list[tuple[MessageQueue, QueueEntry]] = []  # newest ones of queues that were distrusted
         self._dispatcher = Dispatcher(queues, index, deleted.positions)
@@ -141,7 +143,7 @@ class Recovery:
     # -- pass 2: derived files ----------------------------------------------------------------------------------------
 
     def _load_derived(self) -> None:
-        loaded = self._queues.load(self._left())
+        loaded = self._load_queues()
         for queue, irregular in loaded:
             damaged = [fault for fault in irregular if fault.base >= 0]
             for fault in irregular:
@@ -153,7 +155,7 @@ class Recovery:
                 self._confirmed = max(self._confirmed, last.position + last.size)
         self._confirmed = min(self._confirmed, self._log.sequence.limit)  # an entry may be damaged itself
         self._forget_deleted()
-        for known in self._queues.resting.lacking(self._catalogue.queues) if self._catalogue is not None else ():
+        for known in self._queues.resting.lacking(self._known):
             there = self._queues.get(known.topic, known.queue_id)
             if known.next_offset and (there is None or not known.fits(there)):
                 log.warning("queue has other entries than it was left with", topic=known.topic, queue=known.queue_id)
@@ -165,13 +167,13 @@ class Recovery:
             self._load_index(self._index)
         self._report.as_left = self._has_what_was_left() and not (loaded or self._incomplete or self._index_is_lost)
 
-    def _left(self) -> Catalogue | None:
-        """What says of queues that they need no look: only behind a clean stop, and while the log starts where it did.
-        Entries that lead to extension files are all written anew."""
+    def _load_queues(self) -> list[tuple[MessageQueue, list[Irregular]]]:
+        """Queues may rest only behind a clean stop of ours, and while the log starts where it did. Entries that lead to
+        extension files are all written anew."""
         left = self._catalogue
         if left is None or self._synced is None or self._extended or left.log_start != self._log.start:
-            return None
-        return left
+            return self._queues.load()
+        return self._queues.load(self._known, left.folders)
 
     def _has_what_was_left(self) -> bool:
         known = None if self._catalogue is None else self._catalogue.index_files

@@ -7,11 +7,11 @@ as ever (recovery.py). `QueueTable` wakes a queue on its first use, without a re
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from .catalogue import Catalogue, KnownQueue, last_of
+from .catalogue import KnownQueue, last_of
 from .config import StoreConfig
 from .disk import Disk, folder_of
 from .layout import BATCH_QUEUES, QUEUES
@@ -69,19 +69,19 @@ class Resting:
         return known
 
 
-def find_resting(disk: Disk, config: StoreConfig, left: Catalogue) -> Resting:
-    """Those whose files nobody has touched. One question a queue, more where it has several files."""
-    noted = [(known, known.rest) for known in left.queues if known.rest is not None]
-    files = disk.stamps(_last_file(_folder(known, rest), rest) for known, rest in noted)
+def find_resting(disk: Disk, config: StoreConfig, queues: Sequence[KnownQueue], folders: Mapping[str, int]) -> Resting:
+    """Those of a catalogue whose files nobody has touched. One question a queue, more where it has several files."""
+    files = disk.stamps(_last_file(_folder(known, known.rest), known.rest) for known in queues)
     sizes = _sizes(config)
     resting = Resting(
         known
-        for (known, rest), stamp in zip(noted, files, strict=True)
-        if stamp == (sizes[rest.is_batch], rest.stamp)
+        for known, stamp in zip(queues, files, strict=True)
+        if (rest := known.rest) is not None
+        and stamp == (sizes[rest.is_batch], rest.stamp)
         and (rest.first_file == rest.last_file or _has_older_files(disk, known, rest, sizes[rest.is_batch]))
     )
-    touched = {known.topic for known in resting.lacking(left.queues)}
-    for (folder, stamp), (_, now) in zip(left.folders.items(), disk.stamps(left.folders), strict=True):
+    touched = {known.topic for known in resting.lacking(queues)}
+    for (folder, stamp), (_, now) in zip(folders.items(), disk.stamps(folders), strict=True):
         if stamp == now and folder.partition("/")[2] not in touched:
             resting.whole.add(folder)
     return resting
@@ -118,8 +118,8 @@ def note_folders(disk: Disk, queues: Iterable[KnownQueue]) -> dict[str, int]:
     return {folder: stamp for folder, (_, stamp) in zip(folders, disk.stamps(folders), strict=True)}
 
 
-def _folder(queue: KnownQueue | MessageQueue, rest: Rest) -> str:
-    return f"{BATCH_QUEUES if rest.is_batch else QUEUES}/{queue.topic}/{queue.queue_id}"
+def _folder(queue: KnownQueue | MessageQueue, rest: Rest | None) -> str:
+    return f"{BATCH_QUEUES if rest is not None and rest.is_batch else QUEUES}/{queue.topic}/{queue.queue_id}"
 
 
 def _sizes(config: StoreConfig) -> tuple[int, int]:
@@ -127,5 +127,5 @@ def _sizes(config: StoreConfig) -> tuple[int, int]:
     return config.queue_file_bytes, config.batch_queue_file_bytes
 
 
-def _last_file(folder: str, rest: Rest) -> str:
-    return f"{folder}/{segment_name(rest.last_file) if rest.last_file else _FIRST_NAME}"
+def _last_file(folder: str, rest: Rest | None) -> str:
+    return f"{folder}/{segment_name(rest.last_file) if rest is not None and rest.last_file else _FIRST_NAME}"

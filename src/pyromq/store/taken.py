@@ -23,7 +23,7 @@ TAKEN_FILE = "pyromq/taken"
 def reached(disk: Disk, config: StoreConfig, catalogue: Catalogue | None, end: int) -> list[KnownQueue]:
     """How far each queue reached in the log up to its end. After an unclean stop the queues themselves tell."""
     if catalogue is not None:
-        return catalogue.queues
+        return catalogue.known_queues()
     files = OpenFiles(disk, 64)
     table = QueueTable(disk, files, Changes(), config)
     known = []
