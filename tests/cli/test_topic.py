@@ -49,6 +49,31 @@ def test_describe_tells_brokers_queues_and_groups(two: Standing) -> None:
     assert "there is no topic 'describe'. Closest: 'described'" in two.refused("topic", "describe", "describe")
 
 
+def test_stats_and_a_reset_are_of_all_brokers_and_groups(two: Standing) -> None:
+    two.do(two.world.create_topic("watched", 1))
+    (row,) = two.rows("topic", "stats", "watched")
+    assert row == {"topic": "watched", "group": None, "lag": None, "inPerSecond": 0.0, "outPerSecond": None} | {
+        "inOfDay": 0,
+        "outOfDay": None,
+    }
+    assert "no group has consumed watched yet" in two.refused("topic", "reset", "watched", "--time", "0", "--yes")
+    two.send("watched", *"abcdef")
+    for group in ("g1", "g2"):
+        two.rows("sub", "watched", "-g", group, "--from", "first", "--count", "6")
+    rows = two.rows("topic", "stats", "watched")
+    assert [(one["group"], one["lag"]) for one in rows] == [("g1", 0), ("g2", 0)]
+    assert "watched" in {one["topic"] for one in two.rows("topic", "stats")}
+    assert "TBW102" in {one["topic"] for one in two.rows("topic", "stats", "--all")}
+    moved = two.rows("topic", "reset", "watched", "--time", "2026-01-01", "--yes")
+    places = [(one["group"], one["broker"], one["goesOnAt"]) for one in moved]
+    assert places == [(group, broker, 0) for group in ("g1", "g2") for broker in ("broker-a", "broker-b")]
+    assert [one["lag"] for one in two.rows("topic", "stats", "watched")] == [6, 6]
+    ends = {one["broker"]: one["end"] for one in two.report("topic", "describe", "watched")["queues"]}
+    moved = two.rows("topic", "reset", "watched", "--time", "2100-01-01", "-b", "broker-a", "--yes")
+    assert [(one["group"], one["goesOnAt"]) for one in moved] == [(group, ends["broker-a"]) for group in ("g1", "g2")]
+    assert "neither milliseconds" in two.refused("topic", "reset", "watched", "--time", "soon", "--yes", code=64)
+
+
 def test_create_update_perm_and_delete(two: Standing) -> None:
     made = two.rows("topic", "create", "made", "--queues", "3", "--type", "fifo", "-b", "broker-a")
     assert made == [
