@@ -29,11 +29,15 @@ _TOGETHER = 10  # messages of one send: a queue gets so many, then the next one 
 
 
 class Daemon:
-    """One process; `address` is read from its ready line."""
+    """One process; `address` is read from its ready line. It has a session of its own: Ctrl-C is for those who use it,
+    and they stop it when they are done."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pyromq", *arguments, "--log-level", "error"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "pyromq", *arguments, "--log-level", "error"],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
         try:
             self.address = self._ready(arguments[0])
