@@ -40,7 +40,7 @@ async def test_two_members_share_the_queues_and_who_stays_takes_over(world: Serv
         one.pull_consumer("g", begin=FIRST) as first,
     ):
         await first.subscribe("T")
-        # At once, unless a broker for many tests still counts a member of one before: Java's hears late that it is gone.
+        # At once, unless a broker of many tests counts a member of an earlier one: Java's hears late that it is gone.
         await poll_until([first], lambda: len(first._places) == 4, got)
         async with two.pull_consumer("g", begin=FIRST) as second:
             await second.subscribe("T")

@@ -56,6 +56,7 @@ async def pub(
     """Send BODY to TOPIC: a text, @FILE, or - for standard input."""
     from ..client.producer import Producer  # alone: a client brings consumers along, which take their time to import
 
+    check_name(topic)
     if delay is not None and when is not None:
         raise click.UsageError("--delay and --at are two ways: give one of them")
     due_ms = None if when is None else time_ms(when, "--at")
@@ -88,6 +89,14 @@ async def _check(shell: Shell, topic: str) -> None:
     if masters and not route.writable:
         cure = f"Let it be written: pyromq topic perm {topic} rw, or pyromq broker drain {masters[0]} --undo"
         raise Fail(f"topic {topic!r} has no queue that may be written. {cure}", REFUSED)
+
+
+def check_name(topic: str) -> None:
+    """A name that no topic can have is a wrong argument."""
+    from ..model.names import topic_fault
+
+    if (fault := topic_fault(topic)) is not None:
+        raise click.UsageError(fault)
 
 
 def bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:

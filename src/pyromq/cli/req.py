@@ -39,8 +39,9 @@ async def req(
 
     Exit code 2 if nobody replies in time.
     """
-    from .pub import bodies, pairs
+    from .pub import bodies, check_name, pairs
 
+    check_name(topic)
     (content,) = bodies(body, lines=False, count=1)
     async with shell.client() as client, client.producer() as producer:
         reply = await producer.request(topic, content, tag=tag, keys=keys, props=pairs(props), timeout=wait)
