@@ -239,6 +239,30 @@ async def test_what_was_tried_too_often_goes_to_the_dead_letters(broker: Running
     assert [one["body"] for one in await stored(broker, "%RETRY%G")] == ["hello", "own limit"]
 
 
+async def test_a_dead_letter_loses_the_delay_it_came_with(broker: Running) -> None:
+    broker.broker.groups.put(SubscriptionGroupConfig(group_name="G", retry_max_times=0))
+    await broker.send("%RETRY%G", b"dead", reconsumeTimes=1, properties={"DELAY": "3", "a": "b"})
+    (dead,) = await stored(broker, "%DLQ%G")
+    assert (dead["body"], dead["DELAY"], dead["a"]) == ("dead", "-1", "b")
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["a\x01b\x02DELAY\x01-1\x02", "DELAY\x019\x02DELAY\x01-1\x02a\x01b", "x\x01\x02DELAY\x01-1\x02a\x01b\x02\x02"],
+)
+async def test_special_properties_are_stored_once_each_however_they_are_written(broker: Running, given: str) -> None:
+    """-1 is no wait, so that the message can be read at once. The last pair of a name counts, empty ones do not."""
+    await broker.send(properties=given)
+    queue = broker.broker.store.queues.get("T", 0)
+    entry = None if queue is None else queue.entry_at(0)
+    assert entry is not None
+    record = broker.broker.store.reader.record_at(entry.position)
+    assert record is not None
+    pairs = [pair.partition(b"\x01")[::2] for pair in record.properties.split(b"\x02") if pair]
+    assert [value for name, value in pairs if name == b"DELAY"] == [b"-1"]
+    assert [value for name, value in pairs if name in (b"a", b"x")] == [b"b"]
+
+
 async def test_a_group_that_holds_queue_locks_sends_straight_to_the_dead_letters(broker: Running) -> None:
     queue = MessageQueue(broker_name="broker-a", queue_id=0, topic="T")
     broker.broker.client_side.locks.lock("G", "c1", [queue], broker.broker.ground.clock.monotonic())

@@ -15,7 +15,7 @@ from pyromq.protocol.headers.marks import RpcHeader, TopicHeader
 from pyromq.protocol.headers.namesrv import GetRouteInfo, RegisterBroker
 from pyromq.protocol.headers.offsets import Boundary, GetMaxOffset, QueryConsumerOffset, SearchOffset
 from pyromq.protocol.headers.pull import PullMessage
-from pyromq.protocol.headers.send import SHORT_NAMES, SendMessage, SendMessageV2
+from pyromq.protocol.headers.send import SHORT_NAMES, SendMessage, SendMessageV2, read_short
 
 from .recorded import Recorded, recorded_frames
 
@@ -195,3 +195,15 @@ def test_field_names_are_unique_in_each_header() -> None:
             if kind is not None:
                 assert len(set(kind.__struct_encode_fields__)) == len(kind.__struct_encode_fields__)
     assert issubclass(TopicHeader, RpcHeader)
+
+
+def test_short_names_are_read_the_same_the_quick_way() -> None:
+    fields = SendMessageV2(**{name: getattr(SEND, name) for name in SEND.__struct_fields__}).to_fields()
+    for given in (fields, fields | {"AccessKey": "who", "zzz": "1"}, SEND.to_fields()):
+        quick, slow = read_short(given), SendMessageV2.from_fields(given)
+        assert {name: getattr(quick, name) for name in slow.__struct_fields__} == {
+            name: getattr(slow, name) for name in slow.__struct_fields__
+        }
+    assert read_short(fields).to_fields() == fields
+    with pytest.raises(Malformed, match=r"queueId.*sent as `e`"):
+        read_short(fields | {"e": "many"})

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
+from ..model.message import Property
 from ..protocol.record import Record
 from .message_type import LITE, message_type
 
@@ -24,7 +25,7 @@ NOT_YET = {
 
 def refuse_what_nobody_delivers(record: Record, properties: Mapping[str, str]) -> Record | None:
     """Stands where the park of lite topics will."""
-    why = NOT_YET.get(message_type(properties))
+    why = NOT_YET.get(message_type(properties)) if Property.LITE_TOPIC in properties else None
     if why is not None:
         raise RequestRefused(why, ResponseCode.MESSAGE_ILLEGAL)
     return None

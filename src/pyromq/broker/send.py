@@ -17,8 +17,8 @@ from ..model.names import MAX_TOPIC, TIMER_TOPIC, is_retry
 from ..model.recall_handle import RecallHandle
 from ..protocol.batch import BatchEntry, decode_batch
 from ..protocol.bodies.topics import TopicConfig
-from ..protocol.headers.send import SendMessage, SendMessageV2
-from ..protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, find_property
+from ..protocol.headers.send import SendMessage, read_short
+from ..protocol.properties import MAX_PROPERTIES_BYTES, NAME_END, PAIR_END, decode_properties, find_property
 from ..protocol.record import CRC_PROPERTY_BYTES, Record
 from ..store.disk import DiskError
 from ..transport.address import parse_address
@@ -92,11 +92,13 @@ class SendHandler:
         self._admit = admit
         self._count = count
         self._new_topics = new_topics
+        self._region: tuple[BrokerConfig, dict[str, str]] = (live.config, region_fields(live.config))
 
     def __call__(self, request: Request) -> Answer:
         config = self._live.config
         code = request.command.code
-        header = request.header(SendMessage if code == RequestCode.SEND_MESSAGE else SendMessageV2)
+        is_long = code == RequestCode.SEND_MESSAGE
+        header = request.header(SendMessage) if is_long else read_short(request.command.fields)
         self._admit(config, request.arrived)
         try:
             to = self._checks.destination(header, config, request.command.version)
@@ -132,7 +134,10 @@ class SendHandler:
             raise RequestRefused("the message is illegal: its body is empty", ResponseCode.MESSAGE_ILLEGAL)
         if send.to.dead or _SPECIAL.search(send.given) is not None or _needs_a_look(send.to.topic, send.given):
             properties = self._look(send, decode_properties(send.given))
-            stored, send.unique = self._stamp.changed(properties, trace_on)
+            if not send.to.dead and _is_text_of(send.given, properties):
+                stored, send.unique = self._stamp.single(send.given, trace_on)
+            else:
+                stored, send.unique = self._stamp.changed(properties, trace_on)
             record = self._intake.park(self._record(send, stored), properties)
         else:
             stored, send.unique = self._stamp.single(send.given, trace_on)
@@ -254,7 +259,9 @@ class SendHandler:
 
     def _answer(self, send: _Send, outcome: Outcome) -> None:
         assert send.record is not None
-        fields = region_fields(send.config)
+        if self._region[0] is not send.config:
+            self._region = (send.config, region_fields(send.config))
+        fields = self._region[1].copy()
         if outcome.refusal is not None:
             reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
         else:
@@ -297,6 +304,12 @@ def _needs_a_look(topic: TopicConfig, properties: str) -> bool:
     if not topic.attributes:
         return False
     return not takes_plain(topic.attributes) or any(name in properties for name in TYPED_SPECIAL)
+
+
+def _is_text_of(text: str, properties: Mapping[str, str]) -> bool:
+    """Whether the text says just these, which were decoded from it and may lack some since: then it is stored as is."""
+    count = len(properties)
+    return text.count(NAME_END) == count == text.count(PAIR_END) and text.endswith(PAIR_END)
 
 
 def _recall_handle(send: _Send, record: Record, unique: str) -> str:

@@ -267,13 +267,14 @@ def check_crc(view: memoryview, at: int, found: Layout) -> None:
 
 def with_room_for_crc(properties: bytes) -> bytes:
     """Properties without an older CRC (a record that is put again) and with an end mark, ready for the new one."""
-    tail = len(properties) - CRC_PROPERTY_BYTES
-    is_last = tail >= 0 and properties.find(CRC_NAME) == tail and properties[tail - 1 : tail] in _PAIR_ENDS
-    if is_last and whole_record_crc(properties) is not None:
-        return properties[:tail]  # where a writer puts it, and nowhere else
-    if CRC_NAME in properties and find_property(properties, CRC_NAME) is not None:
-        pairs = (pair for pair in properties.split(b"\x02") if pair and not pair.startswith(CRC_NAME + b"\x01"))
-        return b"".join(pair + b"\x02" for pair in pairs)
+    at = properties.find(CRC_NAME)
+    if at >= 0:
+        tail = len(properties) - CRC_PROPERTY_BYTES
+        if at == tail and properties[tail - 1 : tail] in _PAIR_ENDS and whole_record_crc(properties) is not None:
+            return properties[:tail]  # where a writer puts it, and nowhere else
+        if find_property(properties, CRC_NAME) is not None:
+            pairs = (pair for pair in properties.split(b"\x02") if pair and not pair.startswith(CRC_NAME + b"\x01"))
+            return b"".join(pair + b"\x02" for pair in pairs)
     return properties if not properties or properties.endswith(b"\x02") else properties + b"\x02"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from .. import parked_properties
 from ..parked_properties import ROOM
 
-_OLD = (b"REAL_", b"TIMER_OUT_MS", b"TIMER_ROLL", b"TIMER_E", b"TIMER_DEQ", b"PYRO_DUE", b"PYRO_DELAY", b"__CRC32#")
+_OLD = re.compile(b"REAL_|TIMER_(?:OUT_MS|ROLL|E|DEQ)|PYRO_D(?:UE|ELAY)|__CRC32#")
 
 
 def appended(raw: bytes, pairs: Mapping[str, str]) -> bytes | None:
@@ -15,9 +16,9 @@ def appended(raw: bytes, pairs: Mapping[str, str]) -> bytes | None:
 
     Names of waits and the record's own CRC must not be there yet; the caller then takes the long way.
     """
-    if any(mark in raw for mark in _OLD) or not raw.endswith(b"\x02"):
+    if not raw.endswith(b"\x02") or _OLD.search(raw) is not None:
         return None
-    whole = raw + "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()
+    whole = raw + "".join([f"{name}\x01{value}\x02" for name, value in pairs.items()]).encode()
     return whole if len(whole) <= ROOM else None
 
 

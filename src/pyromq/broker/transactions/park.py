@@ -36,7 +36,7 @@ def park_half(record: Record, properties: Mapping[str, str]) -> Record | None:
 
     A delay level stays with it and counts from the commit on. A retry that a client sends itself is no half any more.
     """
-    if message_type(properties) != TRANSACTION:
+    if Property.TRAN_MSG not in properties or message_type(properties) != TRANSACTION:
         return None
     if record.reconsume_times > 0 and delay_level(properties) > 0:
         return None

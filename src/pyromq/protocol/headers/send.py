@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self, get_type_hints
 
 import msgspec
 
@@ -63,6 +63,27 @@ class SendMessageV2(SendMessage, kw_only=True):
 
     def to_fields(self) -> dict[str, str]:
         return {LONG_NAMES.get(name, name): value for name, value in super().to_fields().items()}
+
+
+def _short_form() -> type[SendMessageV2]:
+    """The same struct whose fields have their short names already: nothing has to be renamed to read it."""
+    kinds = get_type_hints(SendMessageV2, include_extras=True)
+    fields: list[tuple[str, Any, Any]] = []
+    for each in msgspec.structs.fields(SendMessageV2):
+        name = LONG_NAMES.get(each.encode_name, each.encode_name)
+        fields.append((each.name, kinds[each.name], msgspec.field(name=name, default=each.default)))
+    return msgspec.defstruct("ShortSend", fields, bases=(SendMessageV2,), kw_only=True)
+
+
+_SHORT = _short_form()
+
+
+def read_short(fields: Mapping[str, str]) -> SendMessage:
+    """A send under one-letter names, quickly: every send that Python serves passes here."""
+    try:
+        return msgspec.convert(fields, _SHORT, strict=False)
+    except msgspec.ValidationError:
+        return SendMessageV2.from_fields(fields)  # says what is wrong, or takes long names too
 
 
 class SendMessageAnswer(Header, kw_only=True):
