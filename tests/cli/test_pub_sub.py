@@ -42,7 +42,7 @@ def test_files_lines_and_counts(one: Standing, tmp_path: Path) -> None:
 
 
 def test_a_message_for_a_time_of_day(one: Standing) -> None:
-    due = datetime.now() + timedelta(seconds=1)
+    due = datetime.now() + timedelta(seconds=2)
     assert "waits until it is due" in one.shown("pub", "noon", "lunch", "--at", due.isoformat())
     (found,) = one.rows("sub", "noon", "--from", "first", "--count", "1")
     assert found["body"] == "lunch"

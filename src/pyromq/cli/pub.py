@@ -66,8 +66,8 @@ async def pub(
     async with Producer(shell.session) as producer:
         await _check(shell, topic)
         for content in bodies(body, lines, count):
-            result = await producer.send(topic, content, timeout=shell.calls.timeout_s, **arguments)
             is_parked = bool(delay) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
+            result = await producer.send(topic, content, timeout=shell.calls.timeout_s, **arguments)
             click.echo(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=is_parked))
             if rate is not None:
                 await shell.session.clock.sleep(1 / rate)
