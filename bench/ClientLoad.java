@@ -24,7 +24,17 @@ public class ClientLoad {
     private static final com.sun.management.OperatingSystemMXBean SYSTEM =
         (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        try {
+            measure(args);
+            System.exit(0);
+        } catch (Throwable fault) {
+            fault.printStackTrace();
+            System.exit(1); // the client's own threads would go on
+        }
+    }
+
+    private static void measure(String[] args) throws Exception {
         String servers = args[0];
         double seconds = Double.parseDouble(args[1]);
         long filled = Long.parseLong(args[2]);
@@ -39,17 +49,15 @@ public class ClientLoad {
         many(producer, body, seconds);
         double[] single = oneByOne(producer, body, seconds);
         double[] rate = many(producer, body, seconds);
-        double[] oneway = oneway(producer, body, seconds);
         double[] together = together(producer, body, seconds);
         double[] read = consume(servers, filled);
-        producer.shutdown();
+        double[] oneway = oneway(producer, body, seconds); // the last: what it leaves in buffers delays what follows
         System.out.printf(
             "@@{\"p50_us\": %.1f, \"p99_us\": %.1f, \"one_cpu_us\": %.2f, \"send_s\": %.1f, \"send_cpu_us\": %.2f,"
                 + " \"oneway_s\": %.1f, \"oneway_cpu_us\": %.2f, \"many_s\": %.1f, \"many_cpu_us\": %.2f,"
                 + " \"read_s\": %.1f, \"read_cpu_us\": %.2f}%n",
             single[0], single[1], single[2], rate[0], rate[1], oneway[0], oneway[1], together[0], together[1],
             read[0], read[1]);
-        System.exit(0);
     }
 
     private static double[] oneByOne(DefaultMQProducer producer, byte[] body, double seconds) throws Exception {

@@ -98,8 +98,8 @@ def main() -> None:
     producer.set_namesrv_addr(address)
     producer.start()
     one_by_one(producer, min(seconds, 1.0))
-    found = one_by_one(producer, seconds) | many(producer, seconds) | oneway(producer, seconds)
-    print("@@" + json.dumps(found | read(address, filled)), flush=True)
+    found = one_by_one(producer, seconds) | many(producer, seconds) | read(address, filled) | oneway(producer, seconds)
+    print("@@" + json.dumps(found), flush=True)
     os._exit(0)  # the library's own shutdown may wait for its heartbeat
 
 

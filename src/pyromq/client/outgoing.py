@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ..model import names
 from ..model.codes import RequestCode
 from ..model.message import KEY_SEPARATOR, Property
-from ..protocol.batch import BatchEntry, encode_batch
+from ..protocol.batch import ENTRY_BYTES, BatchEntry, encode_batch
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.compression import DEFAULT_LEVEL, Compression, compress, compressed_flag
 from ..protocol.headers.send import LONG_NAMES, SendMessageV2
@@ -187,22 +187,21 @@ def pack(topic: str, value: Any, properties: Mapping[str, str], packing: Packing
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BatchItem:
+class BatchItem(NamedTuple):
     """One message of a batch to be."""
 
     unique_id: str
     entry: BatchEntry
-
-    @property
-    def bytes(self) -> int:
-        return 22 + len(self.entry.body) + len(self.entry.properties)  # as protocol/batch.py writes it
+    bytes: int  # that it takes in the batch
 
 
 def pack_item(topic: str, value: Any, properties: Mapping[str, str], packing: Packing) -> BatchItem:
     _check_topic(topic)
     body = _checked_body(topic, encode_value(value), packing)
-    return BatchItem(properties[Property.UNIQ_KEY], BatchEntry(body, 0, _text(properties).encode()))
+    encoded = _text(properties).encode()
+    return BatchItem(
+        properties[Property.UNIQ_KEY], BatchEntry(body, 0, encoded), ENTRY_BYTES + len(body) + len(encoded)
+    )
 
 
 def pack_batch(topic: str, items: list[BatchItem]) -> Outgoing:

@@ -70,7 +70,6 @@ class Producer:
         self._lanes = Lanes()
         self._batches = BatchSends(self._sender)
         self._gathering = None if batching is None else self._gather_by(batching)
-        self._is_plain = not self._middleware and self._gathering is None
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -142,36 +141,42 @@ class Producer:
         )
         choose = _choice(order_key, queue)
         limit_s = None if timeout is None else seconds(timeout)
-        if self._is_plain and order_key is None:  # nearly every send: nothing stands in between
-            message = pack(self._on_wire(topic), value, properties, self._packing)
+        gathers = self._gathering is not None and all(each is None for each in (queue, timeout, delay, deliver_at_ms))
+        if order_key is None and not self._middleware:  # nearly every send: nothing stands in between
+            name = self._on_wire(topic)
             self._enter()
             try:
-                return (await self._sender.send(message, choose, limit_s))[0]
+                if gathers and (gathered := self._gathered(name, value, properties, None)) is not None:
+                    return await gathered
+                return (await self._sender.send(pack(name, value, properties, self._packing), choose, limit_s))[0]
             finally:
                 self._leave()
-        gathers = self._gathering is not None and all(each is None for each in (queue, timeout, delay, deliver_at_ms))
 
         async def deliver(drafts: list[Draft]) -> list[SendResult]:
             (draft,) = drafts
-            if gathers and (gathered := self._gathered(draft, order_key)) is not None:
+            name = self._on_wire(draft.topic)
+            if gathers and (gathered := self._gathered(name, draft.value, draft.properties, order_key)) is not None:
                 return [await gathered]
-            message = pack(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
-            return await self._in_turn(message.topic, order_key, self._sender.send(message, choose, limit_s))
+            message = pack(name, draft.value, draft.properties, self._packing)
+            return await self._in_turn(name, order_key, self._sender.send(message, choose, limit_s))
 
         return (await self._post([Draft(topic, value, properties)], deliver))[0]
 
     def _on_wire(self, topic: str) -> str:
-        check_text("the topic", topic)
+        if type(topic) is not str:
+            check_text("the topic", topic)
         return self._session.on_wire(topic)
 
-    def _gathered(self, draft: Draft, order_key: str | None) -> asyncio.Future[SendResult] | None:
+    def _gathered(
+        self, topic: str, value: Any, properties: dict[str, str], order_key: str | None
+    ) -> asyncio.Future[SendResult] | None:
         """None: it is better sent alone, since it is compressed. With an order key all go the same way, in order."""
         assert self._gathering is not None
-        item = pack_item(self._on_wire(draft.topic), draft.value, draft.properties, self._packing)
+        item = pack_item(topic, value, properties, self._packing)
         compresses = self._packing.compression is not None and len(item.entry.body) > self._packing.compress_over_bytes
         if compresses and order_key is None:
             return None
-        return self._gathering.add(self._on_wire(draft.topic), order_key, item)
+        return self._gathering.add(topic, order_key, item)
 
     async def send_oneway(
         self,

@@ -37,7 +37,8 @@ class SendStatus(Enum):
     FLUSH_SLAVE_TIMEOUT = 12
 
 
-_STORED = tuple(status.value for status in SendStatus)
+_STATUSES = {status.value: status for status in SendStatus}
+_STORED = tuple(_STATUSES)
 
 
 class SendResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,16 +207,18 @@ def _results(message: Outgoing, queue: MessageQueue, answer: Command) -> list[Se
     if len(message.ids) > 1:
         places = places[0].split(",")
         places += [""] * (len(message.ids) - len(places))
+    first, status = header.queue_offset or 0, _STATUSES[answer.code]
+    region, is_traced = header.msg_region or DEFAULT_REGION, header.trace_on is not False
     return [
         SendResult(
             message_id=unique_id,
             offset_message_id=place,
             queue=queue,
-            queue_offset=(header.queue_offset or 0) + number,
-            status=SendStatus(answer.code),
+            queue_offset=first + number,
+            status=status,
             recall_handle=header.recall_handle,
-            region=header.msg_region or DEFAULT_REGION,
-            is_traced=header.trace_on is not False,
+            region=region,
+            is_traced=is_traced,
         )
         for number, (unique_id, place) in enumerate(zip(message.ids, places, strict=False))
     ]

@@ -14,7 +14,7 @@ from .properties import MAX_PROPERTIES_BYTES
 
 _HEAD = struct.Struct(">iiiii")
 _PROPERTIES_LENGTH = struct.Struct(">h")
-_FIXED = _HEAD.size + _PROPERTIES_LENGTH.size
+ENTRY_BYTES = _HEAD.size + _PROPERTIES_LENGTH.size  # of one message, besides its body and properties
 
 
 class BatchEntry(NamedTuple):
@@ -30,7 +30,7 @@ def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
     for body, flag, properties in entries:
         if len(properties) > MAX_PROPERTIES_BYTES:
             raise ValueError(f"properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
-        total = _FIXED + len(body) + len(properties)
+        total = ENTRY_BYTES + len(body) + len(properties)
         parts += (_HEAD.pack(total, 0, 0, flag, len(body)), body, _PROPERTIES_LENGTH.pack(len(properties)), properties)
     return b"".join(parts)
 
@@ -47,8 +47,10 @@ def decode_batch(batch: bytes | memoryview) -> list[BatchEntry]:
 
 
 def _decode_entry(raw: bytes, at: int, number: int) -> tuple[BatchEntry, int]:
-    if len(raw) - at < _FIXED:
-        raise ProtocolError(f"message {number} of the batch has {len(raw) - at} bytes, at least {_FIXED} are needed")
+    if len(raw) - at < ENTRY_BYTES:
+        raise ProtocolError(
+            f"message {number} of the batch has {len(raw) - at} bytes, at least {ENTRY_BYTES} are needed"
+        )
     total, _, _, flag, body_length = _HEAD.unpack_from(raw, at)
     end = at + total
     body_at = at + _HEAD.size
