@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, cast, get_type_hints
 
 import msgspec
 
@@ -72,7 +72,8 @@ def _short_form() -> type[SendMessageV2]:
     for each in msgspec.structs.fields(SendMessageV2):
         name = LONG_NAMES.get(each.encode_name, each.encode_name)
         fields.append((each.name, kinds[each.name], msgspec.field(name=name, default=each.default)))
-    return msgspec.defstruct("ShortSend", fields, bases=(SendMessageV2,), kw_only=True)
+    made: Any = msgspec.defstruct("ShortSend", fields, bases=(SendMessageV2,), kw_only=True)
+    return cast(type[SendMessageV2], made)
 
 
 _SHORT = _short_form()
