@@ -175,6 +175,8 @@ def measure(load: Path, case: Case, server: Server, seconds: float) -> dict[str,
         text=True,
         check=False,  # it says by its exit code that some requests were refused; the table shows how many
     )
+    if not done.stdout:
+        raise SystemExit(f"mqload {case.options} ended with {done.returncode}: {done.stderr.strip() or 'no word'}")
     result: dict[str, Any] = json.loads(done.stdout)
     result["cpu_us"] = (server.cpu_s() - before) * 1e6 / max(1, result["messages"])
     return result

@@ -2,7 +2,8 @@
 
 While the loop stands still it notes, each millisecond, where its thread is: running, or waiting for a CPU, or in which
 system call and at what in Linux (/proc/PID/task/TID/syscall and stack). Once a stall it asks for the Python stacks of
-all threads. `no_cpu_ms` is how long the loop's thread merely waited for a CPU (schedstat).
+all threads. `no_cpu_ms` is how long the loop's thread merely waited for a CPU (schedstat), or the CPUs of a virtual
+machine for the machine below it (what /proc/stat calls stolen, in hundredths of a second).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import mmap
 import os
 import re
 import signal
-import struct
 import sys
 import time
 from collections import Counter
@@ -34,6 +34,11 @@ DULL = re.compile(
 )
 
 
+def _stolen_s() -> float:
+    with open("/proc/stat") as file:
+        return int(file.readline().split()[8]) / 100 / (os.cpu_count() or 1)
+
+
 class Thread:
     """One thread of the broker, as /proc shows it."""
 
@@ -48,7 +53,7 @@ class Thread:
 
     def waited_s(self) -> float:
         """So long it has waited for a CPU, in all."""
-        return int((self._read("schedstat").split() or [0, 0])[1]) / 1e9
+        return int((self._read("schedstat").split() or [0, 0])[1]) / 1e9 + _stolen_s()
 
     def place(self) -> str:
         number = (self._read("syscall").split() or [""])[0]
@@ -96,10 +101,11 @@ class Observer:
         self._stacks = Stacks(f"{stalls}.stacks")
         self._out: TextIO = open(stalls, "a")  # noqa: SIM115
         with open(f"{stalls}.beats", "rb") as file:
-            self._beats = mmap.mmap(file.fileno(), mmap.PAGESIZE, access=mmap.ACCESS_READ)
+            mapped = mmap.mmap(file.fileno(), mmap.PAGESIZE, access=mmap.ACCESS_READ)
+        self._beats = memoryview(mapped).cast("d")
 
     def turned(self) -> float:
-        return float(struct.unpack_from("d", self._beats)[0])
+        return self._beats[0]
 
     def run(self) -> None:
         waited = self._loop.waited_s()
@@ -130,7 +136,7 @@ class Observer:
         print(json.dumps(line), file=self._out, flush=True)
 
     def _place(self) -> str:
-        collecting = int(struct.unpack_from("d", self._beats, 8)[0])
+        collecting = int(self._beats[1])
         return f"collecting garbage, generation {collecting - 1}" if collecting else self._loop.place()
 
     def _others(self) -> list[str]:

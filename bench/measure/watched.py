@@ -15,7 +15,6 @@ import gc
 import mmap
 import os
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -34,7 +33,7 @@ class Witness:
         beats, stacks = f"{stalls}.beats", f"{stalls}.stacks"
         Path(beats).write_bytes(bytes(mmap.PAGESIZE))
         with open(beats, "r+b") as file:
-            self._beats = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+            self._beats = memoryview(mmap.mmap(file.fileno(), mmap.PAGESIZE)).cast("d")
         self._beat()
         faulthandler.register(signal.SIGUSR1, open(stacks, "w"), all_threads=True)  # noqa: SIM115
         gc.callbacks.append(self._collected)
@@ -44,7 +43,7 @@ class Witness:
         atexit.register(observer.kill)
 
     def _beat(self) -> None:
-        struct.pack_into("d", self._beats, 0, time.monotonic())
+        self._beats[0] = time.monotonic()
 
     async def beat(self) -> None:
         while True:
@@ -53,7 +52,7 @@ class Witness:
 
     def _collected(self, phase: str, details: dict[str, int]) -> None:
         """Garbage is being collected: the observer sees the generation and one; 0 means that none is."""
-        struct.pack_into("d", self._beats, 8, details["generation"] + 1.0 if phase == "start" else 0.0)
+        self._beats[1] = details["generation"] + 1.0 if phase == "start" else 0.0
 
 
 def watch_broker() -> None:

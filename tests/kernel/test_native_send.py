@@ -13,7 +13,8 @@ from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.headers.send import LONG_NAMES
-from tests.kernel.twins import lives, native_module
+from pyromq.store.config import FlushMode
+from tests.kernel.twins import Seen, lives, native_module
 
 PLAIN = "UNIQ_KEY\x01{}\x02TAGS\x01TagA\x02KEYS\x01k1 k2\x02"
 
@@ -70,8 +71,6 @@ BOTH = pytest.mark.parametrize("encoding", list(Encoding))
 @pytest.mark.parametrize("code", [10, 310])
 @pytest.mark.parametrize("waits", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_a_burst_of_plain_sends(tmp_path: Path, encoding: Encoding, code: int, waits: str) -> None:
-    from pyromq.store.config import FlushMode
-
     mode = FlushMode(waits)
     burst = b"".join(send(n, code, queue=n % 3, body=b"x" * n, encoding=encoding) for n in range(1, 40))
     ours = await lives(tmp_path, [burst], native_module(), flush_mode=mode)
@@ -199,6 +198,37 @@ async def test_a_full_file_is_rolled_by_python_and_the_kernel_goes_on(tmp_path: 
     ours = await lives(tmp_path, bursts, native_module(), **small)
     assert 30 < ours.by_kernel < 60
     assert ours[:3] == (await lives(tmp_path, bursts, None, **small))[:3]
+
+
+@pytest.mark.parametrize("flush_mode", [FlushMode.ASYNC, FlushMode.SYNC])
+async def test_a_full_file_is_rolled_by_the_kernel_where_the_next_one_is_there(
+    tmp_path: Path, flush_mode: FlushMode
+) -> None:
+    bursts = [b"".join(send(100 * b + n, body=b"x" * 900) for n in range(10)) for b in range(6)]
+    small: dict[str, Any] = {"commit_log_file_bytes": 16 << 10, "files_ahead": True, "flush_mode": flush_mode}
+    ours = await lives(tmp_path, bursts, native_module(), **small)
+    assert ours.by_kernel == 60
+    assert len([name for name in ours.files if name.startswith("commitlog/")]) >= 5
+    assert ours[:3] == (await lives(tmp_path, bursts, None, **small))[:3]
+
+
+async def test_what_is_for_python_around_the_end_of_a_file_keeps_its_place(tmp_path: Path) -> None:
+    odd = "UNIQ_KEY\x01u\x02DELAY\x010\x02"
+    for at in range(12):
+        bursts = [
+            b"".join(send(100 * b + n, body=b"x" * 900, **({"properties": odd} if n == at else {})) for n in range(30))
+            for b in range(2)
+        ]
+        small: dict[str, Any] = {"commit_log_file_bytes": 16 << 10, "files_ahead": True}
+        ours = await lives(tmp_path, bursts, native_module(), **small)
+        theirs = await lives(tmp_path, bursts, None, **small)
+        assert len(ours.answers) == len(theirs.answers) == 60
+        assert entries_of(ours) == entries_of(theirs)
+
+
+def entries_of(seen: Seen) -> dict[str, bytes]:
+    """Positions, sizes and tags of what the queues of topic A hold."""
+    return {name: data for name, data in seen.files.items() if name.startswith("consumequeue/A/")}
 
 
 async def test_an_index_file_that_is_full_in_the_middle_of_a_burst(tmp_path: Path) -> None:

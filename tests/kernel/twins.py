@@ -78,6 +78,8 @@ async def lives(
     folder: Path,
     bursts: Sequence[bytes],
     module: ModuleType | None,
+    *,
+    files_ahead: bool = False,
     **settings: Any,
 ) -> Seen:
     """Write the bursts one after another to one connection, each after all was done about the one before."""
@@ -88,6 +90,8 @@ async def lives(
             await ready(life)
             peer = raw_peer(life.broker.servers[0], PEER)
             for burst in bursts:
+                if files_ahead:
+                    await life.broker.store.make_file_ahead()
                 if not peer.is_lost:
                     peer.write(burst)
                 await clock.settle()

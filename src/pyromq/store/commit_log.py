@@ -157,6 +157,13 @@ class CommitLog:
         self.end = self._ahead.pop(0)
         self.sequence.add(self.end)
 
+    def roll_on(self) -> bool:
+        """A kernel has a record for which there is no room here: on to the next file, if there is one already."""
+        if not self._ahead:
+            return False
+        self._roll()
+        return True
+
     # -- files ahead --------------------------------------------------------------------------------------------------
 
     @property

@@ -92,19 +92,21 @@ cdef class SendFeed:
             return NOTHING
         PyObject_GetBuffer(received, &view, PyBUF_SIMPLE)
         try:
-            return self.take(connection, received, <const uint8_t *>view.buf, view.len)
+            return self.take(connection, received, <const uint8_t *>view.buf, view.len, False)
         finally:
             PyBuffer_Release(&view)
 
-    cdef take(self, connection, received, const uint8_t *p, Py_ssize_t n):
+    cdef take(self, connection, received, const uint8_t *p, Py_ssize_t n, bint is_rest):
+        """`is_rest`: what was left of a buffer when the log's file was full; it goes on in the next one."""
         cdef Py_ssize_t at = 0, end
         cdef uint32_t total, word, header
         cdef int64_t done = 0
         cdef int verdict
+        cdef bint is_full = False
         cdef list left = []
         if n < 8:
             return NOTHING
-        self.begin(connection)
+        self.begin(connection, is_rest)
         while n - at >= 8:
             total, word = get32(p + at), get32(p + at + 4)
             header = word & 0xFFFFFF
@@ -113,19 +115,24 @@ cdef class SendFeed:
             end = at + 4 + <Py_ssize_t>total
             verdict = self.one(<int>(word >> 24), p + at + 8, header, p + at + 8 + header, total - 4 - header)
             if verdict == STOP:
-                self.notes.all_left = True
+                is_full = True
                 break
             if verdict == LEFT:
                 left.append((at, end))
             else:
                 done += 1
             at = end
-        if not done:
-            return DRAIN if self.drain else NOTHING
-        if not self.commit():
+        if done and not self.commit():
             self.notes.all_left = True
-            return DRAIN if self.drain else NOTHING
-        return self.outcome(at, received, left)
+            done = 0
+        fed = self.outcome(at, received, left) if done else DRAIN if self.drain else NOTHING
+        if not is_full:
+            return fed
+        # Where a whole file has no room for it, or nothing could be stored, Python says so.
+        if (at and not done) or (is_rest and not at) or self.steps is None or not self.steps.roll():
+            self.notes.all_left = True
+            return fed
+        return both(fed, self.take(connection, received[at:], p + at, n - at, True))
 
     cdef outcome(self, Py_ssize_t used, received, list left):
         cdef bytes answers = PyBytes_FromStringAndSize(<char *>self.answers.at, <Py_ssize_t>self.answers.used)
@@ -134,12 +141,12 @@ cdef class SendFeed:
             return Fed(used, b"", (Waiting(self.start + <int64_t>self.log.used, answers),), frames, self.drain)
         return make_tuple(Fed, (used, answers, (), frames, self.drain))  # as Fed(...), without a call of Python's
 
-    cdef int begin(self, connection) except -1:
+    cdef int begin(self, connection, bint is_rest) except -1:
         cdef Notes notes
         if type(connection.notes) is not Notes:
             connection.notes = Notes(self.host.born_host(connection.address))
         notes = connection.notes
-        if (notes.all_left or notes.left) and not connection.unfinished_sends:
+        if not is_rest and (notes.all_left or notes.left) and not connection.unfinished_sends:
             notes.all_left = False
             notes.left.clear()
         self.notes = notes
@@ -501,6 +508,17 @@ cdef class SendFeed:
             messages,
             counts,
         )
+
+
+cdef both(first, second):
+    """Of the two parts of a buffer."""
+    return Fed(
+        first.used + second.used,
+        first.ready + second.ready,
+        (*first.waiting, *second.waiting),
+        (*first.frames, *second.frames),
+        first.drain or second.drain,
+    )
 
 
 cdef inline bint is_named(Grant grant, Text topic) noexcept:

@@ -64,6 +64,16 @@ cdef class Steps:
         self.tell(new.start + new.n, lanes)
         return STORED
 
+    cdef bint roll(self) except -1:
+        """The log's file is full: on to the next one, if that was made ahead. It ends as Python ends it."""
+        if self.writer.stopped is not None or self.room.refused is not None:
+            return False
+        try:
+            return self.log.roll_on()
+        except Exception as fault:
+            self.writer.broken(fault)
+            return False
+
     # --- before the first byte ------------------------------------------------------------------------------------
 
     cdef bint fits(self, const Addition *new, list lanes) except -1:
