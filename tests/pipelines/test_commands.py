@@ -18,6 +18,7 @@ from pyromq.cli.main import cli
 from pyromq.cli.pipeline import pipeline
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
+from tests.pipelines.test_report import FROM_ELSEWHERE
 from tests.spark.servers import Servers
 
 
@@ -29,13 +30,15 @@ class Commands:
         self.report, self.metrics = folder / "report.html", folder / "metrics.json"
 
     def run(self, *words: str) -> dict[str, Any]:
-        """The summary; also left are a page and the metrics."""
+        """The summary; also left are a page, which opens without a network, and the metrics."""
         where = [] if words[0] == "forensics" else ["-n", self.namesrv]
         common = ["--json", "--report", str(self.report), "--metrics", str(self.metrics)]
         done = CliRunner().invoke(pipeline, [*words, *where, *common])
         assert done.exit_code == 0, (words, done.output, done.exception)
         assert json.loads(self.metrics.read_text("utf-8"))["seconds"] > 0
-        assert "</html>" in self.report.read_text("utf-8")
+        page = self.report.read_text("utf-8")
+        assert page.endswith("</html>\n")
+        assert not FROM_ELSEWHERE.search(page)
         told: dict[str, Any] = json.loads(done.stdout)
         return told
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from pyromq.ambient import SystemClock
+from pyromq.ambient import SystemClock, pause
 from pyromq.errors import ConfigError
 from pyromq.pipelines import checkpoint, sending
 from pyromq.pipelines import dedup as dedup_module
@@ -89,6 +89,30 @@ def test_a_backlog_is_spread_over_more_queues(
     assert len(wide) == 9
     assert sum(found.high for found in wide.values()) == waiting
     assert len([found for found in wide.values() if found.high]) > 4
+
+
+def test_a_topic_is_replayed_from_one_time_to_another(
+    spark: SparkSession, servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    """The end is not included. A restart keeps the times of the first start; a dry run tells the same number."""
+    since, until, _ = [send_some(servers, topic, first) for first in (0, 20, 40)]
+    source, target = write_to(servers, topic), write_to(servers, f"{topic}-part")
+    told = replay(spark, source, target, "", since_ms=since, until_ms=until, dry_run=True)
+    assert told.facts["messages"] == 20
+    assert sum(row["to"] - row["from"] for row in told.tables[1].rows) == 20
+    assert replay(spark, source, target, str(tmp_path), since_ms=since, until_ms=until).facts["messages"] == 20
+    assert replay(spark, source, target, str(tmp_path), since_ms=0).facts["messages"] == 0
+    assert numbers(rows(servers, f"{topic}-part")) == list(range(20, 40))
+
+
+def send_some(servers: Servers, topic: str, first: int) -> int:
+    """Twenty, and a time later than that of their store and earlier than that of what is sent next."""
+    servers.send(topic, 20, first=first)
+    found = rows(servers, topic, ["storeTimestamp"])
+    later: int = max(round(row.storeTimestamp.timestamp() * 1000) for row in found) + 1
+    while SystemClock().now_ms() <= later:
+        pause(0.001)
+    return later
 
 
 def test_the_rate_of_a_replay_is_kept(servers: Servers, topic: str) -> None:

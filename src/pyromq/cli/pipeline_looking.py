@@ -87,7 +87,8 @@ def trace(
     source = {"nameServer": namesrv, "topic": trace_topic} | pairs("--option", options)
     topics = [each.strip() for each in topic.split(",") if each.strip()]
     if dry_run:
-        job.run("trace", lambda spark: plan_of(spark, source, "trace"), reads=[source])
+        begin = time_of("since", since)
+        job.run("trace", lambda spark: plan_of(spark, source, "trace", since_ms=begin), reads=[source])
     else:
         job.run(
             "trace",
@@ -136,10 +137,11 @@ def reconcile(
         raise click.UsageError("--with-topic, --with-archive or --with-store says what to compare with; give one")
     topics = with_topic or ("" if not (with_archive or with_store) else source.get("topic", ""))
     other = source_of(with_namesrv or context.params["namesrv"], topics, "", with_archive, with_store, ())
+    times = {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
     if dry_run:
         job.run(
             "reconcile",
-            lambda spark: _both(plan_of(spark, source, "left"), plan_of(spark, other, "right")),
+            lambda spark: _both(plan_of(spark, source, "left", **times), plan_of(spark, other, "right", **times)),
             reads=[source, other],
         )
         return
@@ -147,10 +149,8 @@ def reconcile(
 
     def work(spark: SparkSession) -> Summary:
         given = {"by": by} if by else {}
-        done = run(
-            spark, source, other, where=where, since_ms=time_of("since", since), until_ms=time_of("until", until),
-            examples=examples, **given,
-        )  # fmt: skip
+        since_ms, until_ms = times["since_ms"], times["until_ms"]
+        done = run(spark, source, other, where=where, since_ms=since_ms, until_ms=until_ms, examples=examples, **given)
         agree.append(bool(done.facts["agree"]))
         return done
 
@@ -203,8 +203,9 @@ def search(
     wanted = pairs("--property", properties)
     if not (key or message_id or wanted or body or body_pattern or where):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
+    times = {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
     if dry_run:
-        job.run("search", lambda spark: plan_of(spark, source, "search"), reads=[source])
+        job.run("search", lambda spark: plan_of(spark, source, "search", **times), reads=[source])
         return
     job.run(
         "search",
@@ -217,9 +218,8 @@ def search(
             body=body,
             body_pattern=body_pattern,
             where=where,
-            since_ms=time_of("since", since),
-            until_ms=time_of("until", until),
             most=most,
+            **times,
         ),
         reads=[source],
     )
@@ -278,8 +278,9 @@ def analytics(
         raise click.UsageError(
             "--checkpoint: a stream reads brokers, from their first message on; leave out the others"
         )
+    times = {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
     if dry_run:
-        job.run("analytics", lambda spark: plan_of(spark, source, "analytics"), reads=[source])
+        job.run("analytics", lambda spark: plan_of(spark, source, "analytics", **times), reads=[source])
     elif checkpoint:
         job.run(
             "analytics",
@@ -290,5 +291,4 @@ def analytics(
             goes_on=True,
         )
     else:
-        times = {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
         job.run("analytics", lambda spark: run(spark, source, window=window, where=where, **times), reads=[source])

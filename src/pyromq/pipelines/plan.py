@@ -5,13 +5,14 @@ for its files; reads no message.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..spark.cluster import Cluster
 from ..spark.offsets import Offsets
 from ..spark.options import Use, read_options
 from ..spark.planner import waiting
-from ..spark.starting import starting, with_retries
+from ..spark.starting import ending, starting, with_retries
 from ..spark.store_scan import plan as log_parts
 from .manifest import kept, manifests, total
 from .summary import Summary, Table
@@ -20,8 +21,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def plan_of(spark: SparkSession, source: Mapping[str, str], name: str) -> Summary:
-    """Of a job over `source`, as `messages` has it."""
+def plan_of(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    name: str,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> Summary:
+    """Of a job over `source`, as `messages` has it. Times are asked of brokers: an archive's batches and the files of a
+    store are told whole."""
     if "archive" in source:
         found = manifests(spark, source["archive"])
         facts = {"messages": total(found, "messages"), "bytes": total(found, "bytes"), "batches": len(found)}
@@ -32,17 +41,24 @@ def plan_of(spark: SparkSession, source: Mapping[str, str], name: str) -> Summar
         return Summary(
             f"{name} (dry run)", {"bytes": sum(row.end - row.begin for row in parts)}, [Table("to do", rows)]
         )
-    told = planned(source)
+    told = planned(source, since_ms=since_ms, until_ms=until_ms)
     return Summary(f"{name} (dry run)", told.facts, told.tables)
 
 
-def planned(given: Mapping[str, str], begin: Offsets | None = None) -> Summary:
-    """From `begin` where a checkpoint has it, else where the options say, up to what there is now."""
-    options = read_options(given, Use.STREAM)
+def planned(
+    given: Mapping[str, str],
+    begin: Offsets | None = None,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> Summary:
+    """From `begin` where a checkpoint has it, else where time or options say, up to what there is now or was then."""
+    times = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
+    options = read_options({**given, **times} if since_ms is not None else given, Use.STREAM)
     with Cluster(options) as cluster:
         _, bounds = with_retries(cluster, options)
         start = begin or starting(cluster, options, bounds, "earliest")
-    latest = {queue: found.high for queue, found in bounds.items()}
+        latest = ending(cluster, replace(options, ending_timestamp=until_ms), bounds)
     first = {**{queue: found.low for queue, found in bounds.items()}, **start}
     rows = [
         {
@@ -50,7 +66,7 @@ def planned(given: Mapping[str, str], begin: Offsets | None = None) -> Summary:
             "broker": queue.broker,
             "queue": queue.queue_id,
             "from": first[queue],
-            "to": latest[queue],
+            "to": max(first[queue], latest[queue]),
         }
         for queue in sorted(latest)
     ]

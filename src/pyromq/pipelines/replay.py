@@ -155,8 +155,8 @@ def _counted(
     frame = chosen(messages(spark, source, names, since_ms=since_ms, until_ms=until_ms), where)
     found = frame.groupBy("topic").agg(functions.count("*").alias("messages")).orderBy("topic").collect()
     rows = [row.asDict() for row in found]
-    tables = [Table("from", rows)] + (
-        [] if "nameServer" not in source or "archive" in source else list(planned(source).tables)
-    )
+    tables = [Table("from", rows)]
+    if "nameServer" in source and "archive" not in source:
+        tables += planned(source, since_ms=since_ms, until_ms=until_ms).tables
     facts = {"messages": sum(row["messages"] for row in rows), "to": target["topic"]}
     return Summary("replay (dry run)", facts, tables)
