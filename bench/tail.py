@@ -86,7 +86,8 @@ def main() -> None:
         folder = stack.enter_context(scratch(chosen.folder))
         load, stalls = built(folder, "mqload"), folder / "stalls"
         server = watched_broker(folder / "store", stalls, stack)
-        rate = chosen.rate or round(_most(load, server, chosen.most_s) / 2)
+        measure(load, MOST, server, WARM_S)  # topic, files and caches are there then
+        rate = chosen.rate or round(float(measure(load, MOST, server, chosen.most_s)["rate"]) / 2)
         stalls.write_text("")
         late_us, seconds = round(chosen.late_ms * 1000), chosen.minutes * 60
         case = Case("tail", f"send -t Tail -c 4 -w {LOAD_WINDOW} -s 128 -q 4 -r {rate} -o {late_us}")
@@ -97,12 +98,6 @@ def main() -> None:
         if chosen.keep_stalls:
             shutil.copy(stalls, chosen.keep_stalls)
         report(found, [json.loads(line) for line in stalls.read_text().splitlines()], rate, chosen, taken)
-
-
-def _most(load: Path, server: Server, seconds: float) -> float:
-    """After a while: topic, files and caches are there then."""
-    measure(load, MOST, server, WARM_S)
-    return float(measure(load, MOST, server, seconds)["rate"])
 
 
 class Backup:
@@ -155,7 +150,8 @@ def report(found: dict[str, Any], stalls: list[dict[str, Any]], rate: int, chose
         print(f"| {len(lengths)} | {sum(lengths):.0f} ms | {max(lengths):.1f} ms | {cause} |")
     print(f"\n{len(stalls)} stalls of 4 ms or more, {len(own)} of them not for want of a CPU; the longest of those:\n")
     for one in sorted(own, key=lambda one: -float(one["stall_ms"]))[:15]:
-        beside = f"; beside it: {', '.join(one['beside'])}" if one["beside"] else ""
+        others = [*one["beside"], *(place for place in one["others"] if place != "running")]
+        beside = f"; beside it: {', '.join(others)}" if others else ""
         where = " < ".join(reversed(one["stack"][-4:]))
         print(f"- {one['stall_ms']} ms ({one['no_cpu_ms']} without CPU): {where}{beside}")
 

@@ -2,12 +2,14 @@
 
 While the loop stands still it notes, each millisecond, where its thread is: running, or waiting for a CPU, or in which
 system call and at what in Linux (/proc/PID/task/TID/syscall and stack). Once a stall it asks for the Python stacks of
-all threads. `no_cpu_ms` is how long the loop's thread merely waited for a CPU (schedstat), or the CPUs of a virtual
-machine for the machine below it (what /proc/stat calls stolen, in hundredths of a second).
+that thread and of helper threads that are running. `no_cpu_ms` is how long the loop's thread merely waited for a CPU
+(schedstat), or the CPUs of a virtual machine for the machine below it (what /proc/stat calls stolen, in hundredths of a
+second).
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
 import os
@@ -39,6 +41,10 @@ def _stolen_s() -> float:
         return int(file.readline().split()[8]) / 100 / (os.cpu_count() or 1)
 
 
+FRAME = re.compile(r'  File "(?:.*/)?([^"/]+)", line (\d+) in (.*)')
+TGKILL = 234  # by number, on x86-64: a signal to one thread
+
+
 class Thread:
     """One thread of the broker, as /proc shows it."""
 
@@ -68,37 +74,29 @@ class Thread:
 class Stacks:
     """What faulthandler writes: of each thread, the innermost frame first."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, pid: int, path: str) -> None:
+        self._pid, self._path = pid, path
+        self._signal = ctypes.CDLL(None).syscall
 
-    def ask(self, pid: int) -> dict[int, list[str]]:
+    def ask(self, tid: int) -> list[str]:
         before = os.path.getsize(self._path)
-        os.kill(pid, signal.SIGUSR1)
-        end = time.monotonic() + ASKED_S
-        while time.monotonic() < end and os.path.getsize(self._path) == before:
-            time.sleep(TICK_S / 4)
+        self._signal(TGKILL, self._pid, tid, int(signal.SIGUSR1))
+        end, size = time.monotonic() + ASKED_S, before
+        while time.monotonic() < end:  # it is written in many small steps
+            time.sleep(TICK_S / 2)
+            size, last = os.path.getsize(self._path), size
+            if size == last > before:
+                break
         with open(self._path) as file:
             file.seek(before)
-            return _parsed(file.read())
-
-
-def _parsed(text: str) -> dict[int, list[str]]:
-    threads: dict[int, list[str]] = {}
-    frames: list[str] = []
-    for line in text.splitlines():
-        if head := re.match(r"(?:Current thread|Thread) 0x([0-9a-f]+)", line):
-            frames = threads[int(head[1], 16)] = []
-        elif frame := re.match(r'  File "(?:.*/)?([^"/]+)", line (\d+) in (.*)', line):
-            frames.append(f"{frame[3]} ({frame[1]}:{frame[2]})")
-    return threads
+            return [f"{name} ({path}:{line})" for path, line, name in FRAME.findall(file.read())]
 
 
 class Observer:
-    def __init__(self, pid: int, tid: int, ident: int, stalls: str) -> None:
-        self._pid, self._ident = pid, ident
+    def __init__(self, pid: int, tid: int, stalls: str) -> None:
+        self._pid, self._tid = pid, tid
         self._loop = Thread(pid, tid)
-        self._tid = str(tid)
-        self._stacks = Stacks(f"{stalls}.stacks")
+        self._stacks = Stacks(pid, f"{stalls}.stacks")
         self._out: TextIO = open(stalls, "a")  # noqa: SIM115
         with open(f"{stalls}.beats", "rb") as file:
             mapped = mmap.mmap(file.fileno(), mmap.PAGESIZE, access=mmap.ACCESS_READ)
@@ -118,20 +116,19 @@ class Observer:
 
     def _watch(self, turned: float, waited: float) -> None:
         places, others = Counter([self._place()]), self._others()
-        threads = self._stacks.ask(self._pid)
+        frames = self._stacks.ask(self._tid)
+        beside = [self._stacks.ask(tid) for tid, place in others.items() if place == "running"]
         while self.turned() == turned and os.path.exists(f"/proc/{self._pid}"):
             places[self._place()] += 1
             time.sleep(TICK_S)
-        frames = threads.pop(self._ident, [])
-        busy = [stack for stack in threads.values() if stack and not stack[0].startswith(("_worker ", "wait "))]
         line = {
             "ms": int(time.time() * 1000),
             "stall_ms": round((time.monotonic() - turned) * 1000, 1),
             "no_cpu_ms": round((self._loop.waited_s() - waited) * 1000, 1),
             "stack": [*reversed(frames[:5]), places.most_common(1)[0][0]],
             "places": places,
-            "others": others,
-            "beside": [" < ".join(stack[:3]) for stack in busy],
+            "others": list(others.values()),
+            "beside": [" < ".join(stack[:3]) for stack in beside if stack],
         }
         print(json.dumps(line), file=self._out, flush=True)
 
@@ -139,12 +136,12 @@ class Observer:
         collecting = int(self._beats[1])
         return f"collecting garbage, generation {collecting - 1}" if collecting else self._loop.place()
 
-    def _others(self) -> list[str]:
+    def _others(self) -> dict[int, str]:
         """Where the helper threads are, as far as they do not sleep."""
-        tids = [tid for tid in os.listdir(f"/proc/{self._pid}/task") if tid != self._tid]
-        places = [Thread(self._pid, int(tid)).place() for tid in tids]
-        return [place for place in places if not place.endswith(("futex", "clock_nanosleep"))]
+        tids = [int(tid) for tid in os.listdir(f"/proc/{self._pid}/task")]
+        places = {tid: Thread(self._pid, tid).place() for tid in tids if tid != self._tid}
+        return {tid: place for tid, place in places.items() if not place.endswith(("futex", "clock_nanosleep"))}
 
 
 if __name__ == "__main__":
-    Observer(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]).run()
+    Observer(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]).run()

@@ -1,9 +1,10 @@
 """`pyromq broker` whose event loop is watched from outside (observer.py). `bench/tail.py` starts it.
 
 The loop writes down each millisecond that it turned, where the observer's process can see it, and faulthandler writes
-the stacks of all threads when the observer asks by a signal: neither needs the interpreter's lock, so that a stall is
-seen while it lasts, whoever holds the lock. What it finds goes to the file named by BENCH_STALLS, one JSON object a
-line. Not for production: it costs about a percent.
+the stack of a thread when the observer asks it by a signal: neither needs the interpreter's lock, so that a stall is
+seen while it lasts, whoever holds the lock. (Stacks of other threads than its own would be read while they change.)
+What it finds goes to the file named by BENCH_STALLS, one JSON object a line. Not for production: it costs about a
+percent.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Witness:
         with open(beats, "r+b") as file:
             self._beats = memoryview(mmap.mmap(file.fileno(), mmap.PAGESIZE)).cast("d")
         self._beat()
-        faulthandler.register(signal.SIGUSR1, open(stacks, "w"), all_threads=True)  # noqa: SIM115
+        faulthandler.register(signal.SIGUSR1, open(stacks, "w"), all_threads=False)  # noqa: SIM115
         gc.callbacks.append(self._collected)
-        me = (os.getpid(), threading.get_native_id(), threading.get_ident())
-        command = [sys.executable, str(Path(__file__).with_name("observer.py")), *map(str, me), stalls]
+        me = (str(os.getpid()), str(threading.get_native_id()))
+        command = [sys.executable, str(Path(__file__).with_name("observer.py")), *me, stalls]
         observer = subprocess.Popen(command)
         atexit.register(observer.kill)
 

@@ -216,7 +216,7 @@ async def test_what_is_for_python_around_the_end_of_a_file_keeps_its_place(tmp_p
     odd = "UNIQ_KEY\x01u\x02DELAY\x010\x02"
     for at in range(12):
         bursts = [
-            b"".join(send(100 * b + n, body=b"x" * 900, **({"properties": odd} if n == at else {})) for n in range(30))
+            b"".join(send(100 * b + n, body=b"x" * 900, properties=odd if n == at else None) for n in range(30))
             for b in range(2)
         ]
         small: dict[str, Any] = {"commit_log_file_bytes": 16 << 10, "files_ahead": True}

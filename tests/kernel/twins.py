@@ -78,11 +78,11 @@ async def lives(
     folder: Path,
     bursts: Sequence[bytes],
     module: ModuleType | None,
-    *,
-    files_ahead: bool = False,
     **settings: Any,
 ) -> Seen:
-    """Write the bursts one after another to one connection, each after all was done about the one before."""
+    """Write the bursts one after another to one connection, each after all was done about the one before. With the
+    setting `files_ahead` the log's next file is there before each burst."""
+    files_ahead = settings.pop("files_ahead", False)
     with pytest.MonkeyPatch.context() as patch:
         choose(patch, module)
         clock = ManualClock(1_700_000_000_000)
