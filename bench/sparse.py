@@ -61,9 +61,7 @@ class Hole(NamedTuple):
         return (offset - self.first) / max(1, self.behind - self.first)
 
     def time_of(self, offset: int) -> int:
-        """Also of what is in front of it or behind: those are of one moment each."""
-        share = min(1.0, max(0.0, self.share(offset)))
-        return self.time_ms + int((self.time_behind_ms - self.time_ms) * share)
+        return self.time_ms + int((self.time_behind_ms - self.time_ms) * self.share(offset))
 
     def position_of(self, offset: int) -> int:
         return self.position + int((self.position_behind - self.position) * self.share(offset)) // ALIGNED * ALIGNED
@@ -140,7 +138,7 @@ def fill_hole(store: MessageStore, config: StoreConfig, topic: str, hole: Hole, 
     """What searches for these times in queue 0 look at."""
     queue = store.queues.get(topic, 0)
     assert isinstance(queue, ConsumeQueue)
-    for offset in sorted(set(looked_at(queue, hole, times_ms))):
+    for offset in sorted(set(looked_at(store, queue, hole, times_ms))):
         if not hole.first <= offset < hole.behind:
             continue
         position, time_ms = hole.position_of(offset), hole.time_of(offset)
@@ -151,13 +149,16 @@ def fill_hole(store: MessageStore, config: StoreConfig, topic: str, hole: Hole, 
         queue.entries.overwrite(offset, entry)
 
 
-def looked_at(queue: ConsumeQueue, hole: Hole, times_ms: list[int]) -> Iterator[int]:
+def looked_at(store: MessageStore, queue: ConsumeQueue, hole: Hole, times_ms: list[int]) -> Iterator[int]:
+    """A search goes by the times that it finds, so those in front of the hole and behind it are the real ones."""
     for time_ms in times_ms:
         seen: list[int] = []
 
         def time_of(offset: int, seen: list[int] = seen) -> int:
             seen.append(offset)
-            return hole.time_of(offset)
+            if hole.first <= offset < hole.behind:
+                return hole.time_of(offset)
+            return store.reader.store_time(queue.topic, queue.queue_id, offset)
 
         search_by_time(queue.min_offset, queue.readable_end, time_ms, Boundary.LOWER, time_of)
         yield from seen

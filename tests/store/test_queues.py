@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from pyromq.store.layout import FILLER, QueueEntry
 from pyromq.store.open_files import OpenFiles
 from pyromq.store.queue import Boundary, MessageQueue
 from pyromq.store.queues import QueueTable
+from pyromq.store.time_search import search_by_time
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 CONFIG = StoreConfig(queue_file_bytes=20 * 10, batch_queue_file_bytes=46 * 4, allocation_step_bytes=4096)
@@ -241,6 +244,45 @@ def test_by_time_is_the_first_not_before_and_the_last_not_after(times: list[int]
     upper = queue.offset_by_time(time, Boundary.UPPER, times_at.get)
     assert lower == sum(at < time for at in times)
     assert upper == max(sum(at <= time for at in times) - 1, 0)
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60).map(sorted), st.data())
+def test_by_time_where_messages_came_unevenly(times: list[int], data: st.DataObject) -> None:
+    time = data.draw(st.one_of(st.sampled_from(times), st.integers(-(10**9), 2 * 10**9)))
+    lost = data.draw(st.sets(st.integers(0, len(times) - 1), max_size=5))
+    shown = [times[place] if place not in lost else None for place in range(len(times))]
+    counted: list[int] = []  # a lost one counts as its neighbour before it
+    for at in shown:
+        counted.append(at if at is not None else counted[-1] if counted else -(1 << 62))
+    lower = search_by_time(0, len(times), time, Boundary.LOWER, shown.__getitem__)
+    upper = search_by_time(0, len(times), time, Boundary.UPPER, shown.__getitem__)
+    assert lower == sum(at < time for at in counted)
+    assert upper == max(sum(at <= time for at in counted) - 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("time_of", "looks"),
+    [
+        (lambda place: place // 3, 8),  # evenly: as many for a million as for a thousand
+        (lambda place: place // 1000, 16),  # a thousand a millisecond, which only halving tells apart
+        (lambda place: place * place, 26),
+        (lambda place: 0 if place < 999_999 else 10**12, 44),  # the worst: no more than twice as many as by halving
+    ],
+    ids=["evenly", "in bursts", "unevenly", "at the end"],
+)
+def test_a_search_by_time_takes_few_looks(time_of: Callable[[int], int], looks: int) -> None:
+    for wanted in range(0, 1_000_000, 49_999):
+        seen: list[int] = []
+
+        def look(place: int, seen: list[int] = seen) -> int:
+            seen.append(place)
+            return time_of(place)
+
+        time = time_of(wanted)
+        found = search_by_time(0, 1_000_000, time, Boundary.LOWER, look)
+        assert time_of(found) == time
+        assert found == 0 or time_of(found - 1) < time
+        assert len(seen) <= looks, wanted
 
 
 @pytest.mark.parametrize("kind", ["T", "B"])

@@ -16,6 +16,7 @@ from .time_search import search_by_time
 log = logs.get("pyromq.store")
 
 _FILL_AT_ONCE = 4096
+_SEARCHED_TOGETHER = 100  # entries: half a page, so that reading them costs as much as reading one
 
 
 class ConsumeQueue:
@@ -42,7 +43,9 @@ class ConsumeQueue:
     def load(self) -> list[Irregular]:
         irregular = self.entries.load()
         first, end = self.entries.first, self.entries.end
-        self.min_offset = self.entries.search(first, end, lambda _, size: size == FILLER_SIZE)  # a filled head
+        self.min_offset = first
+        if first < end and self.entries.head(first)[1] == FILLER_SIZE:  # a filled head
+            self.min_offset = self.entries.search(first, end, lambda _, size: size == FILLER_SIZE)
         self.readable_end = end
         return irregular
 
@@ -166,20 +169,38 @@ class ConsumeQueue:
         return [place for place, size, _ in QUEUE_ENTRY.iter_unpack(raw) if size != FILLER_SIZE]
 
     def offset_by_time(self, time_ms: int, boundary: Boundary, store_time_at: StoreTimeAt) -> int:
+        first, held = 0, b""  # the last steps of a search are close together
+
         def time_of(offset: int) -> int | None:
-            entry = self.entry_at(offset)
-            return None if entry is None or entry.is_filler else store_time_at(entry.position)
+            nonlocal first, held
+            if not first <= offset < first + len(held) // QUEUE_ENTRY_BYTES:
+                first = max(self.entries.first, offset - offset % _SEARCHED_TOGETHER)
+                held = self.entries.read(first, _SEARCHED_TOGETHER)
+            at = (offset - first) * QUEUE_ENTRY_BYTES
+            if at + QUEUE_ENTRY_BYTES > len(held):
+                return None
+            position, size, _ = QUEUE_ENTRY.unpack_from(held, at)
+            return store_time_at(position) if 0 < size < FILLER_SIZE else None
 
         return search_by_time(self.min_offset, self.readable_end, time_ms, boundary, time_of)
 
     # -- recovery and retention ---------------------------------------------------------------------------------------
 
     def distrust_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
-        cut = self._first_at_or_behind(position)
-        while cut > self.min_offset and self._is_torn(cut - 1, is_record):
-            cut -= 1
-        self.entries.cut(cut)
+        if self._ends_before(position, is_record):
+            cut = self.entries.end  # as most do: no need to search
+        else:
+            cut = self._first_at_or_behind(position)
+            while cut > self.min_offset and self._is_torn(cut - 1, is_record):
+                cut -= 1
+        self.entries.cut(cut)  # also there: what lies behind the end may be torn too
         self.readable_end = self.entries.end
+
+    def _ends_before(self, position: int, is_record: Callable[[QueueEntry], bool]) -> bool:
+        last = self.last_entry()
+        if last is None or not last.size or last.position >= position:
+            return False
+        return not self._is_torn(self.entries.end - 1, is_record)
 
     def _is_torn(self, offset: int, is_record: Callable[[QueueEntry], bool]) -> bool:
         """A lost sector can leave an entry that looks older than it is: then it is also older than the one before."""

@@ -16,6 +16,8 @@ from .layout import ENTRY_HEAD
 from .open_files import OpenFiles
 from .queue import Rest
 
+_PAGE = 4096
+
 
 class EntryLog:
     """One writer. Invariant: entries from `first` to before `end` are written, behind `end` all is zero."""
@@ -56,8 +58,23 @@ class EntryLog:
         if self.sequence.bases:
             self.first = self.sequence.start // self.entry_bytes
             last = self.sequence.bases[-1] // self.entry_bytes
-            self.end = self.search(last, self.sequence.limit // self.entry_bytes, lambda position, size: size > 0)
+            limit = self.sequence.limit // self.entry_bytes
+            few = self._end_of_few(last, limit)
+            self.end = self.search(last, limit, lambda position, size: size > 0) if few is None else few
         return irregular
+
+    def _end_of_few(self, first: int, limit: int) -> int | None:
+        """The end, if the file has so few entries that the first page holds them, as most have where there are tens of
+        thousands of queues; None: search for it. A page of zeroes must not pass for the end, so two more places are
+        looked at."""
+        count = min(_PAGE // self.entry_bytes, limit - first)
+        page = self.sequence.read(first * self.entry_bytes, count * self.entry_bytes)
+        written = -(-len(page.rstrip(b"\0")) // self.entry_bytes)
+        heads = [ENTRY_HEAD.unpack_from(page, number * self.entry_bytes) for number in range(written)]
+        if written == count or not all(size > 0 for _, size in heads):
+            return None
+        beyond = (first + count, first + self._step // self.entry_bytes)
+        return None if any(place < limit and self.head(place)[1] for place in beyond) else first + written
 
     def standing(self, min_offset: int, *, is_batch: bool) -> Rest | None:
         bases = self.sequence.bases
@@ -165,7 +182,8 @@ class EntryLog:
         before = list(self.sequence.bases)
         self.changes.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
         self._note_gone(before)
-        self.changes.folders.add(self.sequence.folder)
+        if len(self.sequence.bases) < len(before):
+            self.changes.folders.add(self.sequence.folder)
         self.end = max(number, self.first)
         self.room_until = 0
 

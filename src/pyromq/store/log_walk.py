@@ -40,7 +40,7 @@ class LogWalk:
     """Iterate once: `Placed` and `Gap` in order of position, then one `Tail`; `runs` gives the records in lists.
 
     `ends_at(fault)` may end the walk at the first bytes that are no record, before anything behind them is searched.
-    `whole_crc`: where a record without its own CRC is no whole record.
+    `whole_crc`: where a record without its own CRC is no whole record. `window_bytes`: read at once, at least.
     """
 
     def __init__(
@@ -50,12 +50,14 @@ class LogWalk:
         start: int | None = None,
         ends_at: Callable[[Fault], bool] = lambda fault: False,
         whole_crc: CrcRanges = NO_RANGES,
+        window_bytes: int = _WINDOW,
     ) -> None:
         self._whole_crc = whole_crc
         self._ends_at = ends_at
         self._log = log
         self._delays = delays
         self._position = log.start if start is None else start
+        self._window_bytes = window_bytes
         self._window = b""
         self._window_at = 0  # position of its first byte
 
@@ -151,7 +153,7 @@ class LogWalk:
             return
         room = self._log.file_bytes - self._position % self._log.file_bytes
         self._window = b""
-        self._window = self._log.read(self._position, min(room, max(length, _WINDOW)))
+        self._window = self._log.read(self._position, min(room, max(length, self._window_bytes)))
         self._window_at = self._position
 
     def _next_record(self, base: int) -> int:

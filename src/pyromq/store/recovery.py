@@ -49,6 +49,7 @@ from .taken import read_taken
 log = logs.get("pyromq.store")
 
 _AGAIN_BYTES = 1 << 20
+_ONE_RECORD_BYTES = 4096  # as much is read to look at a single record, if it is not longer
 _AT_ONCE = 1024  # records dispatched together
 _JAVA_SLACK_MS = 3_000  # how far behind the checkpoint's times Java itself goes back
 
@@ -86,6 +87,7 @@ class Recovery:
         self._deleted = deleted
         self._disk = disk
         self._config = config
+        self._delays = config.delay_levels
         self._log = commit_log
         self._queues = queues
         self._index = index
@@ -101,6 +103,8 @@ class Recovery:
         self._cut_entries: list[tuple[MessageQueue, QueueEntry]] = []  # newest ones of queues that were distrusted
         self._dispatcher = Dispatcher(queues, index, deleted.positions)
         self._report = RecoveryReport(marks.clean_stop)
+        # Of queues that were looked at, with their end then: with tens of thousands a second look means opening again.
+        self._newest: dict[tuple[str, int], tuple[int, QueueEntry | None]] = {}
         self._incomplete: set[tuple[str, int]] = set()  # queues that lack older entries
         self._index_is_lost = False
         self._taken = read_taken(disk)  # how far queues reached that are written anew
@@ -149,6 +153,7 @@ class Recovery:
             for fault in irregular:
                 log.warning("irregular file in a queue", name=fault.name, what=fault.what)
             last = queue.last_entry()
+            self._newest[queue.topic, queue.queue_id] = (queue.next_offset, last)
             if damaged:
                 self._incomplete.add((queue.topic, queue.queue_id))
             elif last is not None:
@@ -218,6 +223,11 @@ class Recovery:
             log.warning("queue file is gone", name=name)
             self._incomplete.add((topic, int(number)))
 
+    def _last_entry(self, queue: MessageQueue) -> QueueEntry | None:
+        """Its newest entry. If the scan brought another to the same offset, that one leads below the log's end too."""
+        end, last = self._newest.get((queue.topic, queue.queue_id), (-1, None))
+        return last if end == queue.next_offset else queue.last_entry()
+
     def _forget_checkpoint(self) -> None:
         """Before something older than the checkpoint is taken apart: a crash from here on starts at the beginning."""
         marks = CheckpointFile(self._disk)
@@ -234,10 +244,12 @@ class Recovery:
         return placed is not None and (placed.size, placed.queue_offset) == (entry.size, entry.queue_offset)
 
     def _walk(self, start: int, ends_at: Callable[[Fault], bool] = lambda fault: False) -> LogWalk:
-        return LogWalk(self._log.sequence, self._config.delay_levels, start, ends_at, self._log.whole_crc)
+        return LogWalk(self._log.sequence, self._delays, start, ends_at, self._log.whole_crc)
 
     def _record_at(self, position: int) -> Placed | None:
-        walk = self._walk(position, lambda fault: True)
+        walk = LogWalk(
+            self._log.sequence, self._delays, position, lambda fault: True, self._log.whole_crc, _ONE_RECORD_BYTES
+        )
         first = next(iter(walk)) if self._log.sequence.has(position) else None
         return first if isinstance(first, Placed) and first.position == position else None
 
@@ -269,7 +281,7 @@ class Recovery:
         """The newest record that a queue entry leads to."""
         places = [(-known.last[0], known.topic, known.queue_id) for known in self._queues.resting if known.last]
         for queue in self._queues.awake():
-            entry = queue.last_entry()
+            entry = self._last_entry(queue)
             if entry is not None:
                 places.append((-entry.position, queue.topic, queue.queue_id))
         heapify(places)  # nearly always the first one is it: no need to sort them
@@ -296,7 +308,7 @@ class Recovery:
 
     def _distrust(self, start: int) -> int:
         for queue in self._queues:
-            last = queue.last_entry()
+            last = self._last_entry(queue)
             if last is not None and last.queue_offset + last.messages < queue.next_offset:
                 self._taken.append(KnownQueue(queue.topic, queue.queue_id, queue.next_offset))  # see `_keep_taken`
             queue.distrust_from(start, self._is_record)
@@ -500,7 +512,7 @@ class Recovery:
             if known.last and known.last[0] >= end:
                 self._queues.get(known.topic, known.queue_id)  # awake, it is one of the next
         for queue in self._queues.awake():
-            last = queue.last_entry()
+            last = self._last_entry(queue)
             if last is not None and last.position >= end:
                 queue.distrust_from(end, self._is_record)
             if self._log.start:
