@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def test_lines_of_ones_own(one: Standing) -> None:
     form = r"{{{messageId}}} {topic}/{queue}@{offset}\t{tag}|{keys}|{prop:region}|{prop:none}|{attempt} {body}"
     line = one.shown("sub", "own", "--from", "first", "--count", "1", "-f", form)
     assert line == f"{{{told['messageId']}}} own/{told['queue']}@0\tt|k1 k2|eu||1 a {{b}}\n"
+    assert json.loads(one.shown("sub", "own", "--tail", "1", "--count", "1", "-f", "{properties}"))["region"] == "eu"
     for wrong, words in (
         ("{bdy}", "a message has no 'bdy'. Closest: 'body'"),
         ("{body!r}", "a message has no 'body!r'"),

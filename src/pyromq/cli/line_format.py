@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .shell import to_json
 from .tree import closest
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ PARTS: dict[str, Callable[[Received], Any]] = {
     "attempt": lambda msg: msg.attempt,
     "bornMs": lambda msg: msg.born_ms,
     "storedMs": lambda msg: msg.stored_ms,
+    "properties": lambda msg: to_json(msg.properties),
     "tag": lambda msg: msg.tag or "",
     "keys": lambda msg: " ".join(msg.keys),
     "body": lambda msg: msg.body.decode("utf-8", "backslashreplace"),
