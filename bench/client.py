@@ -47,10 +47,10 @@ ROWS = (
 )
 
 
-async def fill(address: str, count: int) -> None:
+async def fill(address: str, count: int, topic: str = READ_TOPIC) -> None:
     """What all of them read."""
     async with pyromq.connect(address) as client, client.producer() as producer:
-        await producer.send_many(READ_TOPIC, (BODY for _ in range(count)))
+        await producer.send_many(topic, (BODY for _ in range(count)))
 
 
 def command_of(name: str, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,8 @@ from pyromq.errors import ProtocolError
 from pyromq.protocol.batch import BatchEntry, decode_batch, encode_batch
 from pyromq.protocol.compression import Compression, compress, compressed_flag
 from pyromq.protocol.frame import FrameDecoder
-from pyromq.protocol.messages import decode_messages
-from pyromq.protocol.record import Record, encode_record
+from pyromq.protocol.messages import PulledMessage, decode_messages, decode_records, unwrap
+from pyromq.protocol.record import MAGIC_V2, Record, encode_record
 
 FRAMES = Path(__file__).parent.parent / "golden" / "frames" / "index.jsonl"
 
@@ -84,3 +86,94 @@ def test_a_body_cut_inside_a_record_is_a_clean_error() -> None:
     raw = encode_record(Record(topic="T", queue_id=0, body=b"x"))
     with pytest.raises(ProtocolError):
         decode_messages(raw + raw[:-1])
+
+
+# --- plain records are read in one step: nothing may differ from the whole way ----------------------------------------
+
+V6 = bytes(range(16)) + bytes(4)
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"properties": b""},
+    {"body": b""},
+    {"magic": MAGIC_V2},
+    {"topic": "T" * 200},
+    {"born_host": V6},
+    {"store_host": V6},
+    {"properties": b"broken\x02UNIQ_KEY\x01A\x02"},
+    {"topic": "\u00e4\u00f6\u00fc"},
+]
+
+
+def record(**other: Any) -> Record:
+    facts: dict[str, Any] = {
+        "topic": "Orders",
+        "queue_id": 3,
+        "body": b"some body",
+        "properties": b"UNIQ_KEY\x01ID7\x02TAGS\x01paid\x02",
+        "flag": 5,
+        "queue_offset": 1 << 40,
+        "physical_offset": 1 << 50,
+        "born_timestamp": 1_700_000_000_000,
+        "born_host": b"\x7f\x00\x00\x01\x00\x00\x00\x07",
+        "store_timestamp": 1_700_000_000_001,
+        "store_host": b"\x7f\x00\x00\x01\x00\x00\x00\x08",
+        "reconsume_times": 2,
+        "prepared_transaction_offset": 11,
+    }
+    return Record(**(facts | other))
+
+
+def whole_way(raw: bytes) -> list[tuple[Any, ...]] | str:
+    try:
+        return [facts(message) for each in decode_records(raw) for message in unwrap(each)]
+    except ProtocolError as fault:
+        return str(fault)
+
+
+def short_way(raw: bytes) -> list[tuple[Any, ...]] | str:
+    try:
+        return [facts(message) for message in decode_messages(raw)]
+    except ProtocolError as fault:
+        return str(fault)
+
+
+def facts(message: Any) -> tuple[Any, ...]:
+    return tuple(getattr(message, field.name) for field in dataclasses.fields(message))
+
+
+@pytest.mark.parametrize("with_crc", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_the_short_way_finds_what_the_whole_way_finds(kind: dict[str, Any], with_crc: bool) -> None:
+    raw = encode_record(record(), with_crc=with_crc) + encode_record(record(**kind), with_crc=with_crc)
+    found = short_way(raw)
+    assert len(found) == 2
+    assert found == whole_way(raw)
+
+
+@pytest.mark.parametrize("with_crc", [False, True])
+def test_damage_of_any_byte_is_judged_alike(with_crc: bool) -> None:
+    good = encode_record(record(), with_crc=with_crc)
+    for place in range(len(good)):
+        for bits in (0x01, 0x80):
+            bad = bytearray(good)
+            bad[place] ^= bits
+            assert short_way(bytes(bad) + good) == whole_way(bytes(bad) + good), (place, bits)
+
+
+@pytest.mark.parametrize("with_crc", [False, True])
+def test_a_body_may_be_cut_at_any_byte(with_crc: bool) -> None:
+    raw = encode_record(record(), with_crc=with_crc) * 2
+    for end in range(len(raw)):
+        assert short_way(raw[:end]) == whole_way(raw[:end]), end
+
+
+def test_properties_are_decoded_when_they_are_asked_for_and_then_stay() -> None:
+    (message,) = decode_messages(encode_record(record()))
+    assert isinstance(message, PulledMessage)
+    assert message.tags == "paid"
+    message.properties["mine"] = "1"
+    assert message.properties == {"UNIQ_KEY": "ID7", "TAGS": "paid", "mine": "1"}
+    assert dataclasses.replace(message, queue_id=9).properties is message.properties
+    assert pickle.loads(pickle.dumps(message)) == message
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        message.colour  # noqa: B018

@@ -94,6 +94,7 @@ class Concurrent:
         self._ready: deque[Assigned] = deque()  # queues with messages that wait for a worker, each once
         self._resting: deque[asyncio.Future[None]] = deque()  # workers that found nothing to do
         self._is_waking = False  # a worker was woken and has not looked yet
+        self._is_passing = False  # one whose handlers wait for nothing goes on in a moment: no other is needed
         self._last: object = None  # the worker that took a message last
         self._is_stopping = False
         self._workers: list[asyncio.Task[None]] = []
@@ -124,7 +125,7 @@ class Concurrent:
         """Message after message of one queue, until a handler has let other workers in or the streak is long enough."""
         me = object()
         while not self._is_stopping:
-            assigned = self._next()
+            assigned = None if self._is_passing else self._next()
             if assigned is None:
                 await self._rest()
                 continue
@@ -136,7 +137,9 @@ class Concurrent:
                 if self._last is not me or self._is_stopping:
                     break
             else:
+                self._is_passing = True
                 await _PASS
+                self._is_passing = False
 
     def _next(self) -> Assigned | None:
         """The queue whose turn it is. One more worker is woken for what is behind, in case this one has to wait."""
@@ -176,27 +179,31 @@ class Concurrent:
         in_work = assigned.in_work
         if in_work is None:
             in_work = assigned.in_work = of_queue(self._owner, assigned.queue)
-        offsets = [message.queue_offset for message in messages]
+        process, count = assigned.process, len(messages)
+        # A comprehension costs as much as the rest of this for one message, and nearly always it is one.
+        offsets = [messages[0].queue_offset] if count == 1 else [message.queue_offset for message in messages]
         if not in_work.try_enter(offsets):
             await in_work.enter(offsets)
-        self.running += len(messages)
+        self.running += count
         try:
-            if assigned.process.is_dropped:
+            if process.is_dropped:
                 return
-            received = [self._describe(message, assigned.queue) for message in messages]
+            received = [self._describe(messages[0], assigned.queue)]
+            if count > 1:
+                received += [self._describe(message, assigned.queue) for message in messages[1:]]
             outcomes = await self._attempt(received)
         finally:
-            self.running -= len(messages)
+            self.running -= count
             in_work.leave(offsets)
         assigned.handled_ms = self._clock.now_ms()
-        if assigned.process.is_dropped:
+        if process.is_dropped:
             return
-        if outcomes.count(None) == len(messages):
-            assigned.process.done(messages)
+        if outcomes.count(None) == count:
+            process.done(messages)
             return
         failed = [(each, fault) for each, fault in zip(received, outcomes, strict=True) if fault is not None]
         lost = {each.message.queue_offset for each, _ in failed}
-        assigned.process.done(each for each in messages if each.queue_offset not in lost)
+        process.done(each for each in messages if each.queue_offset not in lost)
         await asyncio.gather(*(self._failed(assigned, each, fault) for each, fault in failed))
 
     async def _failed(self, assigned: Assigned, received: Received, fault: Exception) -> None:

@@ -126,7 +126,7 @@ class PushConsumer:
                 raise Error(fault, hint="Choose another name")
         for each in wanted.values():
             check_filter_kind(each)
-        self._session, self._clock = session, session.clock
+        self._session, self._clock, self._namespace = session, session.clock, session.config.namespace
         self._own_group, self.group = group, session.on_wire(group)
         group = self.group
         self.options = options or ConsumeOptions()
@@ -176,7 +176,7 @@ class PushConsumer:
         return Concurrent(attempt, give_back, retry, self._clock, self._tasks, owner=owner, **shape)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
-        return Received(message, queue, self._session.config.namespace, self._own_group)
+        return Received(message, queue, self._namespace, self._own_group)
 
     @property
     def running(self) -> int:
