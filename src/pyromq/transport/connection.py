@@ -347,7 +347,7 @@ class Connection(asyncio.BufferedProtocol):
             while self._is_blocked and not waiter.done():  # done: timed out or lost meanwhile
                 await asyncio.wait((self._unblocked(), waiter), return_when=asyncio.FIRST_COMPLETED)
             if not waiter.done():
-                self.send(request)
+                self.send(request, at_once=len(self._calls) == 1)
             return await waiter
         finally:
             self._calls.forget(opaque)
@@ -371,8 +371,11 @@ class Connection(asyncio.BufferedProtocol):
     def _too_late(self, code: int, timeout_s: float) -> CallTimedOut:
         return CallTimedOut(f"{self.address} did not answer request {code} within {timeout_s:.3g} s")
 
-    def send(self, command: Command) -> None:
-        """Write without waiting. CallFailed if it is over the frame limit; a response that is becomes an error."""
+    def send(self, command: Command, *, at_once: bool = False) -> None:
+        """Write without waiting. CallFailed if it is over the frame limit; a response that is becomes an error.
+
+        `at_once`: not at the end of the turn, where nothing is expected to join it.
+        """
         if not self.is_open:
             return
         body, limit = command.body, self._owner.limits.frame
@@ -380,7 +383,7 @@ class Connection(asyncio.BufferedProtocol):
         if len(head) + len(body) - 4 > limit.frame_bytes or len(head) - 8 > limit.header_bytes:
             self._refuse_to_send(command, len(head) + len(body) - 4, len(head) - 8)
         else:
-            self._write(head, body)
+            self._write(head, body, at_once)
 
     def send_frames(self, frames: bytes) -> None:
         """Frames that are encoded already: replies of a kernel."""
@@ -422,10 +425,10 @@ class Connection(asyncio.BufferedProtocol):
             )
         )
 
-    def _write(self, head: bytes, body: bytes | memoryview) -> None:
-        if self._outbox.is_empty:
+    def _write(self, head: bytes, body: bytes | memoryview, at_once: bool = False) -> None:
+        if self._outbox.is_empty and not at_once:
             self._owner.flush_soon(self)
-        if self._outbox.add(head, body) >= FLUSH_BYTES:
+        if self._outbox.add(head, body) >= FLUSH_BYTES or at_once:
             self.flush()
 
     def flush(self) -> None:
