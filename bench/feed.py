@@ -1,6 +1,8 @@
-"""CPU of a received buffer of plain sends, inside one process: no socket, no load generator, files on tmpfs.
+"""CPU of a received buffer of plain sends or pulls, inside one process: no socket, no load generator, files on tmpfs.
 
-    [PYROMQ_KERNEL=python] python bench/feed.py [--folder /dev/shm] [--seconds 2] [--profile]
+    [PYROMQ_KERNEL=python] python bench/feed.py [--of sends|batches|pulls] [--folder /dev/shm] [--seconds 2] [--profile]
+
+A batch has 32 messages of 128 bytes, each with its own key; a pull asks for 32, from files that are not on tmpfs.
 
 `feed` is the call of `kernel/seam.py` alone; `receive` is what transport does with the bytes besides: the protocol's
 buffer, the inbox, the answer handed to a stream that drops it. Thread CPU time, least and median of many rounds: the
@@ -18,8 +20,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyromq.ambient import SystemClock
 from pyromq.broker.broker import Broker
@@ -28,15 +31,16 @@ from pyromq.config import Loaded
 from pyromq.kernel.choice import kernel_name
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
-from pyromq.protocol.frame import encode_frame
+from pyromq.protocol.frame import decode_frames, encode_frame
 from pyromq.store.message_store import run_at_once
 from pyromq.store.real_disk import RealDisk
 from pyromq.transport.connection import Connection
 from pyromq.transport.loop import loop_factory
 
-SIZES = (1, 16, 256)
-ROUND = 256  # messages between two looks at the clock, at least
+ROUND = 256  # requests between two looks at the clock, at least
 QUEUES = 4
+BATCH = 32
+PULLED = 20_000  # messages of each queue that there are to pull
 
 
 def frame(number: int) -> bytes:
@@ -55,6 +59,47 @@ def frame(number: int) -> bytes:
         "m": "false",
     }
     return encode_frame(Command(code=310, opaque=number, version=455, fields=fields, body=bytes(128)))
+
+
+def batch(number: int) -> bytes:
+    messages = []
+    for one in range(number * BATCH, (number + 1) * BATCH):
+        properties = f"UNIQ_KEY\x01C000020240734E0E2F2A4C2B{one:08X}\x02TAGS\x01TagA\x02".encode()
+        rest = bytes(12) + (128).to_bytes(4, "big") + bytes(128) + len(properties).to_bytes(2, "big") + properties
+        messages.append((4 + len(rest)).to_bytes(4, "big") + rest)
+    request = decode_frames(frame(number))[0][0]
+    request.code, request.body = 320, b"".join(messages)
+    request.fields["m"] = "true"
+    return encode_frame(request)
+
+
+def pull(number: int) -> bytes:
+    fields = {
+        "consumerGroup": "Group",
+        "topic": "Bench",
+        "queueId": str(number % QUEUES),
+        "queueOffset": str(number // QUEUES * BATCH % (PULLED - BATCH)),
+        "maxMsgNums": str(BATCH),
+        "sysFlag": "4",
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "15000",
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }
+    return encode_frame(Command(code=11, opaque=number, version=455, fields=fields))
+
+
+class Kind(NamedTuple):
+    """What buffers hold, how many of it, and the messages that one stands for."""
+
+    make: Callable[[int], bytes]
+    sizes: tuple[int, ...]
+    messages: int
+
+
+KINDS = {"sends": Kind(frame, (1, 16, 256), 1), "batches": Kind(batch, (1, 4, 16), BATCH)}
+KINDS["pulls"] = Kind(pull, (1, 4), BATCH)
 
 
 class Sink(asyncio.Transport):
@@ -89,12 +134,13 @@ class Sink(asyncio.Transport):
     def abort(self) -> None: ...
 
 
-async def timed(act: Callable[[bytes], None], size: int, seconds: float) -> tuple[float, float]:
-    """Microseconds of CPU a buffer of `size` messages: least and median of the rounds."""
+async def timed(act: Callable[[bytes], None], kind: Kind, size: int, seconds: float) -> tuple[float, float]:
+    """Microseconds of CPU a buffer of `size` requests: least and median of the rounds."""
     numbers, rounds = iter(range(1 << 31)), []
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        buffers = [b"".join(frame(next(numbers)) for _ in range(size)) for _ in range(max(4, ROUND // size))]
+        made = (kind.make(number) for number in numbers)
+        buffers = [b"".join(islice(made, size)) for _ in range(max(4, ROUND // size // kind.messages))]
         start = time.thread_time()
         for one in buffers:
             act(one)
@@ -115,33 +161,44 @@ async def measure(folder: Path, chosen: argparse.Namespace) -> None:
     peer = broker.servers[0].attach(sink)
     assert isinstance(peer, Connection)
     owner = peer._owner
+    left: list[int] = []
 
     def receive(data: bytes) -> None:
         peer.get_buffer(-1)[: len(data)] = data
         peer.buffer_updated(len(data))
 
     def feed(data: bytes) -> None:
-        if owner.feed(peer, memoryview(data)).used != len(data):
-            raise SystemExit("the kernel did not take it")
+        used = owner.feed(peer, memoryview(data)).used
+        if used < len(data):  # the end of a file
+            receive(data[used:])
+            left.append(len(data) - used)
 
     for number in range(QUEUES):
         receive(frame(number))  # queues have to be there
         await asyncio.sleep(0.01)
+    if chosen.of == "pulls":
+        for number in range(PULLED // BATCH * QUEUES):
+            receive(batch(number))
+            await asyncio.sleep(0)
+    kind = KINDS[chosen.of]
     if chosen.profile:
-        await profile(feed if kernel_name() == "native" else receive)
+        await profile(feed if kernel_name() == "native" else receive, kind)
     else:
-        print(f"{'messages':>8} {'call':>8} {'least us':>9} {'median us':>10} {'us a message':>13}")
-        for size in SIZES:
+        print(f"{chosen.of:>8} {'call':>8} {'least us':>9} {'median us':>10} {'us a message':>13}")
+        for size in kind.sizes:
             for act in (feed, receive) if kernel_name() == "native" else (receive,):
-                least, middle = await timed(act, size, chosen.seconds)
-                print(f"{size:8d} {act.__name__:>8} {least:9.1f} {middle:10.1f} {middle / size:13.2f}", flush=True)
+                least, middle = await timed(act, kind, size, chosen.seconds)
+                each = middle / size / kind.messages
+                print(f"{size:8d} {act.__name__:>8} {least:9.1f} {middle:10.1f} {each:13.2f}", flush=True)
+    if left:
+        print(f"{len(left)} buffers were not taken whole by the kernel")
     peer.abort("done")
     peer.connection_lost(None)
     await broker.stop()
 
 
-async def profile(act: Callable[[bytes], None]) -> None:
-    buffers = [frame(number) for number in range(20_000)]
+async def profile(act: Callable[[bytes], None], kind: Kind) -> None:
+    buffers = [kind.make(number) for number in range(20_000 // kind.messages)]
     profiler = cProfile.Profile()
     profiler.enable()
     for one in buffers:
@@ -154,8 +211,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--folder", default="/dev/shm" if Path("/dev/shm").is_dir() else None)
     options.add_argument("--seconds", type=float, default=2, help="of each line")
-    options.add_argument("--profile", action="store_true", help="calls of Python below a buffer of one message")
+    options.add_argument("--of", choices=KINDS, default="sends", help="what the buffers hold")
+    options.add_argument("--profile", action="store_true", help="calls of Python below a buffer of one request")
     chosen = options.parse_args()
+    if chosen.of == "pulls" and chosen.folder == "/dev/shm":
+        chosen.folder = None  # tmpfs cannot be asked to read without waiting, so Python would serve them
     with (
         tempfile.TemporaryDirectory(dir=chosen.folder) as folder,
         asyncio.Runner(loop_factory=loop_factory()) as runner,

@@ -136,6 +136,42 @@ async def test_a_change_while_a_frame_is_half_there(
         assert one.by_kernel == 10
 
 
+async def test_what_the_kernel_counts_is_there_when_it_is_asked_for(tmp_path: Path) -> None:
+    async with native_life(tmp_path) as one:
+        counters = one.broker.counters
+        before = counters.got_total
+        await one.write(pull(1, 1), pull(2, 4))
+        assert one.by_kernel == 10 + 7
+        assert counters.got_total == before + 17
+        await one.write(pull(3, 9))
+        found = counters.find("GROUP_GET_NUMS", f"A@{GROUP}")
+        assert found is not None
+        assert (found.value, found.times) == (19, 3)
+        assert one.broker.offsets.pulled("A", GROUP, 0) == 9
+
+
+async def test_a_reset_of_another_group_changes_nothing_for_this_one(tmp_path: Path) -> None:
+    async with native_life(tmp_path) as one:
+        await one.write(pull(1, 1))
+        one.broker.offsets.reset("A", "Other", 0, 3)
+        await one.write(pull(2, 1))
+        assert one.codes == {1: 0, 2: 0}
+        assert one.by_kernel == 20
+
+
+async def test_offsets_that_were_dropped_are_noted_anew(tmp_path: Path) -> None:
+    async with native_life(tmp_path) as one:
+        offsets = one.broker.offsets
+        await one.write(pull(1, 1, flags=BY_ITSELF | 1, commitOffset=1), pull(2, 2))
+        assert (offsets.find("A", GROUP, 0), offsets.pulled("A", GROUP, 0)) == (1, 2)
+        offsets.store_changed()
+        offsets.drop_group(GROUP)
+        assert offsets.pulled("A", GROUP, 0) is None
+        await one.write(pull(3, 5))
+        assert offsets.pulled("A", GROUP, 0) == 5
+        assert offsets.store_changed()
+
+
 async def test_verdicts_come_back(tmp_path: Path) -> None:
     async with native_life(tmp_path) as one:
         await one.write(pull(1, 1))

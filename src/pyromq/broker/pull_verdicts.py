@@ -15,7 +15,7 @@ from typing import Any
 from ..ambient import Clock
 from ..config import Live
 from ..errors import RequestRefused
-from ..kernel.pulls import Question
+from ..kernel.pulls import PullSights, Question
 from ..kernel.seam import Feed
 from ..model.codes import RequestCode
 from ..model.group import MessageModel
@@ -33,11 +33,13 @@ from ..transport.limits import Limits
 from .clients.consumers import ConsumerGroup, Consumers
 from .config import BrokerConfig
 from .metadata.groups import Groups
-from .metadata.offsets import Offsets
+from .metadata.offsets import SEPARATOR, Offsets
 from .metadata.topics import Topics
 from .pull import PullHandler
 from .pull_checks import Allowed, PullChecks, PullFlag
 from .pull_tickets import FramePeer, KernelTicket, limits_of
+from .slow_readers import Backlog
+from .stats.counters import Counters
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _NUMBERS = ("nextBeginOffset", "minOffset", "maxOffset")
@@ -57,6 +59,8 @@ class Pulling:
     offsets: Offsets
     checks: PullChecks
     handler: PullHandler
+    backlog: Backlog
+    counters: Counters
     limits: Limits
 
 
@@ -70,6 +74,7 @@ class _Verdict:
     group_name: str
     queue_id: int
     queue: ConsumeQueue
+    pair: str
     members: ConsumerGroup | None  # where the subscription comes from heartbeats
     subscription: SubscriptionData | None
 
@@ -81,10 +86,21 @@ class PullVerdicts:
         self._parts = parts
         self._grant = module.PullGrant
         limits = parts.limits.frame
-        sequence = parts.store.commit_log.sequence
-        self._kernel = module.PullFeed(self, sequence, others, limits.frame_bytes, limits.header_bytes)
         self._topics, self._groups = parts.topics.all(), parts.groups.all()
-        self._begun = 0.0
+        sights = PullSights(
+            parts.live,
+            self._topics,
+            self._groups,
+            parts.store.queues.by_topic,
+            parts.offsets.resets,
+            parts.store.commit_log,
+            parts.clock.monotonic,
+            *parts.offsets.pulled_tables,
+            parts.backlog,
+            parts.handler,
+        )
+        self._kernel = module.PullFeed(self, sights, others, limits.frame_bytes, limits.header_bytes)
+        parts.counters.sources.append(self.settle)
 
     @property
     def feed(self) -> Feed:
@@ -114,7 +130,6 @@ class PullVerdicts:
             or parts.offsets.has_reset(topic, group, queue_id)
         ):
             return None
-        self._begun = parts.clock.monotonic()
         log = parts.store.commit_log
         return queue.min_offset, queue.readable_end, log.start, log.end
 
@@ -131,11 +146,10 @@ class PullVerdicts:
     def asked(self, verdict: _Verdict, offset: int, commit: int) -> None:
         self._parts.handler.asked(verdict.topic_name, verdict.group_name, verdict.queue_id, offset, commit)
 
-    def gave(self, verdict: _Verdict, messages: int, size: int, position: int, offset: int, commit: int) -> None:
-        topic, group, queue_id, handler = verdict.topic_name, verdict.group_name, verdict.queue_id, self._parts.handler
-        if offset >= 0:
-            handler.asked(topic, group, queue_id, offset, commit)
-        handler.gave(topic, group, queue_id, messages, size, position, self._begun)
+    def settle(self) -> None:
+        """Tell the statistics what the kernel has counted for itself: before anybody looks at them."""
+        for topic, group, queue_id, messages, size, ms, times in self._kernel.take_counts():
+            self._parts.counters.got(topic, group, queue_id, messages, size, ms, times=times)
 
     def hold(self, connection: FramePeer, grant: Any, frame: bytes, offset: int, wait_ms: int) -> bool:
         verdict: _Verdict = grant.verdict
@@ -166,7 +180,7 @@ class PullVerdicts:
         topic, group = header.topic, header.consumer_group
         members = None if header.sys_flag & PullFlag.SUBSCRIPTION else self._parts.consumers.find(group)
         subscription = None if members is None else members.subscriptions.get(topic)
-        place = (topic, group, header.queue_id, queue)
+        place = (topic, group, header.queue_id, queue, f"{topic}{SEPARATOR}{group}")
         return _Verdict(config, allowed, allowed.topic, allowed.group, *place, members, subscription)
 
 

@@ -78,14 +78,14 @@ class Backlog:
     """How many bytes of log lie between where each group reads and the end. Event loop only."""
 
     def __init__(self) -> None:
-        self._behind: dict[str, int] = {}
+        self.behind: dict[str, int] = {}
 
     def note(self, group: str, behind: int) -> None:
-        self._behind[group] = behind
+        self.behind[group] = behind
 
     def too_far(self, config: BrokerConfig) -> dict[str, int]:
         """Groups to stop, with how far behind they are; looked at anew from now on."""
-        behind, self._behind = self._behind, {}
+        behind, self.behind = self.behind, {}
         if not config.disable_consume_if_consumer_read_slowly:
             return {}
         return {group: far for group, far in behind.items() if far > config.consumer_fallbehind_threshold}

@@ -7,6 +7,7 @@ untouched, and nothing of it was told before.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 
@@ -25,6 +26,57 @@ class Question(NamedTuple):
     kind: bytes | None  # of the expression
 
 
+class PullVerdict(Protocol):
+    """What a verdict was given for: it holds while the broker has these very objects under these names."""
+
+    @property
+    def config(self) -> Any: ...
+    @property
+    def topic(self) -> Any: ...
+    @property
+    def group(self) -> Any: ...
+    @property
+    def queue(self) -> Any:
+        """With `min_offset` and `readable_end`."""
+        ...
+
+    @property
+    def topic_name(self) -> str: ...
+    @property
+    def group_name(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def pair(self) -> str:
+        """Topic and group as the table of offsets has them."""
+        ...
+
+    @property
+    def members(self) -> Any:
+        """Not None: it depends on more than these objects, so the broker is asked each time."""
+        ...
+
+
+class PullSights(NamedTuple):
+    """The broker's own objects that a feed looks at for each pull, as they are then.
+
+    If all are those of the verdict it need not ask (`PullHost.look`): the answer would be yes. What it hands out it
+    notes in the last four as Python does; the counters are told when they are asked for (`take_counts`).
+    """
+
+    live: Any  # `config`: the settings, one object until one changes
+    topics: Mapping[str, Any]
+    groups: Mapping[str, Any]
+    queues: Mapping[str, Mapping[int, Any]]  # the store's, by topic and number
+    resets: Mapping[str, Any]  # pending ones: while there is any, the broker is asked
+    log: Any  # the commit log: `end`, and its files
+    monotonic: Callable[[], float]
+    pulled: dict[str, dict[int, int]]  # up to where each queue was asked for, by topic and group
+    pulled_changed: set[str]  # keys of it, to be saved
+    backlog: Any  # `behind`: bytes of log between where a group reads and the end
+    handler: Any  # `longest_ms` that a pull took
+
+
 class PullHost(Protocol):
     """What a feed asks of the broker, on the event loop, within one call of `feed` or `again`."""
 
@@ -38,12 +90,8 @@ class PullHost(Protocol):
         ...
 
     def asked(self, verdict: Any, offset: int, commit: int) -> None:
-        """A pull that is held came for this offset, and says that all before `commit` is consumed (-1: does not)."""
-        ...
-
-    def gave(self, verdict: Any, messages: int, size: int, position: int, offset: int, commit: int) -> None:
-        """Messages were handed out; `position` is where the first of them lies. If they answer a pull that came just
-        now, `offset` and `commit` are its own as above; -1 for one that was held."""
+        """A pull came for this offset, and says that all before `commit` is consumed (-1: does not). Not told if it
+        does not and the group has pulled from the topic before: the feed notes that itself."""
         ...
 
     def hold(self, connection: Any, grant: Any, frame: bytes, offset: int, wait_ms: int) -> bool:

@@ -80,7 +80,18 @@ class Offsets:
     def pulled(self, topic: str, group: str, queue_id: int) -> int | None:
         return self._pulled.get(_key(topic, group), {}).get(queue_id)
 
+    @property
+    def pulled_tables(self) -> tuple[dict[str, dict[int, int]], set[str]]:
+        """For a kernel, which notes in them what `note_pulled` would: all by `topic@group`, and the keys that changed.
+        They stay the same objects."""
+        return self._pulled, self._pulled_changed
+
     # --- reset by an administrator --------------------------------------------------------------------------------
+
+    @property
+    def resets(self) -> dict[str, dict[int, int]]:
+        """Those that are pending, for a kernel: one object, and empty nearly always."""
+        return self._resets
 
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """The next pull of the queue is sent there; until then commits of it are ignored."""

@@ -77,9 +77,8 @@ class Counters:
         self._gets: dict[tuple[str, str, int], _Gets] = {}
         self._spans = Spans(now_ms)
         self._now_ms = now_ms
-        self.sources: list[Callable[[], None]] = []  # each tells what it has counted for itself, by `put`
-        self._put_total = self._put_bytes = 0
-        self.got_total = 0
+        self.sources: list[Callable[[], None]] = []  # each tells what it has counted for itself, by `put` or `got`
+        self._put_total = self._put_bytes = self._got_total = 0
         for name in OF_BROKER:
             self._counter(name, cluster)
 
@@ -105,20 +104,21 @@ class Counters:
         size: int,
         ms: float = 0.0,
         from_disk: bool = False,
+        times: int = 1,
     ) -> None:
-        """So many messages were handed out."""
+        """So many messages were handed out, in so many answers, none or all of them from the medium."""
         cell = self._gets.get((topic, group, queue_id))
         if cell is None:
             cell = self._gets[topic, group, queue_id] = _Gets()
         cell.messages += messages
         cell.size += size
-        cell.times += 1
+        cell.times += times
         cell.ms += ms
         if from_disk:
             cell.disk_messages += messages
             cell.disk_size += size
-            cell.disk_times += 1
-        self.got_total += messages
+            cell.disk_times += times
+        self._got_total += messages
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
@@ -131,6 +131,11 @@ class Counters:
     def put_bytes(self) -> int:
         self._ask_sources()
         return self._put_bytes
+
+    @property
+    def got_total(self) -> int:
+        self._ask_sources()
+        return self._got_total
 
     def _ask_sources(self) -> None:
         for settle in self.sources:

@@ -29,6 +29,7 @@ class Pulls:
         self._store = store
         self._tables = tables
         self._clients = clients
+        self._counters = counters
         self.cold_reads, self._backlog = ColdReads(), Backlog()
         self._checks = PullChecks(tables.topics, tables.groups, clients.consumers, clients.filters)
         self.handler = PullHandler(
@@ -53,6 +54,8 @@ class Pulls:
             self._tables.offsets,
             self._checks,
             self.handler,
+            self._backlog,
+            self._counters,
             limits,
         )
 

@@ -5,12 +5,19 @@ cdef enum:
     LEFT = 0, TAKEN = 1, STOP = 2
 
 
+# How much there was before a batch, which is taken whole or not at all.
+cdef struct Before:
+    size_t log, entries, keys
+    int64_t next, size
+
+
 cdef void name_all(Names *names, list raw):
     """At most MOST_NAMES, which the caller keeps alive."""
     cdef int i
-    names.count = len(raw)
+    names.count, names.lengths = len(raw), 0
     for i in range(names.count):
         names.name[i] = text_of(raw[i])
+        names.lengths |= <uint64_t>1 << min(names.name[i].n, 63)
 
 
 cdef class SendFeed:
@@ -24,6 +31,7 @@ cdef class SendFeed:
     cdef tuple kept                       # the bytes that the texts below point into
     cdef Names special, typed_special, batch_special
     cdef Text tail, store_host
+    cdef Text host_digits                 # the store host as message ids have it
     cdef Text json[6]
     cdef Text binary[6]
     cdef int64_t max_frame, max_header, max_body, max_given, room_for_properties
@@ -68,7 +76,8 @@ cdef class SendFeed:
         cdef list typed = [*special, *terms.typed_special]
         if len(json) != 6 or len(binary) != 6 or max(len(typed), len(batch_special)) > MOST_NAMES:
             raise ValueError("terms of a shape that this kernel does not know")
-        self.kept = (*json, *binary, *typed, *batch_special, terms.tail, terms.store_host)
+        digits = terms.store_host.hex().upper().encode()
+        self.kept = (*json, *binary, *typed, *batch_special, terms.tail, terms.store_host, digits)
         for i in range(6):
             self.json[i] = text_of(json[i])
             self.binary[i] = text_of(binary[i])
@@ -77,6 +86,7 @@ cdef class SendFeed:
         name_all(&self.batch_special, batch_special)
         self.tail = text_of(terms.tail)
         self.store_host = text_of(terms.store_host)
+        self.host_digits = text_of(digits)
         self.max_frame, self.max_header = terms.frame_bytes, terms.header_bytes
         self.max_body, self.max_given = terms.body_bytes, terms.property_bytes
         self.room_for_properties = terms.stored_property_bytes
@@ -321,9 +331,11 @@ cdef class SendFeed:
     cdef int send_batch(self, Header *h, Plain *m, Lane lane) except -1:
         """The messages of a batch as records of their own, in one file, all or none."""
         cdef Found found, inner
+        cdef Before before
         cdef Text batch = m.body
-        cdef const uint8_t *p
-        cdef Py_ssize_t count
+        cdef const uint8_t *p = batch.at
+        cdef const uint8_t *end = batch.at + batch.n
+        cdef Py_ssize_t size
         if not self.properties(h, &m.properties) or batch.n < 1 or batch.n > self.max_body:
             return self.leave(h)
         if not walk_properties(m.properties.at, m.properties.n, &self.special, self.waits, &found):
@@ -331,34 +343,37 @@ cdef class SendFeed:
         if found.unique.at == NULL or (h.is_json and not is_plain_text(found.unique)):
             return self.leave(h)
         m.tail.at, m.tail.n = NULL, 0
-        count = self.measure(m, batch)
-        if count < 1:
-            return self.leave(h) if count == 0 else STOP
         self.ids.used = 0
-        p = batch.at
-        while p < batch.at + batch.n:
-            p += cut_message(p, batch.at + batch.n - p, m)
-            walk_properties(m.properties.at, m.properties.n, &self.batch_special, False, &inner)
+        before.log, before.entries, before.keys = self.log.used, self.entries.used, self.keys.used
+        before.next, before.size = lane.next, lane.size
+        while p < end:
+            size = self.cut(p, end, m, &inner)
+            if size == 0:
+                self.take_back(&before, lane)
+                return self.leave(h)
+            if <int64_t>self.log.used + record_bytes(m) > self.room:
+                self.take_back(&before, lane)
+                while p < end and size:  # a batch that is no good is Python's to refuse, in this file or the next
+                    size = self.cut(p, end, m, &inner)
+                    p += size
+                return STOP if size else self.leave(h)
             self.append(m, &inner, lane)
-        lane.puts += 1
-        return self.answer(h, lane, <int>count, found.unique)
-
-    cdef Py_ssize_t measure(self, Plain *m, Text batch) noexcept:
-        """How many messages; 0: malformed or not plain, -1: no room in this file. Nothing is written before this."""
-        cdef const uint8_t *p = batch.at
-        cdef Py_ssize_t size, count = 0
-        cdef int64_t total = 0
-        cdef Found found
-        while p < batch.at + batch.n:
-            size = cut_message(p, batch.at + batch.n - p, m)
-            if size == 0 or not walk_properties(m.properties.at, m.properties.n, &self.batch_special, False, &found):
-                return 0
-            if m.properties.n > self.room_for_properties - 1:
-                return 0
-            total += record_bytes(m)
-            count += 1
             p += size
-        return count if <int64_t>self.log.used + total <= self.room else -1
+        lane.puts += 1
+        return self.answer(h, lane, <int>(lane.next - before.next), found.unique)
+
+    cdef Py_ssize_t cut(self, const uint8_t *p, const uint8_t *end, Plain *m, Found *found) noexcept:
+        """The next message of a batch and how long it is; 0: malformed, or not plain."""
+        cdef Py_ssize_t size = cut_message(p, end - p, m)
+        if size == 0 or not walk_properties(m.properties.at, m.properties.n, &self.batch_special, False, found):
+            return 0
+        return size if m.properties.n <= self.room_for_properties - 1 else 0
+
+    cdef void take_back(self, const Before *before, Lane lane) noexcept:
+        """The records of a batch that cannot be taken whole."""
+        self.log.used, self.entries.used, self.keys.used = before.log, before.entries, before.keys
+        lane.messages -= <int>(lane.next - before.next)
+        lane.next, lane.size = before.next, before.size
 
     cdef bint properties(self, Header *h, Text *out) except -1:
         """The given properties as bytes, valid until the next frame; False: there are none, or they are not UTF-8."""
@@ -410,7 +425,7 @@ cdef class SendFeed:
         cdef Answer a
         if not h.flag & 2:
             a.opaque, a.queue_id, a.queue_offset = h.opaque, lane.queue_id, lane.next - count
-            a.unique, a.host, a.is_json = unique, self.store_host, h.is_json
+            a.unique, a.host, a.is_json = unique, self.host_digits, h.is_json
             a.ids.at, a.ids.n = self.ids.at, <Py_ssize_t>self.ids.used
             put_answer(&self.answers, &a, self.json, self.binary)
         return TAKEN

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..appends import AppendHost, Sights, Terms
-from ..pulls import PullHost
+from ..pulls import PullHost, PullSights, PullVerdict
 from ..python.placed import Placed
 from ..python.pull import Picked, Range
 from ..seam import Fed, Feed, FeedConnection
@@ -49,7 +49,7 @@ class PullGrant:
     verdict: Any
     def __init__(
         self,
-        verdict: Any,
+        verdict: PullVerdict,
         entries: Any,
         codes: Collection[int] | None,
         max_count: int,
@@ -63,8 +63,11 @@ class PullGrant:
 class PullFeed:
     messages: int
     held: int
-    def __init__(self, host: PullHost, log: Any, others: Feed, frame_bytes: int, header_bytes: int) -> None: ...
+    def __init__(
+        self, host: PullHost, sights: PullSights, others: Feed, frame_bytes: int, header_bytes: int
+    ) -> None: ...
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed: ...
+    def take_counts(self) -> list[tuple[str, str, int, int, int, float, int]]: ...
     def again(self, grant: PullGrant, frame: bytes, offset: int) -> bytes | None: ...
 
 class Flusher:

@@ -3,7 +3,7 @@
 
 cdef object new_tuple = tuple.__new__
 cdef Names no_names
-no_names.count = 0
+no_names.count, no_names.lengths = 0, 0
 
 
 cdef bint is_whole(const Place *place, int64_t position, bint *sealed) noexcept nogil:

@@ -4,6 +4,7 @@
 cdef struct Names:
     Text name[MOST_NAMES]
     int count
+    uint64_t lengths          # a bit for each length that one of them has, those of 63 bytes and more together
 
 
 cdef struct Found:
@@ -15,13 +16,25 @@ cdef struct Found:
 cdef inline bint once(Text *kept, Text value) noexcept nogil:
     """A value under a name that must not come twice: which of two counts is Python's to know."""
     cdef Py_ssize_t i
+    cdef uint8_t beyond = 0
     if kept.at != NULL:
         return False
-    for i in range(value.n):
-        if value.at[i] > 126:
-            return False
+    for i in range(value.n):  # without a way out: so the compiler takes many bytes at once
+        beyond |= value.at[i] > 126
+    if beyond:
+        return False
     kept[0] = value
     return True
+
+
+cdef inline bint is_among(const Names *names, Text name) noexcept nogil:
+    cdef int i
+    if not names.lengths >> min(name.n, 63) & 1:
+        return False
+    for i in range(names.count):
+        if name.n == names.name[i].n and memcmp(name.at, names.name[i].at, <size_t>name.n) == 0:
+            return True
+    return False
 
 
 cdef bint walk_properties(const uint8_t *p, Py_ssize_t n, const Names *special, bint waits, Found *found) noexcept nogil:
@@ -32,23 +45,24 @@ cdef bint walk_properties(const uint8_t *p, Py_ssize_t n, const Names *special, 
     cdef const uint8_t *stop
     cdef const uint8_t *middle
     cdef Text name, value
-    cdef int i
     memset(found, 0, sizeof(Found))
     while at < n:
         name.at = p + at
-        stop = <const uint8_t *>memchr(name.at, 2, <size_t>(n - at))
-        if stop == NULL:
-            stop = p + n
-        at = stop - p + 1
-        middle = <const uint8_t *>memchr(name.at, 1, <size_t>(stop - name.at))
-        if middle == NULL:
+        while at < n and p[at] != 1 and p[at] != 2:  # names are short: a call would take longer
+            at += 1
+        middle = p + at
+        at += 1
+        if at > n or middle[0] == 2:
             continue
         name.n = middle - name.at
-        value.at = middle + 1
+        value.at = p + at
+        stop = <const uint8_t *>memchr(value.at, 2, <size_t>(n - at))
+        if stop == NULL:
+            stop = p + n
         value.n = stop - value.at
-        for i in range(special.count):
-            if name.n == special.name[i].n and memcmp(name.at, special.name[i].at, <size_t>name.n) == 0:
-                return False
+        at = stop - p + 1
+        if is_among(special, name):
+            return False
         if waits and value.n == 5 and name.n >= 4 and memcmp(middle - 4, b"WAIT\001false", 10) == 0:
             return False
         if value.n == 0:
@@ -67,9 +81,16 @@ cdef bint walk_properties(const uint8_t *p, Py_ssize_t n, const Names *special, 
 
 cdef inline uint32_t java_hash(uint32_t h, Text t) noexcept nogil:
     """String.hashCode of ASCII, going on from what is before it."""
-    cdef Py_ssize_t i
-    for i in range(t.n):
-        h = h * 31 + t.at[i]
+    cdef const uint8_t *p = t.at
+    cdef Py_ssize_t left = t.n
+    while left >= 4:  # the powers of 31: each step waits for the one before, so they are fewer
+        h = h * 923521 + p[0] * <uint32_t>29791 + p[1] * <uint32_t>961 + p[2] * <uint32_t>31 + p[3]
+        p += 4
+        left -= 4
+    while left > 0:
+        h = h * 31 + p[0]
+        p += 1
+        left -= 1
     return h
 
 

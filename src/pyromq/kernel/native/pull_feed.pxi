@@ -12,12 +12,18 @@ cdef enum:
 
 
 cdef class PullFeed:
-    """One listener's. `host` is the broker's side (`kernel/pulls.py`), `log` the file sequence of the commit log.
+    """One listener's. `host` is the broker's side, `sights` what it can see of it (both `kernel/pulls.py`).
 
     What is no pull goes to `others`, a feed like any, in the order in which it came.
     """
 
     cdef object host, others
+    cdef object live, commit_log, monotonic, backlog, handler     # what there is to see, see `PullSights`
+    cdef dict topics, groups, queues, resets, pulled
+    cdef set pulled_changed
+    cdef double begun                 # when the look that is under way began
+    cdef double longest_ms
+    cdef list told                    # grants with something for the statistics
     cdef Files log
     cdef dict grants
     cdef int64_t max_frame, max_header
@@ -25,10 +31,12 @@ cdef class PullFeed:
     cdef readonly int64_t messages    # handed out since the start
     cdef readonly int64_t held        # pulls that were given to the host to hold
 
-    def __init__(self, host, log, others, int64_t frame_bytes, int64_t header_bytes):
-        self.host = host
-        self.log = Files(log)
-        self.others = others
+    def __init__(self, host, sights, others, int64_t frame_bytes, int64_t header_bytes):
+        self.host, self.others = host, others
+        self.live, self.topics, self.groups, self.queues, self.resets, self.commit_log, self.monotonic = sights[:7]
+        self.pulled, self.pulled_changed, self.backlog, self.handler = sights[7:]
+        self.log = Files(self.commit_log.sequence)
+        self.told = []
         self.max_frame, self.max_header = frame_bytes, header_bytes
         self.grants = {}
 
@@ -59,13 +67,22 @@ cdef class PullFeed:
             return None
         pull.offset = offset
         self.out.used = 0
-        found = self.host.look(grant.verdict)
-        if found is None:
-            return None
-        pull.low, pull.high, pull.log_start, pull.log_end = found
-        if not self.answer(grant, &h, &pull, False):
+        if not self.looks(grant, &pull) or not self.answer(grant, &h, &pull, False):
             return None
         return self.ready()
+
+    def take_counts(self):
+        """What was handed out since the last call: topic, group, queue, messages, bytes, the ms that it took to read
+        them, and answers, of each verdict."""
+        cdef PullGrant grant
+        cdef list counts = []
+        for grant in self.told:
+            place = grant.topic, grant.group, grant.number
+            counts.append((*place, grant.told_messages, grant.told_size, grant.told_ms, grant.told_times))
+            grant.told_messages = grant.told_size = grant.told_times = 0
+            grant.told_ms = 0
+        self.told.clear()
+        return counts
 
     # --- frames ---------------------------------------------------------------------------------------------------
 
@@ -126,7 +143,9 @@ cdef class PullFeed:
         if not done:
             return DRAIN if drain else NOTHING
         ready = self.ready()
-        return Fed(at, b"".join([*others, ready]) if others else ready, waiting, left, drain)
+        if others:
+            ready = b"".join([*others, ready])
+        return make_tuple(Fed, (at, ready, waiting, left, drain))  # as Fed(...), without a call of Python's
 
     cdef bytes ready(self):
         """The answers that were made, whose room is kept unless it is very much."""
@@ -143,16 +162,15 @@ cdef class PullFeed:
         cdef PullGrant grant
         if not self.read(p, &h, &pull):
             return False
-        grant, found = self.granted(&h, &pull)
-        if found is None:
+        grant = self.granted(&h, &pull)
+        if grant is None:
             return False
-        pull.low, pull.high, pull.log_start, pull.log_end = found
         if pull.offset != pull.high or not pull.flags & MAY_BE_HELD:
             return self.answer(grant, &h, &pull, True)
         if not self.host.hold(connection, grant, PyBytes_FromStringAndSize(<const char *>p, size), pull.offset, pull.suspend_ms):
             return False
         self.held += 1
-        self.host.asked(grant.verdict, pull.offset, commit_of(&pull))
+        self.asked(grant, pull.offset, commit_of(&pull))
         return True
 
     cdef bint read(self, const uint8_t *p, Header *h, Pull *pull) noexcept:
@@ -197,22 +215,49 @@ cdef class PullFeed:
             r = put_text(r + 5, h.field[number])
         return PyBytes_FromStringAndSize(<char *>self.key.at, r - self.key.at)
 
-    cdef tuple granted(self, Header *h, Pull *pull):
-        """The grant, and how queue and log stand now; None for the latter: leave it to Python."""
+    cdef PullGrant granted(self, Header *h, Pull *pull):
+        """A verdict that holds; None: leave it to Python."""
         cdef bytes key = self.key_of(h)
-        grant = self.grants.get(key)
+        cdef PullGrant grant = self.grants.get(key)
         if grant is not None:
-            found = self.host.look((<PullGrant>grant).verdict)
-            if found is not None:
-                return grant, found
+            if self.looks(grant, pull):
+                return grant
             del self.grants[key]
         grant = self.host.judge(self.question(h, pull))
         if grant is None:
-            return None, None
+            return None
         if len(self.grants) >= MOST_GRANTS:
             self.grants.clear()
         self.grants[key] = grant
-        return grant, self.host.look((<PullGrant>grant).verdict)
+        return grant if self.looks(grant, pull) else None
+
+    cdef bint looks(self, PullGrant grant, Pull *pull) except -1:
+        """Whether the verdict holds, and in `pull` how queue and log stand now. The broker is asked unless it can be seen
+        that it would say yes."""
+        cdef list bases
+        self.begun = self.monotonic()
+        if not grant.is_asked and self.sees(grant):
+            bases = self.log.sequence.bases
+            pull.low, pull.high = grant.queue.min_offset, grant.queue.readable_end
+            pull.log_start, pull.log_end = bases[0] if bases else 0, self.commit_log.end
+            return True
+        found = self.host.look(grant.verdict)
+        if found is None:
+            return False
+        pull.low, pull.high, pull.log_start, pull.log_end = found
+        return True
+
+    cdef bint sees(self, PullGrant grant) except -1:
+        """As `look` of broker/pull_verdicts.py; False: maybe not."""
+        cdef dict siblings = self.queues.get(grant.topic)
+        return (
+            siblings is not None
+            and siblings.get(grant.number) is grant.queue
+            and self.live.config is grant.config
+            and self.topics.get(grant.topic) is grant.found_topic
+            and self.groups.get(grant.group) is grant.found_group
+            and not self.resets
+        )
 
     cdef question(self, Header *h, Pull *pull):
         return Question(
@@ -252,16 +297,42 @@ cdef class PullFeed:
         if header > self.max_header or not self.fetch(r):
             return False
         self.out.used = before + 8 + <size_t>header + <size_t>pull.total
-        self.messages += <int64_t>(self.taken.used // sizeof(Pulled))
-        self.host.gave(
-            grant.verdict,
-            self.taken.used // sizeof(Pulled),
-            pull.total,
-            (<Pulled *>self.taken.at).position,
-            pull.offset if is_new else -1,
-            commit_of(pull) if is_new else -1,
-        )
+        if is_new:
+            self.asked(grant, pull.offset, commit_of(pull))
+        self.gave(grant, pull)
         return True
+
+    # --- what it tells --------------------------------------------------------------------------------------------
+
+    cdef int asked(self, PullGrant grant, int64_t offset, int64_t commit) except -1:
+        """A pull came for this offset, as `asked` of broker/pull.py notes it."""
+        cdef dict offsets = self.pulled.get(grant.pair)
+        if commit >= 0 or offsets is None:
+            self.host.asked(grant.verdict, offset, commit)
+        elif offsets.get(grant.number) != offset:
+            offsets[grant.number] = offset
+            self.pulled_changed.add(grant.pair)
+        return 0
+
+    cdef int gave(self, PullGrant grant, const Pull *pull) except -1:
+        """The records of `taken` were handed out, as `gave` of broker/pull.py notes it; the counters are told later."""
+        cdef int64_t messages = <int64_t>(self.taken.used // sizeof(Pulled))
+        cdef double took_ms = (<double>self.monotonic() - self.begun) * 1000
+        (<dict>self.backlog.behind)[grant.group] = pull.log_end - (<Pulled *>self.taken.at).position
+        if took_ms > self.longest_ms:
+            self.longest_ms = took_ms
+            if took_ms > <double>self.handler.longest_ms:
+                self.handler.longest_ms = took_ms
+        if not grant.told_times:
+            self.told.append(grant)
+        self.messages += messages
+        grant.told_messages += messages
+        grant.told_size += pull.total
+        grant.told_times += 1
+        grant.told_ms += took_ms
+        return 0
+
+    # --- what it picks --------------------------------------------------------------------------------------------
 
     cdef bint select(self, PullGrant grant, Pull *pull) except -1:
         """Which records it gets, as pick_entries of kernel/python/pull.py; False: none, or Python has to look."""

@@ -7,9 +7,15 @@ cdef enum:
 
 
 cdef class PullGrant:
-    """A verdict: pulls with these fields need no look. `verdict` is the broker's own, for its questions."""
+    """A verdict: pulls with these fields need no look. `verdict` is the broker's own (`PullVerdict`), for its questions."""
 
     cdef readonly object verdict
+    cdef object config, found_topic, found_group, queue   # the very objects that it was given for
+    cdef str topic, group, pair
+    cdef object number                # of the queue
+    cdef bint is_asked                # there is more to it than those: the broker is asked each time
+    cdef int64_t told_messages, told_size, told_times     # handed out, and not told to the broker's statistics yet
+    cdef double told_ms
     cdef Files entries
     cdef int64_t max_count, max_bytes, scan
     cdef bytes codes                  # sorted, eight bytes each as this machine has them; None: no filter
@@ -26,6 +32,9 @@ cdef class PullGrant:
         if len(json) != 5 or len(binary) != 4 or max_count < 1 or not 13 <= block_at <= len(binary[0]) - 4:
             raise ValueError("a grant of a shape that this kernel does not know")
         self.verdict = verdict
+        self.config, self.found_topic, self.found_group = verdict.config, verdict.topic, verdict.group
+        self.queue, self.number, self.is_asked = verdict.queue, verdict.queue_id, verdict.members is not None
+        self.topic, self.group, self.pair = verdict.topic_name, verdict.group_name, verdict.pair
         self.entries = Files(entries)
         self.max_count, self.max_bytes = max_count, max_bytes
         self.scan = max(SCAN_ENTRIES, max_count)

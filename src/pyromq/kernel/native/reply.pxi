@@ -1,6 +1,6 @@
 # Answers to sends. The constant parts are cut from what protocol/command.py writes (`Terms`); ours are the numbers.
 
-# `ids` holds the positions of the messages, eight bytes each; `host` is the store host.
+# `ids` holds the positions of the messages, eight bytes each; `host` is the store host in hex digits.
 cdef struct Answer:
     int64_t opaque, queue_id, queue_offset
     Text unique, ids, host
@@ -8,14 +8,13 @@ cdef struct Answer:
 
 
 cdef uint8_t *put_ids(uint8_t *r, const Answer *a) noexcept nogil:
-    """Offset ids of the positions (eight bytes each) in `ids`, commas between: 2 * (host + 8) digits each."""
+    """Offset ids of the positions (eight bytes each) in `ids`, commas between: the host and 16 digits each."""
     cdef Py_ssize_t at = 0
     while at < a.ids.n:
         if at:
             r[0] = c','
             r += 1
-        put_hex(r, a.host.at, <int>a.host.n)
-        r += 2 * a.host.n
+        r = put_text(r, a.host)
         put_hex(r, a.ids.at + at, 8)
         r += 16
         at += 8
@@ -23,7 +22,7 @@ cdef uint8_t *put_ids(uint8_t *r, const Answer *a) noexcept nogil:
 
 
 cdef inline Py_ssize_t ids_bytes(const Answer *a) noexcept nogil:
-    return a.ids.n // 8 * (2 * (a.host.n + 8) + 1) - 1
+    return a.ids.n // 8 * (a.host.n + 16 + 1) - 1
 
 
 cdef inline uint8_t *put_number(uint8_t *r, int64_t v) noexcept nogil:
