@@ -16,6 +16,7 @@ from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData
+from pyromq.transport.dispatch import Reply, Request
 from tests.client.cluster import Cluster
 from tests.client.world import Servers
 
@@ -168,6 +169,29 @@ async def test_heartbeats_every_30_s_and_at_once_when_a_connection_ended(cluster
         await cluster.clock.settle()
         assert len(broker.requests(RequestCode.HEART_BEAT)) == 3
     assert broker.requests(RequestCode.UNREGISTER_CLIENT)[0].fields["producerGroup"] == "makers"
+
+
+async def test_who_leaves_says_so_after_its_last_heartbeat_was_heard(cluster: Cluster) -> None:
+    """A broker that serves requests side by side would hear the heartbeat last, and count a member that is gone."""
+    broker = cluster.broker("a", T=1)
+    client = await cluster.client()
+    heard = asyncio.Event()
+
+    async def hear(request: Request) -> Reply:
+        await heard.wait()
+        return broker._on_34(request)
+
+    async with client.pull_consumer("g") as consumer:
+        await consumer.assign(await consumer.queues("T"))
+        broker.script[RequestCode.HEART_BEAT] = hear
+        beating = asyncio.create_task(client.session.heartbeat())
+        await cluster.clock.settle()
+        leaving = asyncio.create_task(consumer.stop())
+        await cluster.clock.settle()
+        assert not broker.requests(RequestCode.UNREGISTER_CLIENT)
+        heard.set()
+        await asyncio.gather(leaving, beating)
+    assert broker.requests(RequestCode.UNREGISTER_CLIENT)[0].fields["consumerGroup"] == "g"
 
 
 @pytest.mark.fresh_broker

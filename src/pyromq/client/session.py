@@ -83,6 +83,7 @@ class Session:
         self._awaited: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
         self._producers: dict[str, int] = {}
         self._members: dict[str, Member] = {}
+        self._beats: set[asyncio.Future[None]] = set()  # heartbeats that are not answered yet
         self._tasks = Tasks(self._died)
         self._stale, self._silent = Bell(clock), Bell(clock)
         self._fault: BaseException | None = None
@@ -292,7 +293,13 @@ class Session:
             consumer_data_set=[member.describe() for member in self._members.values()],
         )
         body = encode_body(beat)
-        return all(await asyncio.gather(*(self._beat(address, body) for address in self._brokers())))
+        answered = asyncio.get_running_loop().create_future()
+        self._beats.add(answered)
+        try:
+            return all(await asyncio.gather(*(self._beat(address, body) for address in self._brokers())))
+        finally:
+            self._beats.discard(answered)
+            answered.set_result(None)
 
     async def _beat(self, address: str, body: bytes) -> bool:
         try:
@@ -316,6 +323,8 @@ class Session:
             except Error as fault:
                 log.debug("not unregistered", address=address, fault=str(fault))  # it will notice by itself
 
+        if self._beats:  # Java's broker serves both at once: the older word would stand, for two minutes
+            await asyncio.wait(tuple(self._beats))
         await asyncio.gather(*(tell(address) for address in self._brokers()))
 
     def _brokers(self) -> set[str]:
