@@ -156,6 +156,16 @@ def test_files_have_their_full_length_but_room_in_steps() -> None:
     assert disk.usage().used == 4096
 
 
+def test_a_queue_that_has_filled_a_file_gets_the_next_one_whole() -> None:
+    disk = SimulatedDisk()
+    files_of_two_steps = StoreConfig(allocation_step_bytes=4096, queue_file_bytes=20 * 500)
+    queue = QueueTable(disk, OpenFiles(disk, 8), Changes(), files_of_two_steps).get_or_make("T", 0)
+    queue.accept([placed(number) for number in range(500)])
+    before = disk.usage().used
+    queue.accept([placed(500)])
+    assert disk.usage().used == before + 3 * 4096
+
+
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a\0b"])
 def test_a_name_that_would_leave_its_folder_is_refused_cve_2019_17572(topic: str) -> None:
     with pytest.raises(StoreError, match="cannot have a folder"):

@@ -14,7 +14,8 @@ from pyromq.store.message_store import MessageStore
 from pyromq.store.real_disk import RealDisk
 from pyromq.store.removals import Removals
 from pyromq.testing.clock import ManualClock
-from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
+from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
+from tests.store.cold import Medium
 from tests.store.small import SMALL, bodies, message, opened
 
 T = TypeVar("T")
@@ -79,6 +80,18 @@ async def test_nobody_finds_a_file_that_waits_for_its_removal() -> None:
     await store.drop_oldest_log_file()
     assert [count for count, _ in seen] == [files]
     assert len(disk.list("commitlog")) == files - 1
+
+
+async def test_entries_that_are_not_in_memory_are_looked_at_in_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened(SimulatedDisk())
+    fill(store)
+    queue = store.queues.get("T", 0)
+    assert queue is not None
+    store.flush_now()
+    store._run_blocking = Medium(monkeypatch, SimulatedFile, page=64)  # the loop may read nothing that is cold
+    await store.drop_oldest_log_file()
+    assert 0 < queue.min_offset < 100
+    assert len(queue.file_names()) <= 3
 
 
 def with_a_queue_file_that_waits(disk: SimulatedDisk) -> MessageStore:

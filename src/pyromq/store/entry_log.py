@@ -150,6 +150,8 @@ class EntryLog:
             file, inside = self.sequence.file_at(position)
             start = inside - inside % self._step
             step = max(self._step, start)  # as much again as the file holds: a busy queue asks a few times, not often
+            if len(self.sequence.bases) > 1:  # it has filled a file before: all of this one at once
+                step = self.sequence.file_bytes
             length = min(step, self.sequence.file_bytes - start)
             file.allocate(start, length)
             self.room_until = position - inside + start + length

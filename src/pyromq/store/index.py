@@ -199,7 +199,7 @@ class Index:
     def make_spare(self, name: str) -> None:
         """The slow part, for a helper thread."""
         file = self._open(name)
-        file.reserve(0)
+        file.reserve(file.entry_limit)  # all of it: the one before has filled up, and nobody waits for it here
         file.load_slots()
         self._made = file
 

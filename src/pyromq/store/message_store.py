@@ -406,7 +406,9 @@ class MessageStore:
         await self._guarded(self._run_blocking(lambda: self._disk.sync_folder(COMMIT_LOG)))
         start = self.commit_log.start
         for number, queue in enumerate(self.queues):
-            queue.raise_minimum(start)
+            follow = partial(queue.raise_minimum, start)
+            if self.ask_now(follow) is None:
+                await self.ask(follow)  # its oldest entries are on the medium alone
             if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
                 await self._clock.sleep(0)
         self._minimums_from = start
