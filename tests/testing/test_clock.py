@@ -60,6 +60,33 @@ async def test_a_timer_set_by_a_timer_still_falls_into_the_same_advance() -> Non
     assert ticks == [1.0, 2.0, 3.0]
 
 
+async def test_what_is_left_of_a_float_passes_too() -> None:
+    """A part that waits for the rest of its time, as long as there is one, comes to its end."""
+    clock = ManualClock()
+    looks: list[float] = []
+
+    def look() -> None:
+        looks.append(clock.monotonic())
+        if len(looks) < 100 and clock.monotonic() < 1.0000000001:
+            clock.call_later(1.0000000001 - clock.monotonic(), look)
+
+    clock.call_later(1.0000000001, look)
+    await clock.advance(2)
+    assert looks == [1.0, 1.000001]
+
+
+async def test_timers_that_keep_time_from_going_on_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyromq.testing.clock.MOST_AT_ONCE", 100)
+    clock = ManualClock()
+
+    def stays() -> None:
+        clock.call_later(0, stays)
+
+    stays()
+    with pytest.raises(RuntimeError, match="time does not go on: .*stays"):
+        await clock.advance(1)
+
+
 async def test_a_cancelled_timer_does_not_run() -> None:
     clock = ManualClock()
     ran: list[int] = []

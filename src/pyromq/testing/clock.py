@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+MOST_AT_ONCE = 100_000  # timers of one moment, one set by the other
 SETTLE_ROUNDS = 25  # passes of the loop: several request and reply hops over in-memory streams
 
 
@@ -31,6 +32,9 @@ class ManualTimer:
     @property
     def is_cancelled(self) -> bool:
         return self._callback is None
+
+    def __repr__(self) -> str:
+        return f"<ManualTimer {self._callback!r}>"
 
     def cancel(self) -> None:
         self._callback = None
@@ -71,7 +75,9 @@ class ManualClock:
     def call_later(self, seconds: float, callback: Callable[..., object], *args: Any) -> ManualTimer:
         timer = ManualTimer(callback, args)
         self._sequence += 1  # timers of one moment run in the order in which they were set
-        heapq.heappush(self._timers, (self._passed_us + max(0, _micros(seconds)), self._sequence, timer))
+        # What is left of a float is a time too: who sets a timer for it again and again would stay in this moment.
+        wait_us = max(_micros(seconds), 1 if seconds > 0 else 0)
+        heapq.heappush(self._timers, (self._passed_us + wait_us, self._sequence, timer))
         return timer
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
@@ -104,10 +110,14 @@ class ManualClock:
             raise ValueError(f"advance by {length_s} s: time goes forward, and by a number of seconds")
         until = self._passed_us + _micros(length_s)
         await self._settled()
+        at_once = 0
         while self._timers and self._timers[0][0] <= until:
             moment, _, timer = heapq.heappop(self._timers)
             if timer.is_cancelled:
                 continue
+            at_once = 0 if moment > self._passed_us else at_once + 1
+            if at_once > MOST_AT_ONCE:
+                raise RuntimeError(f"time does not go on: {timer!r} and others are set for this moment for ever")
             self._passed_us = max(self._passed_us, moment)
             timer.run()
             await self._settled()
