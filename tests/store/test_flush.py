@@ -168,3 +168,16 @@ async def test_a_full_disk_does_not_end_the_loop_that_makes_files_ahead() -> Non
         await clock.advance(1)
         assert len(disk.list("commitlog")) == 2
         assert store.is_writable
+
+
+def test_syncs_of_the_log_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    store = MessageStore(disk, SMALL, ManualClock())
+    put(store, "a")
+    plans = [store._planner.plan_log(0), store._planner.plan_full(0).log]
+    others_wait: list[bool] = []
+    monkeypatch.setattr(disk, "sync_many", lambda names: others_wait.extend(plan.turn.locked() for plan in plans))
+    for plan in plans:
+        plan.sync(disk)
+    assert others_wait == [True] * 4
+    assert not any(plan.turn.locked() for plan in plans)

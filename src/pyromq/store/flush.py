@@ -7,7 +7,8 @@ for good, since a second try that succeeds proves nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
 from .changes import Changes
 from .checkpoint import Checkpoint, CheckpointFile, SyncedFile
@@ -24,10 +25,15 @@ class LogFlush:
 
     names: list[str]
     until: int
+    turn: Lock = field(default_factory=Lock, compare=False)
 
     def sync(self, disk: Disk) -> None:
-        """Blocking. One fdatasync a file serves every writer that waits for a position up to `until`."""
-        disk.sync_many(self.names)
+        """Blocking. One fdatasync a file serves every writer that waits for a position up to `until`.
+
+        One at a time: a second one of the same file holds its last page until the first has written that, and the
+        next append waits for the page."""
+        with self.turn:
+            disk.sync_many(self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +79,10 @@ class FlushPlanner:
         self._index = index
         self._changes = changes
         self._before = before
+        self._turn = Lock()  # of those who sync the log
 
     def plan_log(self, flushed: int) -> LogFlush:
-        return LogFlush(self._log.names_between(flushed, self._log.end), self._log.end)
+        return LogFlush(self._log.names_between(flushed, self._log.end), self._log.end, self._turn)
 
     def has_work(self, flushed: int) -> bool:
         """False where nothing changed since the last full flush: an idle store does not touch the disk."""

@@ -15,7 +15,9 @@ from ..errors import ConfigError
 
 T = TypeVar("T")
 
-SWITCH_S = 0.0002  # a helper thread in Python code gives way after this; Python's own 5 ms is a stall by itself
+# A helper thread in Python code gives way after this: Python's own 5 ms is a stall by itself. Not much shorter: a loop
+# that is made to give way waits until the other thread has had a CPU, and it gives way by itself each turn.
+SWITCH_S = 0.001
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
