@@ -136,6 +136,8 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(CLIENTS), help="which clients, with commas between")
     parser.add_argument("--json", help="append the figures to this file")
     wanted = parser.parse_args()
+    if strange := set(wanted.only.split(",")).difference(CLIENTS):
+        parser.error(f"--only {','.join(sorted(strange))}: there are {', '.join(CLIENTS)}")
     results: dict[str, list[Found]] = {name: [] for name in wanted.only.split(",")}
     heading("Clients on our broker, 1 KB", "python bench/client.py")
     for number in range(wanted.rounds):
