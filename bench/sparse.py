@@ -61,7 +61,9 @@ class Hole(NamedTuple):
         return (offset - self.first) / max(1, self.behind - self.first)
 
     def time_of(self, offset: int) -> int:
-        return self.time_ms + int((self.time_behind_ms - self.time_ms) * self.share(offset))
+        """The same for all that have their record at the same place."""
+        into, length = self.position_of(offset) - self.position, self.position_behind - self.position
+        return self.time_ms + (self.time_behind_ms - self.time_ms) * into // length
 
     def position_of(self, offset: int) -> int:
         return self.position + int((self.position_behind - self.position) * self.share(offset)) // ALIGNED * ALIGNED

@@ -295,6 +295,21 @@ def test_a_search_by_time_takes_few_looks(time_of: Callable[[int], int], looks: 
         assert len(seen) <= looks, wanted
 
 
+@pytest.mark.parametrize("lost", [range(900), range(100, 900), range(500, 1000)], ids=str)
+def test_a_search_by_time_steps_over_what_is_lost_once(lost: range) -> None:
+    for wanted in range(0, 1000, 7):
+        seen: list[int] = []
+
+        def look(place: int, seen: list[int] = seen) -> int | None:
+            seen.append(place)
+            return None if place in lost else place
+
+        counted = [place if place not in lost else lost.start - 1 for place in range(1000)]
+        found = search_by_time(0, 1000, wanted, Boundary.LOWER, look)
+        assert found == sum(time < wanted for time in counted)
+        assert len(seen) <= len(lost) + 25
+
+
 @pytest.mark.parametrize("kind", ["T", "B"])
 def test_a_queue_that_lost_all_its_entries_begins_where_the_log_does(kind: str) -> None:
     disk = SimulatedDisk()

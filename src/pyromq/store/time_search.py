@@ -31,13 +31,22 @@ def _first_from(low: int, high: int, wanted: int, time_of: Callable[[int], int |
     halving alone.
     """
 
+    lost_from, lost_until, lost_time = low, low, None  # places that count as one before them: stepped over once alone
+
     def time_at(place: int) -> int | None:
-        while place >= low:
-            time = time_of(place)
+        nonlocal lost_from, lost_until, lost_time
+        at, time = place, None
+        while at >= low:
+            if lost_from <= at < lost_until:
+                at, time = lost_from, lost_time
+                break
+            time = time_of(at)
             if time is not None:
-                return time
-            place -= 1
-        return None
+                break
+            at -= 1
+        if at < place:
+            lost_from, lost_until, lost_time = max(at, low), place + 1, time
+        return time
 
     left, right = low, high - 1
     left_time, right_time = time_at(left), time_at(right)
