@@ -59,6 +59,23 @@ def test_loading_finds_the_end(count: int) -> None:
     assert (0 if loaded is None else loaded.next_offset) == count
 
 
+@pytest.mark.parametrize("count", [0, 1, 203, 204, 205, 1000, 4999, 5000])
+@pytest.mark.parametrize("lost", [range(0), range(150, 204)], ids=["whole", "the first page lost its end"])
+def test_the_end_is_found_in_long_files_too(count: int, lost: range) -> None:
+    """A page that lost its end is not taken for the end of the queue where entries follow."""
+    config = StoreConfig(queue_file_bytes=20 * 5000, allocation_step_bytes=16384)
+    disk = SimulatedDisk()
+    queue = QueueTable(disk, OpenFiles(disk, 8), Changes(), config).get_or_make("T", 0)
+    queue.accept([placed(offset) for offset in range(count)])
+    if count:
+        disk.open(f"consumequeue/T/0/{0:020d}").pwrite(lost.start * 20, bytes(len(lost) * 20))
+    again = QueueTable(disk, OpenFiles(disk, 8), Changes(), config)
+    again.load()
+    found = again.get("T", 0)
+    end = lost.start if lost and lost.start < count <= lost.stop else count
+    assert (0 if found is None else found.next_offset) == end
+
+
 def test_a_queue_that_starts_above_zero_has_a_filled_head() -> None:
     disk = SimulatedDisk()
     queue = queue_of(disk, 13, 14)

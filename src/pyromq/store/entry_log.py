@@ -58,23 +58,24 @@ class EntryLog:
         if self.sequence.bases:
             self.first = self.sequence.start // self.entry_bytes
             last = self.sequence.bases[-1] // self.entry_bytes
-            limit = self.sequence.limit // self.entry_bytes
-            few = self._end_of_few(last, limit)
-            self.end = self.search(last, limit, lambda position, size: size > 0) if few is None else few
+            self.end = self._find_end(last, self.sequence.limit // self.entry_bytes)
         return irregular
 
-    def _end_of_few(self, first: int, limit: int) -> int | None:
-        """The end, if the file has so few entries that the first page holds them, as most have where there are tens of
-        thousands of queues; None: search for it. A page of zeroes must not pass for the end, so two more places are
-        looked at."""
+    def _find_end(self, first: int, limit: int) -> int:
+        """Where there are tens of thousands of queues, most have so few entries that the first page holds them. A page
+        that lost its end must not pass for the end of the queue, so two more places are looked at."""
         count = min(_PAGE // self.entry_bytes, limit - first)
-        page = self.sequence.read(first * self.entry_bytes, count * self.entry_bytes)
-        written = -(-len(page.rstrip(b"\0")) // self.entry_bytes)
-        heads = [ENTRY_HEAD.unpack_from(page, number * self.entry_bytes) for number in range(written)]
-        if written == count or not all(size > 0 for _, size in heads):
-            return None
-        beyond = (first + count, first + self._step // self.entry_bytes)
-        return None if any(place < limit and self.head(place)[1] for place in beyond) else first + written
+        length = count * self.entry_bytes
+        page = self.sequence.read(first * self.entry_bytes, length).ljust(length, b"\0")
+        few = -(-len(page.rstrip(b"\0")) // self.entry_bytes)
+        known = first
+        for place in (first + count, first + self._step // self.entry_bytes):
+            if place < limit and self.head(place)[1]:
+                known = place
+        heads = [ENTRY_HEAD.unpack_from(page, number * self.entry_bytes) for number in range(few)]
+        if known == first and few < count and all(size for _, size in heads):
+            return first + few
+        return self.search(known, limit, lambda position, size: size > 0)
 
     def standing(self, min_offset: int, *, is_batch: bool) -> Rest | None:
         bases = self.sequence.bases
