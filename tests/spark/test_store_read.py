@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
+from pyromq.spark.options import Use, read_options
+from pyromq.spark.store_read import StoreReader
 from tests.spark.reading import numbers
 from tests.spark.servers import Servers
 from tests.store.golden_store import apply_variant, manifest, unpack
@@ -49,6 +52,31 @@ def test_damage_is_an_error_a_gap_or_a_report(spark: SparkSession, tmp_path: Pat
     with pytest.raises(PySparkException, match=r"are no record: .*Set failOnDataLoss=false to read around it"):
         reader.option("content", "messages").load().collect()
     assert reader.option("content", "messages").option("failOnDataLoss", "false").load().count() > 0
+
+
+def scanned(store: Path, **options: str) -> list[tuple[int, bytes]]:
+    """Positions and bodies as the tasks of a read find them, without Spark."""
+    schema = StructType().add("commitLogOffset", "long").add("body", "binary")
+    reader = StoreReader(read_options({"store": str(store)} | options, Use.BATCH), schema)
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [(row["commitLogOffset"], row["body"]) for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_record_whose_crc_is_wrong_is_read_where_that_is_asked_for(tmp_path: Path) -> None:
+    store = unpack("clean", tmp_path)
+    before = scanned(store)
+    places = [place for place, _ in before]
+    spoilt, body = next((place, body) for place, body in before if len(body) > 8 and places.count(place) == 1)
+    log = min((store / "commitlog").iterdir())
+    raw = bytearray(log.read_bytes())
+    at = raw.index(body, spoilt - int(log.name))
+    raw[at] ^= 0xFF
+    log.write_bytes(raw)
+    rest = [row for row in before if row[0] != spoilt]
+    assert scanned(store, failOnDataLoss="false") == rest
+    after = scanned(store, verifyCrc="false")
+    assert [row for row in after if row[0] != spoilt] == rest
+    assert [row[1] for row in after if row[0] == spoilt] == [bytes([body[0] ^ 0xFF]) + body[1:]]
 
 
 def test_a_folder_that_is_no_store_is_told(spark: SparkSession, tmp_path: Path) -> None:

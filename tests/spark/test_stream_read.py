@@ -27,6 +27,7 @@ from pyromq.spark.options import Use, read_options
 from pyromq.spark.planner import DataLoss
 from pyromq.spark.stream_read import StreamReader
 from pyromq.testing.clock import ManualClock
+from tests.spark.dying_reader import DyingSource
 from tests.spark.reading import numbers
 from tests.spark.servers import Servers
 from tests.spark.test_pulling import delete_topic, make_topic
@@ -127,6 +128,29 @@ def test_a_broker_that_is_killed_and_restarted_mid_batch(
     sink.trigger(availableNow=True).start().awaitTermination()
     assert killed == [0]
     assert found(spark, tmp_path) == list(range(400))
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_its_read(
+    spark: SparkSession, own: Servers, topic: str, tmp_path: Path
+) -> None:
+    """Once for each queue, and the broker between two runs: each offset is there once. campaign.py kills at random,
+    also the driver."""
+    own.start()
+    make_topic(own, "broker-a", topic, queues=2)
+    own.send(topic, 200)
+    spark.dataSource.register(DyingSource)
+    source = spark.readStream.format("dying").options(nameServer=own.namesrv, topic=topic, marks=str(tmp_path))
+    frame = source.options(startingOffsets="earliest", maxOffsetsPerTrigger=120, arrowBatchRows=20, pullBatchSize=20)
+    for life in range(3):
+        try:
+            to_files(frame.load(), tmp_path)
+            break
+        except PySparkException:
+            assert len(list(tmp_path.glob("died-*"))) > life  # a kill each time
+            own.kill()
+            own.start()
+    assert len(list(tmp_path.glob("died-*"))) == 2
+    assert found(spark, tmp_path) == list(range(200))
 
 
 def test_offsets_of_the_group_are_published_also_for_the_last_batch(
