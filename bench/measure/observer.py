@@ -59,7 +59,7 @@ class Thread:
 
     def waited_s(self) -> float:
         """So long it has waited for a CPU, in all."""
-        return int((self._read("schedstat").split() or [0, 0])[1]) / 1e9 + _stolen_s()
+        return int((self._read("schedstat") or "0 0").split()[1]) / 1e9 + _stolen_s()
 
     def place(self) -> str:
         number = (self._read("syscall").split() or [""])[0]
