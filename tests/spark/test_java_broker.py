@@ -65,5 +65,11 @@ def test_write_read_stream_and_scan_with_apaches_broker(
         assert sum(cluster.committed("spark-group", cluster.queues(["spark-java"])).values()) > 0
     until_registered(address, "broker-a", retry_topic("spark-group"))  # by that mqadmin finds groups
 
+    copy = spark.readStream.format("rocketmq").options(**source).load().select("body").writeStream.format("rocketmq")
+    copy = copy.options(nameServer=address, topic="spark-java-copy", checkpointLocation=str(tmp_path / "copied"))
+    copy.trigger(availableNow=True).start().awaitTermination()
+    frame = spark.read.format("rocketmq").options(nameServer=address, topic="spark-java-copy").load()
+    assert numbers(frame.collect()) == list(range(400))
+
     scan = spark.read.format("rocketmq").options(store=str(store), topic="spark-java")
     assert numbers(scan.load().collect()) == list(range(400))
