@@ -12,13 +12,14 @@ import pytest
 from pyromq.client.batches import Batching
 from pyromq.client.client import Client, connect
 from pyromq.client.core.retry import Reject, RetryLater
-from pyromq.client.errors import TimedOut, TopicNotFound
+from pyromq.client.errors import NoNameServer, TimedOut, TopicNotFound
 from pyromq.client.outgoing import Packing
 from pyromq.client.received import Received
 from pyromq.client.subscription import tag
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.model.message_trace import MessageTrace
 from pyromq.protocol.compression import Compression
+from pyromq.transport.tls import ClientTls, Verify
 from tests.interop.peers import cache, java
 from tests.support import require
 
@@ -315,3 +316,16 @@ async def test_a_namespace_of_ones_own(client: Client, address: str) -> None:
                 break
     with pytest.raises(TopicNotFound):
         await client.session.route("Spaced")
+
+
+async def test_over_tls(client: Client, address: str) -> None:
+    """Apache's servers take it beside plain connections, with a certificate that they make for themselves."""
+    async with connect(address, tls=ClientTls(verify=Verify.NONE)) as secret, secret.producer() as producer:
+        sent = await producer.send("Secret", b"z" * 50_000)
+        async with secret.pull_consumer("secret", begin=FIRST) as consumer:
+            await consumer.assign(await consumer.queues("Secret"))
+            (found,) = await consumer.poll(timeout=60)
+    assert (found.id, found.body) == (sent.message_id, b"z" * 50_000)
+    async with connect(address, tls=ClientTls()) as stranger:
+        with pytest.raises(NoNameServer, match="certificate"):
+            await stranger.session.route("Secret")
