@@ -66,8 +66,12 @@ def with_children(root: int) -> list[int]:
     return found
 
 
-def test_a_stream_that_is_told_to_end_tells_what_it_did(servers: Servers, topic: str, tmp_path: Path) -> None:
-    """SIGTERM, as systemd sends it. The metrics are there while it goes on."""
+@pytest.mark.parametrize("whom", [os.kill, os.killpg])
+def test_a_stream_that_is_told_to_end_tells_what_it_did(
+    servers: Servers, topic: str, tmp_path: Path, whom: Callable[[int, int], None]
+) -> None:
+    """SIGTERM, to the command or to its whole process group, as systemd and `timeout` send it: Spark's processes do not
+    end before the command. The metrics are there while it goes on."""
     servers.send(topic, COUNT)
     folder, metrics = tmp_path / "archive", tmp_path / "metrics.json"
     words = ("archive", str(folder), "--topic", topic, "--every", "1s", "--json", "--metrics", str(metrics))
@@ -76,12 +80,32 @@ def test_a_stream_that_is_told_to_end_tells_what_it_did(servers: Servers, topic:
         while not metrics.exists() or json.loads(metrics.read_text("utf-8"))["rows"] < COUNT:
             assert process.poll() is None
             pause(0.05)
-        process.send_signal(signal.SIGTERM)
+        whom(process.pid, signal.SIGTERM)
         told, _ = process.communicate(timeout=120)
     finally:
         kill_all(process)
     assert process.returncode == 0
     assert json.loads(told)["messages"] == COUNT
+    assert archived(folder) == list(range(COUNT))
+
+
+def test_a_run_that_is_told_to_end_before_its_end_says_so_and_is_gone_on_with(
+    servers: Servers, topic: str, tmp_path: Path
+) -> None:
+    """The whole process group again, in the first of four batches. Exit code 1: the answer is no, it is not done."""
+    servers.send(topic, COUNT)
+    folder = tmp_path / "archive"
+    words = ("archive", str(folder), "--topic", topic, "--most", MOST)
+    process = start(servers, *words)
+    try:
+        while not (folder / "checkpoint" / "offsets" / "0").exists():
+            assert process.poll() is None
+            pause(0.002)
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(120) == 1
+    finally:
+        kill_all(process)
+    end(start(servers, *words))
     assert archived(folder) == list(range(COUNT))
 
 
@@ -118,7 +142,13 @@ def test_an_archive_of_killed_runs_has_every_message_once(
     assert archived(folder) == list(range(COUNT))
 
 
-@pytest.mark.parametrize("places", [["checkpoint/offsets/0", "checkpoint/offsets/1", "checkpoint/commits/2"]])
+@pytest.mark.parametrize(
+    "places",
+    [
+        ["checkpoint/offsets/0", "checkpoint/offsets/1", "checkpoint/commits/2"],
+        ["begun/0", "begun/1", "checkpoint/commits/1"],
+    ],
+)
 def test_a_replay_of_killed_runs_sends_every_message_once(
     servers: Servers, topic: str, tmp_path: Path, places: list[str]
 ) -> None:
@@ -131,7 +161,45 @@ def test_a_replay_of_killed_runs_sends_every_message_once(
     assert numbers(rows(servers, f"{topic}-copy")) == list(range(COUNT))
 
 
-@pytest.mark.parametrize("places", [["manifest/0.json", "checkpoint/offsets/1", "manifest/2.json"]])
+@pytest.mark.parametrize("places", [["begun/0", "done/0", "begun/2"]])
+def test_a_replay_of_an_archive_of_killed_runs_sends_every_message_once(
+    servers: Servers, topic: str, tmp_path: Path, places: list[str]
+) -> None:
+    servers.send(topic, COUNT)
+    kept, folder = str(tmp_path / "archive"), tmp_path / "run"
+    end(start(servers, "archive", kept, "--topic", topic, "--most", MOST))
+    words = ("replay", "--archive", kept, "--to", f"{topic}-copy", "--checkpoint", str(folder))
+    kills = [kill_when(start(servers, *words), (folder / place).exists) for place in places]
+    end(start(servers, *words))
+    assert all(kills)
+    assert numbers(rows(servers, f"{topic}-copy")) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("places", [["checkpoint/offsets/0", "data/batch=1", "manifest/2.json"]])
+def test_windows_of_killed_runs_count_every_message_once(
+    servers: Servers, topic: str, tmp_path: Path, places: list[str]
+) -> None:
+    servers.send(topic, COUNT)
+    folder = tmp_path / "windows"
+    given = ("--topic", topic, "--window", "1h", "--checkpoint", str(folder), "-o", f"maxOffsetsPerTrigger={MOST}")
+    kills = [kill_when(start(servers, "analytics", *given), (folder / place).exists) for place in places]
+    process = start(servers, "analytics", *given, "--json", out=subprocess.PIPE)
+    try:
+        told, _ = process.communicate(timeout=240)
+    finally:
+        kill_all(process)
+    assert all(kills)
+    assert process.returncode == 0
+    assert json.loads(told)["messages"] == COUNT
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ["manifest/0.json", "checkpoint/offsets/1", "manifest/2.json"],
+        ["data/batch=0", "begun/1", "checkpoint/commits/2"],
+    ],
+)
 def test_dedup_of_killed_runs_keeps_and_sends_every_message_once(
     servers: Servers, topic: str, tmp_path: Path, places: list[str]
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from pyromq.ambient import pause
 from tests.spark.dying_writer import ROWS
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
@@ -21,29 +22,30 @@ _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _ALONE = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m"}
 
 
-def start(folder: Path, *arguments: str, until: str) -> tuple[subprocess.Popen[str], str]:
-    """A daemon of Spark's, and what its log says when it is up."""
-    process = subprocess.Popen(
-        [str(_CLASS), *arguments], env={**_ALONE, "SPARK_WORKER_DIR": str(folder)}, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        found = re.search(until, line)
-        if found is not None:
-            return process, found[0]
-    raise AssertionError(f"{arguments[0]} did not come up")
+def start(folder: Path, *arguments: str, until: str) -> tuple[subprocess.Popen[bytes], str]:
+    """A daemon of Spark's, and what its log says when it is up. The log is a file: a pipe that nobody reads would hold
+    the daemon up once it is full, in the middle of somebody's job."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(_CLASS), *arguments], env={**_ALONE, "SPARK_WORKER_DIR": str(folder)}, stderr=log
+        )
+    while (found := re.search(until, (folder / "log").read_text("utf-8"))) is None:
+        assert process.poll() is None, f"{arguments[0]} did not come up"
+        pause(0.1)
+    return process, found[0]
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     tmp_path = tmp_path_factory.mktemp("cluster")
-    running = []
+    running: list[subprocess.Popen[bytes]] = []
     try:
         process, address = start(
             tmp_path,
             "org.apache.spark.deploy.master.Master",
             *("--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
-            until=r"spark://127\.0\.0\.1:\d+",
+            until=r"spark://127\.0\.0\.1:\d+(?=\s)",
         )
         running.append(process)
         for number in range(2):
@@ -59,8 +61,6 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for process in running:
             process.kill()
             process.wait()
-            if process.stderr is not None:
-                process.stderr.close()
 
 
 def test_a_pipeline_runs_on_two_workers(master: str, servers: Servers, topic: str) -> None:
