@@ -13,6 +13,7 @@ import pytest
 from pyromq.model.codes import ResponseCode
 from pyromq.store.config import FlushMode
 from pyromq.store.disk import DiskError
+from pyromq.store.errors import StoreNotWritable
 from pyromq.store.real_disk import RealDisk, RealFile
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
@@ -68,7 +69,7 @@ async def test_queue_files_that_made_room_for_others_are_opened_again(tmp_path: 
         assert [len(one.bodies(queue)) for queue in range(3)] == [20, 20, 20]
 
 
-@pytest.mark.parametrize("part", ["commitlog", "consumequeue", "index"])
+@pytest.mark.parametrize("part", ["commitlog", "consumequeue"])
 async def test_a_write_that_the_system_refuses_ends_writing(tmp_path: Path, part: str) -> None:
     disk = RealDisk(tmp_path / "store", create=True)
     async with native_life(tmp_path / "store", disk=disk) as one:
@@ -80,6 +81,22 @@ async def test_a_write_that_the_system_refuses_ends_writing(tmp_path: Path, part
         await one.write(numbered(3))
         assert one.codes[3] == int(ResponseCode.SERVICE_NOT_AVAILABLE)
         assert one.bodies() == ["1"]
+
+
+async def test_index_entries_that_the_system_refuses_end_writing_at_the_flush(tmp_path: Path) -> None:
+    """They are gathered until then."""
+    disk = RealDisk(tmp_path / "store", create=True)
+    async with native_life(tmp_path / "store", disk=disk) as one:
+        await one.write(numbered(1))
+        _make_read_only(one, "index")
+        await one.write(numbered(2))
+        assert one.codes == {1: 0, 2: 0}
+        with pytest.raises(StoreNotWritable):
+            await one.broker.store.flush_all()
+        assert not one.broker.store.is_writable
+        await one.write(numbered(3))
+        assert one.codes[3] == int(ResponseCode.SERVICE_NOT_AVAILABLE)
+        assert one.bodies() == ["1", "2"]
 
 
 def _make_read_only(one: Life, part: str) -> None:

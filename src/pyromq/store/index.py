@@ -138,7 +138,7 @@ class Index:
             elif keys:
                 self._chain(keys, store_time)
         if self.files:
-            self.files[-1].write_pending()
+            self.files[-1].write_many()
 
     def _accept_each(self, places: Sequence[Placed]) -> None:
         file = self.files[-1] if self.files else None
@@ -154,7 +154,7 @@ class Index:
     def accept_encoded(self, keys: bytes, store_time: int) -> None:
         """Keys that a kernel hashed, of records behind all that is covered."""
         self._chain(keys, store_time)
-        self.files[-1].write_pending()
+        self.files[-1].write_many()
 
     def _chain(self, keys: bytes, store_time: int) -> None:
         first, count = 0, len(keys) // KEY_BYTES

@@ -4,8 +4,9 @@
 header  | begin time 8 | end time 8 | begin position 8 | end position 8 | used slots 4 | next entry number 4 |
 entry   | key hash 4 | position 8 | seconds since begin time 4 | previous entry of the slot 4 |
 
-Entries go to the file as they come. Slots and header stay in memory until the entries that they lead to are synced
-(`commit`): so a slot on disk always leads into entries that are whole, and recovery can take entries back exactly.
+Entries are gathered and go to the file together, at the latest with the next commit: until then nothing on disk speaks
+of them. Slots and header stay in memory until the entries that they lead to are synced (`commit`): so a slot on disk
+always leads into entries that are whole, and recovery can take entries back exactly.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ HEADER_BYTES = HEADER.size
 ENTRY = struct.Struct(">iqii")
 ENTRY_BYTES = ENTRY.size
 
+GATHERED_BYTES = 64 << 10  # of entries that wait at most: a write for each lone message would cost a system call
 _MAX_SECONDS = 0x7FFFFFFF
 _LARGE_STEP = 16 << 20
 
@@ -97,7 +99,8 @@ class IndexFile:
             self.header.next_entry = 1
         self.slots: SlotTable | None = None  # loaded when the file is written
         self.is_changed = False  # slots or header, since the last commit was taken
-        self.pending: list[bytes] = []  # entries of this dispatch, not in the file yet
+        self.pending: list[bytes] = []  # the newest entries, not in the file yet
+        self.pending_bytes = 0
         self.room_until = 0
 
     @property
@@ -115,7 +118,7 @@ class IndexFile:
         header, slots = self.header, self._slot_table()
         slot = key_hash % self._slot_count
         previous = slots[slot]
-        self.pending.append(ENTRY.pack(key_hash, position, self._seconds(store_time), previous))
+        self._gather(ENTRY.pack(key_hash, position, self._seconds(store_time), previous))
         slots[slot] = header.next_entry
         if not previous:
             header.used_slots += 1
@@ -125,7 +128,7 @@ class IndexFile:
         """Keys from number `first` on that a kernel hashed, within `free`: the same in one call."""
         header, seconds = self.header, self._seconds(store_time)
         entries, fresh = self._slot_table().chain(keys, first, count, header.next_entry, seconds)
-        self.pending.append(entries)
+        self._gather(entries)
         header.used_slots += fresh
         begin, end = _position(keys, first), _position(keys, first + count - 1)
         self._note(count, begin, end, store_time)
@@ -155,15 +158,26 @@ class IndexFile:
             self.file.allocate(self.room_until, length)
             self.room_until += length
 
+    def _gather(self, entries: bytes) -> None:
+        self.pending.append(entries)
+        self.pending_bytes += len(entries)
+
+    def write_many(self) -> None:
+        """What was gathered, if it is enough. At the end of a dispatch."""
+        if self.pending_bytes >= GATHERED_BYTES:
+            self.write_pending()
+
     def write_pending(self) -> None:
-        """Entries of this dispatch in one write."""
+        """All that was gathered, in one write."""
         if self.pending:
             entries = b"".join(self.pending)
             self.file.pwrite(self.entries_at + self.header.next_entry * ENTRY_BYTES - len(entries), entries)
             self.pending.clear()
+            self.pending_bytes = 0
 
     def take_commit(self) -> IndexCommit:
-        """What is to be written behind the entries, as it is now."""
+        """What is to be written behind the entries, as it is now. Raises DiskError if those cannot be written."""
+        self.write_pending()
         self.is_changed = False
         return IndexCommit(self.name, self._slot_table().take_image(), self.header.pack())
 
@@ -200,6 +214,8 @@ class IndexFile:
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """Hash, position, seconds since the file's begin time, and the slot's entry before this one."""
+        if number >= self.header.next_entry - self.pending_bytes // ENTRY_BYTES:
+            self.write_pending()
         raw = self._reads.pread(self.file, self.entries_at + number * ENTRY_BYTES, ENTRY_BYTES)
         key_hash, position, seconds, previous = ENTRY.unpack(raw)
         return key_hash, position, seconds, previous
@@ -211,6 +227,7 @@ class IndexFile:
 
         Slots may be ahead of the header, where a crash came between the two: they are led back all the same.
         """
+        self.write_pending()
         keep = self._first_at_or_behind(position)
         if keep == 1:
             self._clear()

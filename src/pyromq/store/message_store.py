@@ -317,9 +317,17 @@ class MessageStore:
         async with self._full_flush:
             if not self._planner.has_work(self.flushed.value):
                 return
-            plan = self._planner.plan_full(self.flushed.value)
+            plan = self._plan_all()
             await self._guarded(self._run_blocking(lambda: plan.sync(self._disk, self._marks)))
             self._flushed_until(plan.log.until)
+
+    def _plan_all(self) -> FullFlush:
+        """Index entries that were gathered are written with this."""
+        try:
+            return self._planner.plan_full(self.flushed.value)
+        except DiskError as fault:
+            self._stop_writing(fault)
+            raise StoreNotWritable(str(fault)) from fault
 
     async def _guarded(self, sync: Awaitable[None]) -> None:
         try:
@@ -330,8 +338,8 @@ class MessageStore:
 
     def flush_now(self) -> None:
         """Everything, blocking: for tools, and for the end."""
-        plan: FullFlush = self._planner.plan_full(self.flushed.value)
         try:
+            plan = self._planner.plan_full(self.flushed.value)
             plan.sync(self._disk, self._marks)
         except DiskError as fault:
             self._stop_writing(fault)

@@ -9,6 +9,7 @@ cdef enum:
     BROKEN = 0, STORED = 1, NOT_USUAL = 2
     ENTRY_BYTES = 20          # of queues and of the index
     BLANK_BYTES = 8           # of the record that ends a file
+    GATHERED_BYTES = 64 << 10 # of index entries that wait, as in store/index_file.py
 
 
 # What one buffer adds: records from `start` on, hashed keys, and the lanes' entries behind each other in `packed`.
@@ -28,19 +29,15 @@ cdef class Steps:
     cdef readonly dict by_topic       # the store's queues by topic and number
     cdef list on_append
     cdef bint at_once                 # what is appended is readable
-    cdef Outlet log_file, index_file
-    cdef object open_index            # the store's index file that `index_file` is
-    cdef Buffer chained
+    cdef Outlet log_file
+    cdef object open_index            # the store's index file that is written
 
     def __init__(self, writer, log, queues, index, room, appended, readable, list on_append, bint at_once):
         self.writer, self.log, self.index, self.room = writer, log, index, room
         self.sequence = log.sequence
         self.by_topic = queues.by_topic
         self.appended, self.readable, self.on_append, self.at_once = appended, readable, on_append, at_once
-        self.log_file, self.index_file = Outlet(), Outlet()
-
-    def __dealloc__(self):
-        free(self.chained.at)
+        self.log_file = Outlet()
 
     cdef int64_t end(self) except -1:
         return self.log.end
@@ -104,13 +101,11 @@ cdef class Steps:
             return False
         file = files[len(files) - 1]
         until = <int64_t>file.header.next_entry + new.key_count
-        if file.slots is None or file.pending or until > <int64_t>file.entry_limit:
+        if file.slots is None or until > <int64_t>file.entry_limit:
             return False
         if <int64_t>file.entries_at + until * ENTRY_BYTES > <int64_t>file.room_until:
             return False
-        if file is not self.open_index:
-            self.index_file.use(file.file, 0)
-            self.open_index = file
+        self.open_index = file
         return True
 
     # --- the steps ------------------------------------------------------------------------------------------------
@@ -136,9 +131,10 @@ cdef class Steps:
         return 0
 
     cdef int write_index(self, const Addition *new) except -1:
-        cdef int64_t number, begin_time, seconds = 0
+        cdef int64_t number, begin_time, until, seconds = 0
         cdef int fresh
         cdef Slots slots
+        cdef bytes entries = PyBytes_FromStringAndSize(NULL, new.key_count * ENTRY_BYTES)
         file = self.open_index
         header, table = file.header, file.slots
         number, begin_time = header.next_entry, header.begin_time
@@ -146,9 +142,9 @@ cdef class Steps:
             seconds = min(max((new.store_time - begin_time) // 1000, 0), <int64_t>INT32_MAX)
         image = table.image
         slots_of(table.slots, table.changed, image.due, &slots)
-        self.chained.used = 0
-        reserve(&self.chained, <size_t>(new.key_count * ENTRY_BYTES))
-        fresh = chain(&slots, image.saved, new.keys, new.key_count, <uint32_t>number, <int32_t>seconds, self.chained.at)
+        fresh = chain(
+            &slots, image.saved, new.keys, new.key_count, <uint32_t>number, <int32_t>seconds, <uint8_t *>PyBytes_AS_STRING(entries)
+        )
         if fresh:
             header.used_slots = <int64_t>header.used_slots + fresh
         if number == 1:
@@ -158,7 +154,11 @@ cdef class Steps:
         header.end_position = self.index.covered = <int64_t>get64(new.keys + (new.key_count - 1) * KEY_BYTES + 4)
         header.end_time = new.store_time
         file.is_changed = True
-        self.index_file.write(None, <int64_t>file.entries_at + number * ENTRY_BYTES, self.chained.at, new.key_count * ENTRY_BYTES)
+        (<list>file.pending).append(entries)
+        until = <int64_t>file.pending_bytes + new.key_count * ENTRY_BYTES
+        file.pending_bytes = until
+        if until >= GATHERED_BYTES:
+            file.write_pending()
         return 0
 
     # --- who waits for it -----------------------------------------------------------------------------------------
