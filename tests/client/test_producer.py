@@ -15,6 +15,7 @@ from pyromq.client.outgoing import Packing
 from pyromq.client.sending import SendPolicy, SendResult, SendStatus
 from pyromq.client.values import decode_value
 from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.group import ConsumeFromWhere
 from pyromq.model.ids import parse_unique_id
 from pyromq.model.message import StoredMessage
 from pyromq.protocol.batch import decode_batch
@@ -124,8 +125,13 @@ async def test_oneway_arrives(world: Servers) -> None:
     async with world.client() as client, client.producer() as producer:
         await producer.send("T", b"first", queue=lambda queues: queues[0])
         await producer.send_oneway("T", b"second", queue=lambda queues: queues[0])
-        last = await producer.send("T", b"third", queue=lambda queues: queues[0])  # same connection, so behind it
-    assert last.queue_offset == 2
+        await producer.send("T", b"third", queue=lambda queues: queues[0])  # Java's may store it before the second
+        bodies: list[bytes] = []
+        async with client.pull_consumer("g", begin=ConsumeFromWhere.FIRST_OFFSET) as consumer:
+            await consumer.assign(await consumer.queues("T"))
+            while len(bodies) < 3:
+                bodies += [msg.body for msg in await consumer.poll()]
+    assert sorted(bodies) == [b"first", b"second", b"third"]
 
 
 @pytest.mark.fresh_broker
