@@ -29,15 +29,15 @@ _TOGETHER = 10  # messages of one send: a queue gets so many, then the next one 
 
 
 class Daemon:
-    """One process; `address` is read from its ready line. It has a session of its own: Ctrl-C is for those who use it,
-    and they stop it when they are done."""
+    """One process; `address` is read from its ready line. `apart`: in a session of its own, so that Ctrl-C reaches only
+    those who use it; they stop it when they are done."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, apart: bool = False) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pyromq", *arguments, "--log-level", "error"],
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,
+            start_new_session=apart,
         )
         try:
             self.address = self._ready(arguments[0])
@@ -75,9 +75,10 @@ def until_registered(namesrv: str, broker: str, topic: str = AUTO_CREATE_TOPIC, 
 class Servers:
     """Stopped in any case by `close`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, apart: bool = False) -> None:
         self._folder = folder
-        self._names = Daemon("namesrv", "--listen", "127.0.0.1:0")
+        self._apart = apart
+        self._names = Daemon("namesrv", "--listen", "127.0.0.1:0", apart=apart)
         self.namesrv = self._names.address
         self.brokers: dict[str, Daemon] = {}
         self._ports: dict[str, str] = {}
@@ -89,7 +90,8 @@ class Servers:
             told = SMALL | {"brokerName": name, "storePathRootDir": self.store(name)} | settings
             config.write_text("".join(f"{key}={value}\n" for key, value in told.items()), "utf-8")
         listen = self._ports.get(name, "127.0.0.1:0")
-        self.brokers[name] = Daemon("broker", "--listen", listen, "--namesrv", self.namesrv, "--config", str(config))
+        words = ("--listen", listen, "--namesrv", self.namesrv, "--config", str(config))
+        self.brokers[name] = Daemon("broker", *words, apart=self._apart)
         self._ports[name] = self.brokers[name].address
         until_registered(self.namesrv, name)
 
