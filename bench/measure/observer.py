@@ -3,8 +3,8 @@
 While the loop stands still it notes, each millisecond, where its thread is: running, or waiting for a CPU, or in which
 system call and at what in Linux (/proc/PID/task/TID/syscall and stack). Once a stall it asks for the Python stacks of
 that thread and of helper threads that are running. `no_cpu_ms` is how long the loop's thread merely waited for a CPU
-(schedstat), or the CPUs of a virtual machine for the machine below it (what /proc/stat calls stolen, in hundredths of a
-second).
+(schedstat), or a CPU of a virtual machine for the machine below it (what /proc/stat calls stolen, in hundredths of a
+second; that of the CPU that lost most).
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ DULL = re.compile(
 )
 
 
-def _stolen_s() -> float:
-    with open("/proc/stat") as file:
-        return int(file.readline().split()[8]) / 100 / (os.cpu_count() or 1)
+def stolen_s() -> list[float]:
+    """Of each CPU."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    return [int(line.split()[8]) / 100 for line in lines if re.match(r"cpu\d", line)]
 
 
 FRAME = re.compile(r'  File "(?:.*/)?([^"/]+)", line (\d+) in (.*)')
@@ -59,7 +60,7 @@ class Thread:
 
     def waited_s(self) -> float:
         """So long it has waited for a CPU, in all."""
-        return int((self._read("schedstat") or "0 0").split()[1]) / 1e9 + _stolen_s()
+        return int((self._read("schedstat") or "0 0").split()[1]) / 1e9
 
     def place(self) -> str:
         number = (self._read("syscall").split() or [""])[0]
@@ -106,25 +107,28 @@ class Observer:
         return self._beats[0]
 
     def run(self) -> None:
-        waited = self._loop.waited_s()
+        waited, stolen = self._loop.waited_s(), stolen_s()
         while os.path.exists(f"/proc/{self._pid}"):
             time.sleep(TICK_S)
             turned = self.turned()
             if time.monotonic() - turned >= STALL_S:
-                self._watch(turned, waited)
-            waited = self._loop.waited_s()
+                self._watch(turned, waited, stolen)
+            waited, stolen = self._loop.waited_s(), stolen_s()
 
-    def _watch(self, turned: float, waited: float) -> None:
+    def _watch(self, turned: float, waited: float, stolen: list[float]) -> None:
         places, others = Counter([self._place()]), self._others()
         frames = self._stacks.ask(self._tid)
         beside = [self._stacks.ask(tid) for tid, place in others.items() if place == "running"]
         while self.turned() == turned and os.path.exists(f"/proc/{self._pid}"):
             places[self._place()] += 1
             time.sleep(TICK_S)
+        stall_s = time.monotonic() - turned
+        lost_s = max(after - before for before, after in zip(stolen, stolen_s(), strict=True))
+        no_cpu_s = min(stall_s, self._loop.waited_s() - waited + lost_s)
         line = {
             "ms": int(time.time() * 1000),
-            "stall_ms": round((time.monotonic() - turned) * 1000, 1),
-            "no_cpu_ms": round((self._loop.waited_s() - waited) * 1000, 1),
+            "stall_ms": round(stall_s * 1000, 1),
+            "no_cpu_ms": round(no_cpu_s * 1000, 1),
             "stack": [*reversed(frames[:5]), places.most_common(1)[0][0]],
             "places": places,
             "others": list(others.values()),
