@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.errors import RequestRefused
 from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock
+from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.virtual import START_MS, virtual_broker
 
 
 class Load:
@@ -72,3 +75,18 @@ def test_a_full_disk_is_not_an_overload_but_no_service() -> None:
     with pytest.raises(RequestRefused, match="95% of the disk") as refused:
         broker.admit()
     assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+async def test_sends_are_taken_seconds_after_there_is_room_again(tmp_path: Path) -> None:
+    """The next round of retention, which looks at the disk too, is ten seconds away here, elsewhere up to a minute."""
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock) as life:
+        assert (await life.send()).code == ResponseCode.SUCCESS
+        disk.capacity = disk.usage().used * 100 // 95
+        life.broker.storage.gate.look()
+        refused = await life.send()
+        assert (refused.code, "of the disk" in (refused.remark or "")) == (ResponseCode.SERVICE_NOT_AVAILABLE, True)
+        disk.capacity *= 3
+        await life.advance(3)
+        assert (await life.send()).code == ResponseCode.SUCCESS

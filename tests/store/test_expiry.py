@@ -27,7 +27,7 @@ def filled(disk: SimulatedDisk, clock: ManualClock) -> MessageStore:
 async def expire(store: MessageStore, disk: SimulatedDisk, clock: ManualClock, keep_files: int) -> int:
     """Rounds until the log fits; the number of files that went."""
     config = RetentionConfig(max_log_bytes=keep_files * SMALL.commit_log_file_bytes, pause_ms=0)
-    retention = Retention(store, DiskGate(disk, config), store.files_in_use, config, clock)
+    retention = Retention(store, DiskGate(disk, config, clock), store.files_in_use, config, clock)
     return await retention.round()
 
 

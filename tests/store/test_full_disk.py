@@ -7,6 +7,7 @@ import pytest
 from pyromq.store.disk import DiskFull
 from pyromq.store.message_store import MessageStore
 from pyromq.store.verify import verify_store
+from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PAGE, SimulatedDisk
 from tests.store.small import SMALL, bodies, opened, put
 
@@ -61,6 +62,28 @@ def test_a_store_says_that_it_has_no_room_until_it_has_some() -> None:
     assert store.why_no_room() is not None  # nobody has tried since
     put(store, "b" * 500)
     assert store.why_no_room() is None
+
+
+async def test_a_next_file_that_cannot_be_made_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    disk, clock = SimulatedDisk(), ManualClock()
+    store = opened(disk, clock=clock)
+    put(store, "a")
+    full(disk)
+
+    def told() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records]
+        return [line for line in lines if "the next commit log file cannot be made yet" in line]
+
+    for _ in range(50):
+        await store.make_file_ahead()
+        await clock.advance(0.5)
+    assert len(told()) == 1
+    await clock.advance(60)
+    await store.make_file_ahead()
+    assert len(told()) == 2
+    assert "held_back=49" in told()[1]
+    disk.capacity = 1 << 30
+    store.close()
 
 
 def test_a_new_store_needs_some_room() -> None:

@@ -105,7 +105,7 @@ class Scene:
         self.clock = ManualClock(now)
         self.store = FakeStore(found)
         self.disk = SimulatedDisk(capacity=100 * PAGE)
-        self.gate = DiskGate(self.disk, config)
+        self.gate = DiskGate(self.disk, config, self.clock)
         self.in_use = FilesInUse(self.clock)
         self.retention = Retention(self.store, self.gate, self.in_use, config, self.clock)
 
@@ -179,6 +179,21 @@ async def test_a_full_disk_refuses_writes_by_name_and_recovers_by_itself_alibaba
         assert word in scene.gate.refusal
     scene.disk.remove("filler")
     await scene.round()
+    assert scene.gate.refusal is None
+
+
+async def test_whoever_is_refused_makes_the_disk_be_looked_at_again_every_few_seconds() -> None:
+    scene = Scene(files(1, now=NOON), now=NOON)
+    scene.fill(91)
+    scene.gate.look()
+    scene.disk.capacity = 95 * PAGE
+    assert "91%" in (scene.gate.why_refused() or "")
+    await scene.clock.advance(3)
+    assert "96%" in (scene.gate.why_refused() or "")
+    scene.disk.remove("filler")
+    assert scene.gate.why_refused() is not None
+    await scene.clock.advance(3)
+    assert scene.gate.why_refused() is None
     assert scene.gate.refusal is None
 
 

@@ -55,6 +55,7 @@ log = logs.get("pyromq.store")
 T = TypeVar("T")
 S = TypeVar("S")
 _QUEUES_AT_ONCE = 200
+_SAID_AGAIN_S = 60.0
 
 
 async def run_at_once(call: Callable[[], T]) -> T:
@@ -94,6 +95,7 @@ class MessageStore:
         self.index = Index(disk, config, self._changes, clock.now_ms, self._reads) if config.index_enabled else None
         self.files_in_use = FilesInUse(clock)
         self._room = Room(disk)
+        self._few = logs.Limited(log, clock, _SAID_AGAIN_S)  # a full disk fails the next files twice a second
         self._on_append: list[Callable[[], None]] = []
         self._full_flush = asyncio.Lock()
         try:
@@ -371,7 +373,7 @@ class MessageStore:
         try:
             await self._run_blocking(lambda: self.commit_log.make_file(base))
         except DiskError as fault:
-            log.warning("the next commit log file cannot be made yet", why=str(fault))
+            self._few.warning("the next commit log file cannot be made yet", why=str(fault))
             return
         self.commit_log.adopt(base)
 
@@ -380,7 +382,7 @@ class MessageStore:
         try:
             await self._run_blocking(lambda: index.make_spare(name))
         except DiskError as fault:
-            log.warning("the next index file cannot be made yet", why=str(fault))
+            self._few.warning("the next index file cannot be made yet", why=str(fault))
         index.adopt_spare()
 
     async def run(self) -> None:

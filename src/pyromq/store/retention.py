@@ -23,6 +23,7 @@ log = logs.get("pyromq.store")
 
 _HOUR_MS = 3_600_000
 _MANUAL_ROUNDS = 20
+_LOOK_AGAIN_S = 2.0
 
 Carrier = Callable[[int, int], Awaitable[None]]  # start and end of the positions that are about to go
 
@@ -126,15 +127,25 @@ def decide(
 class DiskGate:
     """Whether there is disk enough to write. Asked before each append; `look` is called each round."""
 
-    def __init__(self, disk: Disk, config: RetentionConfig) -> None:
+    def __init__(self, disk: Disk, config: RetentionConfig, clock: Clock) -> None:
         self._disk = disk
         self._config = config
-        self.refusal: str | None = None  # why writes are refused: path, use and limit
+        self._clock = clock
+        self._looked = clock.monotonic()
+        self.refusal: str | None = None  # why writes are refused, as seen last: path, use and limit
 
     def use(self, config: RetentionConfig) -> None:
         self._config = config
 
+    def why_refused(self) -> str | None:
+        """None: write. Whoever is refused makes it look again, every few seconds at most: there may be room by now, and
+        the next round can be a minute away."""
+        if self.refusal is not None and self._clock.monotonic() - self._looked >= _LOOK_AGAIN_S:
+            self.look()
+        return self.refusal
+
     def look(self) -> DiskUsage:
+        self._looked = self._clock.monotonic()
         usage = self._disk.usage()
         limit = self._config.warn_at
         if usage.ratio > limit:

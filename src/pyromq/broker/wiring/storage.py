@@ -17,7 +17,7 @@ class Storage:
         config, clock = ground.config, ground.clock
         self.store = MessageStore(ground.disk, config, clock, ground.run_blocking, tables.is_batch_topic, flusher)
         retention = config.part(RetentionConfig)
-        self.gate = DiskGate(ground.disk, retention)
+        self.gate = DiskGate(ground.disk, retention, clock)
         self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)
         self._expired_save = ground.table("pyromq/expired.json")
         self.expired = Expired(
@@ -26,7 +26,7 @@ class Storage:
 
     def refusal(self) -> str | None:
         """Why nothing may be written, if that is so."""
-        return self.gate.refusal
+        return self.gate.why_refused()
 
     async def close_tables(self) -> None:
         await self._expired_save.close()
