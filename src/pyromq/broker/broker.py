@@ -15,6 +15,7 @@ from ..config import Live, Loaded
 from ..model.ids import pack_host
 from ..store.disk import Disk
 from ..store.flush_loop import LogFlusher, RunBlocking
+from ..store.lock import claim_store
 from ..store.marks import refuse_missing_tables
 from ..transport.client import Connect
 from ..transport.peer import Peer
@@ -61,12 +62,10 @@ class Broker:
     ) -> None:
         config = loaded.config
         self.live = Live(loaded, BROKER_KEYS, config.overlay_path)
-        refuse_missing_tables(disk)
         ground = self.ground = Ground(config, self.live, clock, rng, disk, run_blocking)
         self._memory_bytes = memory_bytes
-        self.tables = Tables(ground)
+        self.tables, self.storage = _open(ground, flusher)
         self.topics, self.groups, self.offsets = self.tables.topics, self.tables.groups, self.tables.offsets
-        self.storage = Storage(ground, self.tables, flusher)
         self.store, self.retention = self.storage.store, self.storage.retention
         self.statistics = Statistics(ground)
         self.counters = self.statistics.counters
@@ -213,3 +212,18 @@ class Broker:
 
     def _clean_filters(self) -> None:
         self.client_side.filters.clean(self.live.config.filter_data_clean_time_span)
+
+
+def _open(ground: Ground, flusher: LogFlusher | None) -> tuple[Tables, Storage]:
+    """The lock first: the tables of a store that another process has are not even read."""
+    lock = claim_store(ground.disk)
+    tables: Tables | None = None
+    try:
+        refuse_missing_tables(ground.disk)
+        tables = Tables(ground)
+        return tables, Storage(ground, tables, flusher, lock)
+    except BaseException:
+        if tables is not None:
+            tables.abandon()
+        lock.release()
+        raise

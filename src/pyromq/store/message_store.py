@@ -77,15 +77,18 @@ class MessageStore:
         run_blocking: RunBlocking = run_at_once,
         is_batch_topic: Callable[[str], bool] = lambda topic: False,
         flusher: LogFlusher | None = None,
+        lock: DiskLock | None = None,
     ) -> None:
-        """Opens and recovers: blocking, and done before the event loop serves anyone."""
+        """Opens and recovers: blocking, and done before the event loop serves anyone.
+
+        Who did something with the store's files before has its `lock` already; the store releases it in the end."""
         kernel_name()
         self._disk = disk
         self._config = config
         self._clock = clock
         self._run_blocking = run_blocking
         self._flusher = flusher  # without one, syncs of SYNC_FLUSH go through `run_blocking` too
-        self._lock: DiskLock = claim_store(disk)
+        self._lock: DiskLock = lock or claim_store(disk)
         self._changes = Changes()
         self._reads = Reads()
         self._files = OpenFiles(disk, config.max_open_queue_files, self._reads)

@@ -46,6 +46,11 @@ class SaveSoon:
                 log.error("a table cannot be written, trying again", table=self.table.name, why=str(fault))
                 await self._clock.sleep(RETRY_S)
 
+    def abandon(self) -> None:
+        """Before the first turn of the event loop: then nothing was begun, and the file stays as it is."""
+        if self._task is not None:
+            self._task.cancel()
+
     async def close(self) -> None:
         """The last write."""
         if self._task is not None:

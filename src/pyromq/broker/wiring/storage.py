@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...store.disk import DiskLock
 from ...store.flush_loop import LogFlusher
 from ...store.message_store import MessageStore
 from ...store.retention import DiskGate, Retention, RetentionConfig
@@ -11,11 +12,11 @@ from .tables import Tables
 
 
 class Storage:
-    """Event loop only. Making it takes the store's lock and recovers."""
+    """Event loop only. Making it recovers the store; the `lock` on it is the store's from then on."""
 
-    def __init__(self, ground: Ground, tables: Tables, flusher: LogFlusher | None) -> None:
+    def __init__(self, ground: Ground, tables: Tables, flusher: LogFlusher | None, lock: DiskLock) -> None:
         config, clock = ground.config, ground.clock
-        self.store = MessageStore(ground.disk, config, clock, ground.run_blocking, tables.is_batch_topic, flusher)
+        self.store = MessageStore(ground.disk, config, clock, ground.run_blocking, tables.is_batch_topic, flusher, lock)
         retention = config.part(RetentionConfig)
         self.gate = DiskGate(ground.disk, retention, clock)
         self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)

@@ -1,0 +1,76 @@
+"""A broker that may not have its store, or cannot open it, leaves the store's tables as they are."""
+
+from __future__ import annotations
+
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.ambient import SystemClock
+from pyromq.broker.broker import Broker
+from pyromq.broker.config import BrokerConfig
+from pyromq.config import Loaded
+from pyromq.errors import ConfigError
+from pyromq.store.disk import StoreLocked
+from pyromq.store.lock import claim_store
+from pyromq.store.message_store import run_at_once
+from pyromq.store.real_disk import RealDisk
+from tests.broker.running import SMALL, running_broker, turn
+
+
+def another_broker(folder: Path, **settings: Any) -> Broker:
+    """Of another name: its first table would have a topic more."""
+    own = SMALL | {"broker_name": "broker-y", "listen_port": 0, "store_path_root_dir": folder}
+    return Broker(
+        Loaded(BrokerConfig(**(own | settings))),
+        clock=SystemClock(),
+        rng=random.Random(7),
+        disk=RealDisk(folder),
+        run_blocking=run_at_once,
+    )
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in (folder / "config").iterdir()}
+
+
+async def nothing_follows(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever was begun would have shown by now."""
+    for _ in range(20):
+        await turn()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_second_broker_does_not_touch_the_tables_of_the_first(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(tmp_path) as running:
+        await running.broker.tables.topic_save.saved()
+        before = tables(tmp_path)
+        with pytest.raises(StoreLocked, match="is held by"):
+            another_broker(tmp_path)
+        await nothing_follows(caplog)
+        assert tables(tmp_path) == before
+
+
+async def test_the_lock_is_asked_for_before_a_table_is_read(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "topics.json").write_bytes(b"half a tab")  # as if read while the other one writes it
+    lock = claim_store(RealDisk(tmp_path))
+    with pytest.raises(StoreLocked):
+        another_broker(tmp_path)
+    lock.release()
+
+
+async def test_a_store_that_cannot_be_opened_keeps_its_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running_broker(tmp_path):
+        """It writes its first tables."""
+    before = tables(tmp_path)
+    with pytest.raises(ConfigError, match="was written with"):
+        another_broker(tmp_path, commit_log_file_bytes=1 << 24)
+    await nothing_follows(caplog)
+    assert tables(tmp_path) == before
+    claim_store(RealDisk(tmp_path)).release()  # nobody holds it
