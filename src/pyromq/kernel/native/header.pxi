@@ -68,6 +68,11 @@ cdef inline bint is_for_us(int kind, int64_t code) noexcept nogil:
     return code == 10 or code == 310 or code == 320
 
 
+cdef inline bint is_of_a_signature(Text name) noexcept nogil:
+    """What Java's signing clients add. Where nobody is asked who he is (else there is no feed), it says nothing to us."""
+    return same(name, b"AccessKey", 9) or same(name, b"Signature", 9) or same(name, b"SecurityToken", 13)
+
+
 cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint wide) noexcept nogil:
     """False: a name that we do not know, or twice the same, or more than ASCII where no properties are."""
     cdef int number
@@ -79,7 +84,9 @@ cdef inline bint keep_field(Header *h, Text name, Text value, bint escaped, bint
         number = name.at[0] - c'a'
     else:
         number = -1
-    if number < 0 or h.seen & (<uint32_t>1 << number):
+    if number < 0:
+        return is_of_a_signature(name) and not escaped and not wide
+    if h.seen & (<uint32_t>1 << number):
         return False
     if escaped or wide:
         if h.kind != SENDS or number != PROPERTIES:
