@@ -55,6 +55,27 @@ def test_an_hour_and_a_day_have_their_own_samples() -> None:
     assert data.stats_day.sum > data.stats_hour.sum
 
 
+def test_the_count_of_a_day_never_falls_within_the_day() -> None:
+    """The samples of request 315 do: a minute has forgotten it, and the next point of the hour is yet to come."""
+    hour = 3_600_000
+    counters = Counters("C", T0)
+    counters.put("T", 0, 5, 5)
+    counts: list[int] = []
+    for minute in range(1, 24 * 60 + 1):
+        counters.sample(T0 + minute * 60_000)
+        counts.append(counters.of_day(TOPIC_PUT_NUMS, "T"))
+        if minute == 100:
+            counters.put("T", 1, 2, 2)
+    assert counts == [5] * 100 + [7] * 1340
+    counters.put("T", 0, 1, 1)
+    assert counters.of_day(TOPIC_PUT_NUMS, "T") == 8  # at once
+    counters.sample(T0 + 25 * hour)
+    assert counters.of_day(TOPIC_PUT_NUMS, "T") == 3  # a day later the first ones are out
+    counters.sample(T0 + 50 * hour)
+    assert counters.of_day(TOPIC_PUT_NUMS, "T") == 0
+    assert counters.of_day(TOPIC_PUT_NUMS, "U") == 0
+
+
 def test_what_nobody_adds_to_for_a_day_is_forgotten() -> None:
     counters = Counters("C", T0)
     counters.put("T", 0, 1, 1)

@@ -62,6 +62,8 @@ def test_stats_and_a_reset_are_of_all_brokers_and_groups(two: Standing) -> None:
         two.rows("sub", "watched", "-g", group, "--from", "first", "--count", "6")
     rows = two.rows("topic", "stats", "watched")
     assert [(one["group"], one["lag"]) for one in rows] == [("g1", 0), ("g2", 0)]
+    assert [(one["inOfDay"], one["outOfDay"] >= 6) for one in rows] == [(6, True), (6, True)]
+    assert "watched" in {one["topic"] for one in two.rows("topic", "stats", "--active")}
     assert "watched" in {one["topic"] for one in two.rows("topic", "stats")}
     assert "TBW102" in {one["topic"] for one in two.rows("topic", "stats", "--all")}
     moved = two.rows("topic", "reset", "watched", "--time", "2026-01-01", "--yes")

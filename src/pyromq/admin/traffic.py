@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..model.codes import RequestCode, ResponseCode
 from ..protocol.bodies.stats import BrokerStatsData
-from .calls import Calls
-from .upkeep import counter
+from ..protocol.headers.stats import ViewBrokerStatsData, ViewBrokerStatsDataAnswer
+from .calls import Calls, read
 
 PUT, GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
 
@@ -29,15 +30,23 @@ async def to_group(calls: Calls, addresses: Iterable[str], topic: str, group: st
     return await _counted(calls, addresses, GET, f"{topic}@{group}")
 
 
-def of_a_day(found: BrokerStatsData) -> int:
-    """What was counted in a day; younger counters have only an hour or a minute."""
-    return found.stats_day.sum or found.stats_hour.sum or found.stats_minute.sum
-
-
 async def _counted(calls: Calls, addresses: Iterable[str], name: str, key: str) -> Traffic:
-    rate, count = 0.0, 0
-    for address in addresses:
-        found = await counter(calls, address, name, key)
-        if found is not None:
-            rate, count = rate + found.stats_minute.tps, count + of_a_day(found)
-    return Traffic(rate, count)
+    found = [await _counter(calls, address, name, key) for address in addresses]
+    return Traffic(sum((one.per_second for one in found), 0.0), sum(one.of_day for one in found))
+
+
+async def _counter(calls: Calls, address: str, name: str, key: str) -> Traffic:
+    """315: one counter."""
+    known = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)  # Java's answer to a counter that is not there
+    header = ViewBrokerStatsData(stats_name=name, stats_key=key)
+    answer = await calls.broker(address, RequestCode.VIEW_BROKER_STATS_DATA, header, expected=known)
+    if answer.code != ResponseCode.SUCCESS:
+        return Traffic(0.0, 0)  # never counted
+    data = read(BrokerStatsData, answer)
+    of_day = ViewBrokerStatsDataAnswer.from_fields(answer.fields).sum_of_day
+    return Traffic(data.stats_minute.tps, _sampled_day(data) if of_day is None else of_day)
+
+
+def _sampled_day(data: BrokerStatsData) -> int:
+    """Apache's brokers know it by samples alone; younger counters have only an hour or a minute."""
+    return data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ..config import properties
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import RequestCode
 from ..protocol.bodies.stats import (
-    BrokerStatsData,
     CheckRocksdbCqWriteResult,
     ColdDataFlowCtrInfo,
     QueryConsumeQueueResponseBody,
@@ -17,7 +16,6 @@ from ..protocol.headers.stats import (
     ExportRocksdbConfig,
     SetCommitLogReadMode,
     SwitchTimerEngine,
-    ViewBrokerStatsData,
 )
 from .calls import Calls, read
 
@@ -74,14 +72,6 @@ async def reset_master_flush_offset(calls: Calls, address: str, offset: int) -> 
     """908: what a slave takes for its master's flushed position."""
     header = ResetMasterFlushOffset(master_flush_offset=offset)
     await calls.broker(address, RequestCode.RESET_MASTER_FLUSH_OFFSET, header)
-
-
-async def counter(calls: Calls, address: str, name: str, key: str) -> BrokerStatsData | None:
-    """315: one counter by minute, hour and day. None if the broker has never counted this."""
-    known = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)  # Java's answer to a counter that is not there
-    header = ViewBrokerStatsData(stats_name=name, stats_key=key)
-    answer = await calls.broker(address, RequestCode.VIEW_BROKER_STATS_DATA, header, expected=known)
-    return read(BrokerStatsData, answer) if answer.code == ResponseCode.SUCCESS else None
 
 
 async def queue_entries(

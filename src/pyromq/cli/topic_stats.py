@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 async def stats(shell: Shell, name: str | None, active: bool, everything: bool) -> None:
     """Show messages in and out of topics, a second and a day, and the lag of each group; of all topics, or of one.
 
-    Brokers count by the minute: what came just now is not in the rates yet.
+    Rates are those of the last minute: what came just now is not in them yet. A day's count has all since 24 hours ago,
+    or since the broker's start. Apache's brokers sample it: what is older than a minute can be missing for ten minutes.
     """
     from ..admin import topics
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..admin import cluster, groups, settings, topics, upkeep
-from ..admin.traffic import PUT, of_a_day
+from ..admin import cluster, groups, settings, topics, traffic, upkeep
 from ..client.errors import Error
 from ..model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, is_system_group
 from ..protocol.bodies.groups import SubscriptionGroupConfig
@@ -140,9 +139,9 @@ async def _quota(run: Run, address: str) -> dict[str, Any]:
     of = await cluster.runtime(run.calls, address)
     parked = {}
     for kind, topic in (("trans", HALF_TOPIC), ("schedule", SCHEDULE_TOPIC)):
-        parked[kind] = await upkeep.counter(run.calls, address, PUT, topic)
-    rates = {f"{kind}InTps": 0.0 if data is None else data.stats_minute.tps for kind, data in parked.items()}
-    counts = {f"{kind}OneDayInNum": 0 if data is None else of_a_day(data) for kind, data in parked.items()}
+        parked[kind] = await traffic.into_topic(run.calls, [address], topic)
+    rates = {f"{kind}InTps": into.per_second for kind, into in parked.items()}
+    counts = {f"{kind}OneDayInNum": into.of_day for kind, into in parked.items()}
     for way, word in (("In", "Put"), ("Out", "Get")):
         since, until = (int(of.get(f"msg{word}Total{day}Morning", 0)) for day in ("Yesterday", "Today"))
         counts[f"normalOneDay{way}Num"] = until - since

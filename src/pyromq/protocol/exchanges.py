@@ -231,7 +231,11 @@ EXCHANGES: Mapping[C, Exchange] = MappingProxyType(
         C.QUERY_CONSUME_TIME_SPAN: X(
             header=stats_headers.QueryConsumeTimeSpan, answer_body=offsets.QueryConsumeTimeSpanBody
         ),
-        C.VIEW_BROKER_STATS_DATA: X(header=stats_headers.ViewBrokerStatsData, answer_body=stats.BrokerStatsData),
+        C.VIEW_BROKER_STATS_DATA: X(
+            header=stats_headers.ViewBrokerStatsData,
+            answer=stats_headers.ViewBrokerStatsDataAnswer,
+            answer_body=stats.BrokerStatsData,
+        ),
         # relayed to clients
         C.GET_CONSUMER_RUNNING_INFO: X(
             header=clients.GetConsumerRunningInfo, answer_body=connections.ConsumerRunningInfo

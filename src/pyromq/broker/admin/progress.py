@@ -30,6 +30,7 @@ from ...protocol.headers.stats import (
     GetConsumeStats,
     QueryConsumeTimeSpan,
     ViewBrokerStatsData,
+    ViewBrokerStatsDataAnswer,
 )
 from ...protocol.headers.topics import TopicName
 from ...protocol.json import Dialect
@@ -199,7 +200,8 @@ class Progress:
             raise RequestRefused(
                 f"The stats <{header.stats_name}> <{header.stats_key}> not exist: nothing was counted under it"
             )
-        return Reply(body=encode_body(data))
+        of_day = self._counters.of_day(header.stats_name, header.stats_key)
+        return Reply(header=ViewBrokerStatsDataAnswer(sum_of_day=of_day), body=encode_body(data))
 
     async def entries(self, request: Request) -> Reply:
         """321: a stretch of a queue, and what a group's filter makes of it."""

@@ -62,11 +62,16 @@ class _Ticks:
         while len(trail) > 1 and trail[1].at_ms <= now_ms - self.span.ms:
             del trail[0]
 
-    def over(self, counter: Counter) -> BrokerStatsItem:
+    def first(self, counter: Counter) -> Point:
+        """What the span begins with."""
         trail: list[Point] = getattr(counter, self.trail)
         begin = self.last_ms - self.span.ms
-        first = next((point for point in reversed(trail) if point.at_ms <= begin), trail[0])
-        last, elapsed = trail[-1], self.last_ms - max(first.at_ms, begin)
+        return next((point for point in reversed(trail) if point.at_ms <= begin), trail[0])
+
+    def over(self, counter: Counter) -> BrokerStatsItem:
+        trail: list[Point] = getattr(counter, self.trail)
+        first, last = self.first(counter), trail[-1]
+        elapsed = self.last_ms - max(first.at_ms, self.last_ms - self.span.ms)
         amount, adds = last.value - first.value, last.times - first.times
         return BrokerStatsItem(
             sum=amount,
@@ -106,6 +111,10 @@ class Spans:
             stats_hour=self._hour.over(counter),
             stats_day=self._day.over(counter),
         )
+
+    def of_day(self, counter: Counter) -> int:
+        """All that was added in the last 24 hours or a little more, up to now: it falls only by what is older."""
+        return counter.value - self._day.first(counter).value
 
     def is_idle(self, counter: Counter) -> bool:
         """Nothing was added for as long as the day's points reach."""

@@ -42,6 +42,13 @@ class ViewBrokerStatsData(Header, kw_only=True):
     stats_key: str
 
 
+class ViewBrokerStatsDataAnswer(Header, kw_only=True):
+    """Of our brokers alone. The body is as Java samples it: what is older than a minute may be missing in it until the
+    next ten minutes or the hour are full."""
+
+    sum_of_day: Int64 | None = None
+
+
 class CheckRocksdbCqWriteProgress(Header, kw_only=True):
     """354."""
 
