@@ -19,6 +19,7 @@ class Level(IntEnum):
 
 REBUILD = "run `pyromq store rebuild` on it"
 OPEN = "open the store: recovery puts it right"
+OPEN_ANEW = "open the store: opening writes it anew from the log"
 
 
 def remedy_of_missing(level: Level) -> str:

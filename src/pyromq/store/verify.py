@@ -19,6 +19,7 @@ from .findings import OPEN, Level, Report
 from .layout import COMMIT_LOG
 from .lock import LOCK_FILE, refuse_unknown_kinds
 from .log_walk import Gap, LogWalk, Tail
+from .lost_queues import LostQueues
 from .marks import TABLE_REMEDY, find_marks, missing_log
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
@@ -59,7 +60,7 @@ class _Verification:
         self._check_missing()
         self._check_files()
         check_mark_files(self._disk, self._marks, self._report)
-        self._queues = QueueChecks(self._disk, self._config, self._report)
+        self._queues = QueueChecks(self._disk, self._config, self._report, LostQueues(self._disk, self._marks))
         self._index = IndexChecks(self._disk, self._config, self._report, self._marks, self._log.start)
         self._walk()
         self._check_marks()

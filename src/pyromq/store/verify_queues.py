@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ..kernel.records import Placed
 from .config import StoreConfig
 from .disk import Disk
 from .extension import has_extensions, is_address
 from .file_sequence import FileSequence
-from .findings import OPEN, REBUILD, Finding, Level, Report, remedy_of_missing
+from .findings import OPEN, OPEN_ANEW, REBUILD, Finding, Level, Report, remedy_of_missing
 from .layout import (
     BATCH_ENTRY,
     BATCH_ENTRY_BYTES,
@@ -27,6 +28,7 @@ from .layout import (
     QUEUES,
 )
 from .log_walk import Gap
+from .lost_queues import LostQueues
 from .open_files import OpenFiles
 
 _WINDOW_ENTRIES = 512
@@ -73,6 +75,7 @@ class QueueCheck:
         self.next_offset: int | None = None
         self.findings: list[Finding] = []
         self.found = 0  # all of them, also those not kept
+        self.last_position: int | None = None  # where the newest entry leads
 
     @property
     def exists(self) -> bool:
@@ -160,6 +163,7 @@ class QueueCheck:
         seen = 0
         beyond: list[int] = []  # numbers of entries
         for number, position, size in self._entries():
+            self.last_position = position
             seen += size != FILLER_SIZE
             if self._first_entry is not None and self._first_entry <= number < self._next_entry:
                 continue
@@ -177,6 +181,13 @@ class QueueCheck:
             self._find(Level.REPAIRABLE, beyond[0], what, "open the store: recovery cuts them off")
         return seen
 
+    def is_written_anew(self) -> None:
+        """By opening, as a whole, so nothing needs a person that a rebuild would put right."""
+        self.findings = [
+            replace(finding, level=Level.REPAIRABLE, remedy=OPEN_ANEW) if finding.remedy == REBUILD else finding
+            for finding in self.findings
+        ]
+
     def _entries(self) -> Iterator[tuple[int, int, int]]:
         number = self.sequence.start // self._entry_bytes
         while raw := self._reader.read(self.sequence, number, self._entry_bytes):
@@ -192,8 +203,9 @@ class QueueCheck:
 class QueueChecks:
     """All queues of a store."""
 
-    def __init__(self, disk: Disk, config: StoreConfig, report: Report) -> None:
+    def __init__(self, disk: Disk, config: StoreConfig, report: Report, lost: LostQueues) -> None:
         self._disk = disk
+        self._lost = lost
         self._config = config
         self._files = OpenFiles(disk, config.max_open_queue_files)
         self._reader = EntryReader()
@@ -240,8 +252,10 @@ class QueueChecks:
 
     def finish(self, log_start: int, log_end: int, gaps: list[Gap], known_topics: Iterable[str] | None) -> None:
         known = None if known_topics is None else set(known_topics)
-        for (topic, _), queue in sorted(self._queues.items()):
+        for (topic, queue_id), queue in sorted(self._queues.items()):
             self._report.queue_entries += queue.finish(log_start, log_end, gaps)
+            if queue.findings and self._is_written_anew(topic, queue_id, queue, log_start):
+                queue.is_written_anew()
             if not queue.exists:
                 self._finish_without_files(topic, queue, known)
                 continue
@@ -253,6 +267,15 @@ class QueueChecks:
                 self._report.add(worst.level, queue.sequence.folder, None, f"{queue.found} such findings", worst.remedy)
         self._files.close()
 
+    def _is_written_anew(self, topic: str, queue_id: int, queue: QueueCheck, log_start: int) -> bool:
+        """Whether opening notices that files of it are gone. After a kill it lets those be whose queue has only entries
+        for expired records left (recovery.py, `_note_gone`)."""
+        if not queue.exists:
+            return self._lost.is_lost(topic, queue_id)
+        if queue.last_position is not None and queue.last_position < log_start:
+            return False
+        return any(self._lost.is_file_lost(topic, queue_id, finding.file) for finding in queue.findings)
+
     def _finish_without_files(self, topic: str, queue: QueueCheck, known: set[str] | None) -> None:
         """No files at all: right for a deleted topic, whose records stay in the log until they expire."""
         if not queue.findings:
@@ -262,7 +285,6 @@ class QueueChecks:
             what = f"{count} records of a topic that is not in config/topics.json"
             self._report.add(Level.NOTE, folder, None, what, "nothing: the topic was deleted")
             return
-        level = max(finding.level for finding in queue.findings)
-        self._report.add(
-            level, folder, None, f"the queue is missing, {count} records have no entry", remedy_of_missing(level)
-        )
+        worst = max(queue.findings, key=lambda finding: finding.level)
+        what = f"the queue is missing, {count} records have no entry"
+        self._report.add(worst.level, folder, None, what, worst.remedy)
