@@ -31,6 +31,7 @@ from bench.results import heading, note  # noqa: E402
 VERSION, CLIENT = "5.5.0", "rocketmq-python-client==5.1.2"
 TOPIC, READ_TOPIC = "ClientBench", "ClientBenchRead"
 BODY = b"x" * 1024
+GROUP = "bench"
 IN_FLIGHT = 64
 JVM = ("-server", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
 
@@ -83,7 +84,7 @@ def read(configuration: Any, address: str, filled: int) -> Found:
                     enough.set()
             return ConsumeResult.SUCCESS
 
-    consumer = PushConsumer(configuration, f"bench{time.time_ns()}", Count(), {READ_TOPIC: FilterExpression()})
+    consumer = PushConsumer(configuration, GROUP, Count(), {READ_TOPIC: FilterExpression()})
     consumer.startup()
     time.sleep(8)  # until it has its queues; nothing tells
     asyncio.run(fill(address, filled))
@@ -182,7 +183,10 @@ def measure(wanted: argparse.Namespace) -> None:
     results: dict[str, list[Found]] = {"ours": [], "gRPC": []}
     with tempfile.TemporaryDirectory(prefix="pyromq-bench-") as folder, proxy(Path(folder)) as (address, endpoint):
         asyncio.run(fill(address, wanted.filled))
-        asyncio.run(fill(address, 1, TOPIC))  # it makes no topics itself
+        asyncio.run(fill(address, 1, TOPIC))  # it makes no topics itself, and no groups
+        mqadmin = str(Path(sys.executable).with_name("mqadmin"))
+        made = [mqadmin, "updateSubGroup", "-n", address, "-c", "DefaultCluster", "-g", GROUP]
+        subprocess.run(made, check=True, capture_output=True)
         for number in range(wanted.rounds):
             for name, runs in results.items():
                 print(f"round {number + 1}: {name} ...", file=sys.stderr, flush=True)
