@@ -13,6 +13,7 @@ from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode, StoreConfig
 from pyromq.store.disk import DiskError
 from pyromq.store.errors import StoreNotWritable
+from pyromq.store.findings import OPEN_ANEW
 from pyromq.store.message_store import MessageStore
 from pyromq.store.tables import Table
 from pyromq.store.verify import verify_store
@@ -122,9 +123,10 @@ class Story:
         return store
 
     def look_before_opening(self) -> None:
-        """Whatever a fault left, it is nothing that opening does not repair, and verify says just that."""
+        """Whatever a fault left, it is nothing that opening does not repair, and verify says just that. Files that the
+        checkpoint counts on are there: opening would write them anew, but no fault takes what was synced."""
         report = verify_store(self.disk, self.config)
-        if report.exit_code > 1:
+        if report.exit_code > 1 or any(finding.remedy == OPEN_ANEW for finding in report.findings):
             raise Broken(f"verify before opening: {report.findings[:3]}")
 
     def close(self, store: MessageStore) -> None:
