@@ -19,7 +19,7 @@ T ?= tests
 B ?= $(sort $(wildcard bench/*.py))
 PYTEST_ARGS ?=
 
-# Layers: `make demo` needs the first two.
+# Layers: `make demo` needs the first two, and the kernel.
 CORE := $(VENV)/.core
 SPARK := $(VENV)/.spark
 DEV := $(VENV)/.dev
@@ -58,7 +58,7 @@ $(DOCS): requirements/docs.txt $(CORE)
 	@touch $@
 
 # Without a compiler it says so, and the Python kernel serves.
-$(NATIVE): $(KERNEL) $(DEV)
+$(NATIVE): $(KERNEL) $(CORE)
 	@$(BIN)/python scripts/native
 	@touch $@
 
@@ -71,7 +71,7 @@ wheel: $(NATIVE)
 sanitize: $(DEV)
 	@scripts/sanitize $(BIN)/python
 
-demo: $(SPARK) java
+demo: $(SPARK) $(NATIVE) java
 	@$(BIN)/pyromq demo
 
 # `make test T=tests/protocol PYTEST_ARGS=-x` runs a part.
