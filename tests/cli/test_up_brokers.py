@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import pyromq
-from pyromq.cli.brokers import places
+from pyromq.cli.brokers import check_single, places
 from pyromq.errors import ConfigError
 
 
@@ -108,3 +108,35 @@ def test_a_folder_with_other_brokers_is_refused(tmp_path: Path, folder: str, cou
     (tmp_path / folder).mkdir()
     with pytest.raises(ConfigError, match=fault):
         places(tmp_path, count, "127.0.0.1", 10911)
+
+
+async def test_a_folder_of_several_is_not_taken_by_one(tmp_path: Path) -> None:
+    """It would start a new, empty broker beside them."""
+    for name in ("broker-0", "broker-1"):
+        (tmp_path / name).mkdir()
+    async with up(tmp_path) as alone:
+        output, _ = await alone.process.communicate()
+        assert alone.process.returncode == 78
+        words = (
+            f"{tmp_path} holds the stores of broker-0, broker-1, which would not be served: start them with --brokers 2"
+        )
+        assert words in output.decode()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["broker-0", "broker-1"]
+
+
+def test_a_folder_of_both_kinds_says_what_to_move(tmp_path: Path) -> None:
+    for name in ("broker-0", "broker-10", "broker-2", "store"):
+        (tmp_path / name).mkdir()
+    both = r"holds both the store of a single broker .* and those of broker-0, broker-2, broker-10, .* move store"
+    with pytest.raises(ConfigError, match=both):
+        check_single(tmp_path)
+    with pytest.raises(ConfigError, match=both):
+        places(tmp_path, 11, "127.0.0.1", 0)
+
+
+def test_folders_that_are_not_of_several_are_let_alone(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "broker-notes").mkdir()
+    (tmp_path / "broker-0").write_text("a file")
+    check_single(tmp_path)
+    check_single(tmp_path / "not there yet")

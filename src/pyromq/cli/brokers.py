@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -28,6 +29,7 @@ _DEATHS = 3  # within this many seconds: it will not get better by itself
 _DEATHS_S = 60.0
 _PAUSE_S = 1.0
 _READY = "pyromq broker ready on "
+_NUMBERED = re.compile(r"broker-\d{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ def places(data: Path, count: int, host: str, port: int) -> list[Place]:
     if not 1 <= count <= MOST:
         raise ConfigError(f"--brokers {count}: from 1 to {MOST}")
     if (data / "store").exists():
+        if numbered := _numbered(data):
+            raise ConfigError(_both(data, numbered))
         raise ConfigError(
             f"{data} holds the store of a single broker, which would not be served: start it without --brokers, "
             "or name another folder with --data"
@@ -59,6 +63,34 @@ def places(data: Path, count: int, host: str, port: int) -> list[Place]:
     return [
         Place(name, data / name, host, port + number * PORT_STEP if port else 0) for number, name in enumerate(names)
     ]
+
+
+def check_single(data: Path) -> None:
+    """ConfigError if the folder is one of `--brokers`: a broker in `store` beside them would have none of it."""
+    numbered = _numbered(data)
+    if not numbered:
+        return
+    if (data / "store").exists():
+        raise ConfigError(_both(data, numbered))
+    count = 1 + max(int(name.removeprefix("broker-")) for name in numbered)
+    raise ConfigError(
+        f"{data} holds the stores of {', '.join(numbered)}, which would not be served: start them with "
+        f"--brokers {count}, or name another folder with --data"
+    )
+
+
+def _numbered(data: Path) -> list[str]:
+    """Folders that `--brokers` has made, by their numbers."""
+    found = [one.name for one in data.glob("broker-*") if _NUMBERED.fullmatch(one.name) and one.is_dir()]
+    return sorted(found, key=lambda name: int(name.removeprefix("broker-")))
+
+
+def _both(data: Path, numbered: list[str]) -> str:
+    return (
+        f"{data} holds both the store of a single broker ({data / 'store'}) and those of {', '.join(numbered)}, "
+        "and only one kind would be served: move store into another folder, which `pyromq up --data` takes, "
+        f"and start with --brokers; or move {', '.join(numbered)} away and start without it"
+    )
 
 
 class BrokerProcess:

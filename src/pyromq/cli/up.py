@@ -22,7 +22,7 @@ from ..namesrv import server as namesrv
 from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ..transport import loop
 from ..transport.address import format_address
-from .brokers import BrokerProcess, places, run_brokers
+from .brokers import BrokerProcess, check_single, places, run_brokers
 from .stopping import stop_on_signals
 
 # Small files: a folder to try things in should not take a gigabyte before the first message.
@@ -114,6 +114,7 @@ def up(
         },
     )
     if brokers is None:
+        check_single(folder)
         loop.run(serve(names, store, folder))
         return
     homes = places(folder, brokers, host, broker_port)
