@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pyromq.client import sync
+from pyromq.client.client import connect
 from pyromq.client.core.allocation import AverageByCircle
+from pyromq.client.core.retry import RetryLater
 from pyromq.client.errors import BadMessage, Error
+from pyromq.client.outgoing import Packing
 from pyromq.client.producer import Producer
 from pyromq.client.received import Received
+from pyromq.client.sending import SendPolicy
 from pyromq.client.subscription import sql, tag
+from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
 from tests.client.cluster import Cluster
@@ -47,6 +53,9 @@ WRONG: list[tuple[str, Callable[[Producer], Any]]] = [
     ("delay inf has no end", lambda producer: producer.send("T", "x", delay=math.inf)),
     ("timeout inf has no end", lambda producer: producer.request("T", "x", timeout=math.inf)),
     ("check_after inf", lambda producer: producer.transaction("T", "x", check_after=math.inf).__aenter__()),
+    ("delay: '3' is no number of seconds. Give a number", lambda producer: producer.send("T", "x", delay="3")),  # type: ignore[arg-type]
+    ("delay: True is no number of seconds. Give a number", lambda producer: producer.send("T", "x", delay=True)),
+    ("timeout: '3' is no number of seconds", lambda producer: producer.request("T", "x", timeout="3")),  # type: ignore[arg-type]
     ("queue is 3, and not a function", lambda producer: producer.send("T", "x", queue=3)),  # type: ignore[arg-type]
     (
         "the function given as queue returned None, and none of the queues",
@@ -80,6 +89,83 @@ async def test_a_timeout_that_is_no_time(cluster: Cluster) -> None:
             await producer.send("T", "x", timeout=math.nan)
         with pytest.raises(Error, match="'5s' is no number of seconds"):
             await consumer.poll("5s")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "3", True, timedelta(0), math.nan])
+async def test_a_timeout_without_time_to_send_in(cluster: Cluster, wrong: Any) -> None:
+    broker = cluster.broker("a", T=1)
+    client = await cluster.client()
+    async with client.producer() as producer:
+        with pytest.raises(Error) as refusal:
+            await producer.send("T", "x", timeout=wrong)
+        assert str(refusal.value) == (
+            f"timeout={wrong!r} is no number of seconds above 0. Write timeout=3, give a timedelta, or leave it out"
+        )
+        await producer.send("T", "x", timeout=timedelta(seconds=3))
+    assert len(broker.requests(RequestCode.SEND_MESSAGE_V2)) == 1
+
+
+WRONG_PARTS: list[tuple[str, Callable[[], Any]]] = [
+    ("retries=-1 is no whole number of 0 or more. Write retries=2", lambda: SendPolicy(retries=-1)),
+    ("retries='3' is no whole number", lambda: SendPolicy(retries="3")),  # type: ignore[arg-type]
+    ("timeout_s=0 is no number of seconds above 0. Write timeout_s=30", lambda: SendPolicy(timeout_s=0)),
+    ("timeout_s='3' is no number of seconds above 0", lambda: SendPolicy(timeout_s="3")),  # type: ignore[arg-type]
+    (
+        "compression='zstd' is no kind of compression. Give one of .*pyromq.Compression.ZSTD, or None",
+        lambda: Packing(compression="zstd"),  # type: ignore[arg-type]
+    ),
+    ("compression=2 is no kind of compression", lambda: Packing(compression=2)),  # type: ignore[arg-type]
+    ("compress_over_bytes=-1 is no whole number of 0 or more", lambda: Packing(compress_over_bytes=-1)),
+    ("max_message_bytes=0 is no whole number of 1 or more. Write .*4194304", lambda: Packing(max_message_bytes=0)),
+    ("level is '5', and not a whole number. Write level=5", lambda: Packing(level="5")),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("said", "make"), WRONG_PARTS)
+def test_what_a_policy_and_a_packing_refuse(said: str, make: Callable[[], Any]) -> None:
+    with pytest.raises(Error, match=said):
+        make()
+
+
+@pytest.mark.parametrize("wrong", [{"retries": 3}, {}, 3])
+@pytest.mark.parametrize(("name", "kind"), [("policy", "SendPolicy"), ("packing", "Packing"), ("batching", "Batching")])
+async def test_a_part_of_a_producer_that_is_something_else(cluster: Cluster, name: str, kind: str, wrong: Any) -> None:
+    client = await cluster.client()
+    for make in (client.producer, sync.connect("127.0.0.1:1").producer):
+        with pytest.raises(Error) as refusal:
+            make(**{name: wrong})
+        said = f"{name} is {wrong!r}, and not a pyromq.{kind}. Write {name}=pyromq.{kind}("
+        assert str(refusal.value).startswith(said)
+
+
+@pytest.mark.parametrize("wrong", ["x", -1, None, True, math.nan])
+def test_a_retry_after_no_time(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"RetryLater\(.*\): a number of seconds is needed, 0 or more") as refusal:
+        RetryLater(wrong)
+    assert repr(wrong) in str(refusal.value)
+
+
+@pytest.mark.parametrize("wrong", [5, b"127.0.0.1:9876", ["127.0.0.1:9876", 5]])
+def test_name_servers_that_are_no_text(wrong: Any) -> None:
+    for make in (connect, sync.connect):
+        with pytest.raises(ConfigError, match=r"namesrv = .*: the addresses of name servers are needed") as refusal:
+            make(wrong)
+        assert repr(wrong) in str(refusal.value)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "handle"])
+async def test_a_handler_that_is_no_function(cluster: Cluster, wrong: Any) -> None:
+    client = await cluster.client()
+    for make in (
+        lambda: client.push_consumer("T", wrong, group="g"),
+        lambda: client.push_consumer("T", wrong, group="g", max_batch=2),
+        lambda: sync.connect("127.0.0.1:1").push_consumer("T", wrong, group="g"),
+    ):
+        with pytest.raises(
+            Error, match=r"the handler is .*, and not a function. Give one: a .*handler takes"
+        ) as refusal:
+            make()
+        assert repr(wrong) in str(refusal.value)
 
 
 @pytest.mark.parametrize("make", [sql, tag])

@@ -33,11 +33,27 @@ def group_fault(group: object) -> str | None:
 
 def seconds(value: Seconds) -> float:
     try:
+        if isinstance(value, str | bool):
+            raise TypeError  # float would take them: 3 s for "3", 1 s for True
         found = value.total_seconds() if isinstance(value, timedelta) else float(value)
     except (TypeError, ValueError):
         found = math.nan
     if math.isnan(found):
         raise Error(f"{_shown(value)} is no number of seconds", hint="Give a number or a timedelta")
+    return found
+
+
+def time_limit(name: str, value: Seconds) -> float:
+    """How long a call may take, in seconds."""
+    try:
+        found = seconds(value)
+    except Error:
+        found = 0.0
+    if found <= 0:
+        raise Error(
+            f"{name}={_shown(value)} is no number of seconds above 0",
+            hint=f"Write {name}=3, give a timedelta, or leave it out",
+        )
     return found
 
 
@@ -84,10 +100,10 @@ def check_begin(begin: Any, begin_ms: Any) -> None:
         )
 
 
-def check_count(name: str, value: object, most: int | None = None) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1 or (most is not None and value > most):
-        wanted = "1 or more" if most is None else f"1 to {most}"
-        raise Error(f"{name}={_shown(value)} is no whole number of {wanted}", hint=f"Write {name}={most or 20}")
+def check_count(name: str, value: object, most: int | None = None, *, least: int = 1, example: int = 20) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+        wanted = f"{least} or more" if most is None else f"{least} to {most}"
+        raise Error(f"{name}={_shown(value)} is no whole number of {wanted}", hint=f"Write {name}={most or example}")
 
 
 def check_length(name: str, value: object, *, may_be_zero: bool = False) -> None:
@@ -98,6 +114,12 @@ def check_length(name: str, value: object, *, may_be_zero: bool = False) -> None
         raise Error(
             f"{name}={_shown(value)} is no number of seconds {wanted}", hint=f"Write {name}=30, or leave it out"
         )
+
+
+def check_part(name: str, value: object, kind: type, example: str) -> None:
+    """Of an option that is an object of ours, or left out."""
+    if value is not None and (fault := kind_fault(name, value, kind, f"a pyromq.{kind.__name__}")) is not None:
+        raise Error(fault, hint=f"Write {name}=pyromq.{kind.__name__}({example})")
 
 
 def check_retry(retry: object) -> None:

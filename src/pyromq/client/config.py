@@ -63,8 +63,18 @@ def name_servers(given: str | Iterable[str] | None, environment: Mapping[str, st
     """The argument (`host:port;host:port` or a list), else the environment's, else this machine's."""
     if given is None:
         given = next((environment[name] for name in NAME_SERVER_VARIABLES if environment.get(name)), "")
-    parts = given.replace(",", ";").split(";") if isinstance(given, str) else list(given)
+    parts = given.replace(",", ";").split(";") if isinstance(given, str) else _addresses(given)
     return tuple(part.strip() for part in parts if part.strip()) or (DEFAULT_NAME_SERVER,)
+
+
+def _addresses(given: Iterable[str]) -> list[str]:
+    parts = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(part, str) for part in parts):
+        raise ConfigError(
+            f"namesrv = {given!r}: the addresses of name servers are needed, as text ({DEFAULT_NAME_SERVER!r}, several "
+            "with ; between them) or as a list of texts"
+        )
+    return parts
 
 
 def credentials(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

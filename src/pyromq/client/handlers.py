@@ -149,6 +149,8 @@ def _is_list_of_messages(kind: Any) -> bool:
 
 
 def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
+    if not callable(handler):
+        raise Error(f"the handler is {handler!r}, and not a function", hint=f"Give one: {shape}")
     names = [each.name for each in inspect.signature(handler).parameters.values() if each.default is each.empty]
     if len(names) not in (1, 2):
         raise TypeError(f"{handler!r} takes {len(names)} arguments: {shape}")

@@ -20,13 +20,14 @@ from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.compression import DEFAULT_LEVEL, Compression, compress, compressed_flag
 from ..protocol.headers.send import LONG_NAMES, SendMessageV2
 from ..protocol.properties import properties_text
-from .arguments import Seconds, check_text, kind_fault, milliseconds
-from .errors import BadMessage
+from .arguments import Seconds, check_count, check_text, kind_fault, milliseconds
+from .errors import BadMessage, Error
 from .session import AUTO_CREATED_QUEUES
 from .values import encode_value
 
 MAX_MESSAGE_BYTES = 4 << 20
 COMPRESS_OVER_BYTES = 4096
+WRITTEN = (Compression.ZLIB, Compression.LZ4, Compression.ZSTD)  # ZLIB_LEGACY is only read
 _OWN_PROPERTIES = frozenset(
     value for name, value in vars(Property).items() if not name.startswith("_") and isinstance(value, str)
 )
@@ -45,6 +46,16 @@ class Packing:
     compress_over_bytes: int = COMPRESS_OVER_BYTES
     level: int = DEFAULT_LEVEL
     max_message_bytes: int = MAX_MESSAGE_BYTES
+
+    def __post_init__(self) -> None:
+        kind = self.compression
+        if kind is not None and not isinstance(kind, Compression):
+            allowed = ", ".join(f"pyromq.Compression.{each.name}" for each in WRITTEN)
+            raise Error(f"compression={kind!r} is no kind of compression", hint=f"Give one of {allowed}, or None")
+        check_count("compress_over_bytes", self.compress_over_bytes, least=0, example=COMPRESS_OVER_BYTES)
+        check_count("max_message_bytes", self.max_message_bytes, example=MAX_MESSAGE_BYTES)
+        if (fault := kind_fault("level", self.level, int, "a whole number")) is not None:
+            raise Error(fault, hint=f"Write level={DEFAULT_LEVEL}, or leave it out")
 
 
 class Outgoing(msgspec.Struct, kw_only=True):

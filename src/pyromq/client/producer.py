@@ -17,7 +17,7 @@ from ..model.codes import RequestCode
 from ..model.message import Property, StoredMessage, SysFlag
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.headers.send import RecallMessage
-from .arguments import Seconds, check_text, group_fault, kind_fault, milliseconds, seconds
+from .arguments import Seconds, check_part, check_text, group_fault, kind_fault, milliseconds, seconds, time_limit
 from .batches import BATCH_BYTES, BATCH_MESSAGES, Batching, BatchSends, Gathering, batches_of, gathered_parts
 from .errors import BadMessage, Closed, TimedOut
 from .handlers import Handler
@@ -55,6 +55,9 @@ class Producer:
     ) -> None:
         if (fault := group_fault(group)) is not None:
             raise BadMessage(fault, hint="Choose another producer group")
+        check_part("policy", policy, SendPolicy, "retries=3")
+        check_part("packing", packing, Packing, "compression=None")
+        check_part("batching", batching, Batching, "linger_s=0.005")
         self._session = session
         self.group = group = session.on_wire(group)
         self._packing = packing or Packing()
@@ -140,7 +143,7 @@ class Producer:
             deliver_at_ms=deliver_at_ms,
         )
         choose = _choice(order_key, queue)
-        limit_s = None if timeout is None else seconds(timeout)
+        limit_s = None if timeout is None else time_limit("timeout", timeout)
         gathers = self._gathering is not None and all(each is None for each in (queue, timeout, delay, deliver_at_ms))
         if order_key is None and not self._middleware:  # nearly every send: nothing stands in between
             name = self._on_wire(topic)

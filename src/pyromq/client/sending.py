@@ -16,6 +16,7 @@ from ..model.codes import ResponseCode
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.command import Command
 from ..protocol.headers.send import SendMessageAnswer
+from .arguments import check_count, check_length
 from .core.latency import Latencies
 from .core.retry import RETRIED_CODES, busy_pause_s
 from .core.routing import Rotation, Route, queue_for_key
@@ -63,6 +64,10 @@ class SendPolicy:
     retry_not_ok: bool = False  # also repeat a message that was stored, but not flushed or copied in time
     avoid_slow_brokers: bool = True
     once: bool = False  # name each send for the brokers' duplicate window, and repeat it where it may be stored
+
+    def __post_init__(self) -> None:
+        check_length("timeout_s", self.timeout_s)
+        check_count("retries", self.retries, least=0, example=2)
 
 
 class Sender:

@@ -43,6 +43,8 @@ class RetryLater(Exception):
     """Raised by a handler: try again after about so many seconds (brokers know 18 steps, 1 s to 2 h)."""
 
     def __init__(self, seconds: float) -> None:
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:  # nan is not
+            raise ValueError(f"RetryLater({seconds!r}): a number of seconds is needed, 0 or more, as in RetryLater(30)")
         super().__init__(f"again in {seconds:g} s")
         self.seconds = seconds
 
