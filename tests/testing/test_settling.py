@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from pyromq.client.push_consumer import PushConsumer
 from pyromq.client.received import Received
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
@@ -242,3 +243,101 @@ async def test_what_is_ready_for_ever_is_named(rmq_broker: RmqBroker, monkeypatc
 async def test_several_may_settle_at_once(rmq_broker: RmqBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settling, "BUSY_S", 1.0)
     await asyncio.gather(*(rmq_broker.settle() for _ in range(5)), rmq_broker.clock.advance(60))
+
+
+async def _waits_for_ever(msg: Received) -> None:
+    await asyncio.Event().wait()
+
+
+async def _entered_and_left(broker: RmqBroker, consumer: PushConsumer) -> None:
+    """As `async with`; a limit of real time stands only around the end, since it counts as the outside."""
+    await consumer.__aenter__()
+    await broker.settle()
+    async with asyncio.timeout(30):
+        await consumer.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_block_with_a_handler_that_never_ends_is_left(
+    rmq_broker: RmqBroker, rmq_client: RmqClient, caplog: pytest.LogCaptureFixture, orderly: bool
+) -> None:
+    """The stop waits for `grace_s` of a clock that nobody can move meanwhile."""
+    rmq_broker.patience_s = 0.05
+    await rmq_client.send("T", b"x")
+    before = rmq_broker.clock.monotonic()
+    consumer = rmq_client.client.push_consumer("T", _waits_for_ever, group="g", begin=FIRST, grace_s=7, orderly=orderly)
+    await _entered_and_left(rmq_broker, consumer)
+    assert 7 <= rmq_broker.clock.monotonic() - before < 30
+    assert rmq_broker.patience_s == 0.05
+    (said,) = [each.getMessage() for each in caplog.records if "the clock goes on by itself" in each.getMessage()]
+    assert "_waits_for_ever" in said
+    assert "test_settling.py" in said
+    assert rmq_broker.lag("T", "g") == 1
+
+
+async def test_a_handler_that_sleeps_by_the_clock_ends_in_the_grace(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    ended: list[bytes] = []
+
+    async def sleeps(msg: Received) -> None:
+        await rmq_broker.clock.sleep(5)
+        ended.append(msg.body)
+
+    rmq_broker.patience_s = 0.05
+    await rmq_client.send("T", b"x")
+    await _entered_and_left(rmq_broker, rmq_client.client.push_consumer("T", sleeps, group="g", begin=FIRST))
+    assert ended == [b"x"]
+    assert rmq_broker.lag("T", "g") == 0
+
+
+async def test_a_stop_beside_the_test_leaves_the_clock_to_the_test(
+    rmq_broker: RmqBroker, rmq_client: RmqClient
+) -> None:
+    await rmq_client.send("T", b"x")
+    consumer = rmq_client.client.push_consumer("T", _waits_for_ever, group="g", begin=FIRST, grace_s=7)
+    await consumer.start()
+    await rmq_broker.settle()
+    rmq_broker.patience_s = 20
+    stopping = asyncio.ensure_future(consumer.stop())
+    before = rmq_broker.clock.monotonic()
+    await rmq_broker.settle()
+    await rmq_broker.clock.advance(6)
+    assert not stopping.done()
+    await rmq_broker.clock.advance(1)
+    assert stopping.done()
+    assert rmq_broker.clock.monotonic() == before + 7
+
+
+async def test_a_handler_that_is_not_to_be_cancelled_is_named(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    gate = asyncio.Event()
+
+    async def stays(msg: Received) -> None:
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                continue
+
+    rmq_broker.patience_s = 0.05
+    await rmq_client.send("T", b"x")
+    consumer = rmq_client.client.push_consumer("T", stays, group="g", begin=FIRST, grace_s=1)
+    await consumer.start()
+    await rmq_broker.settle()
+    with pytest.raises(NotSettled, match=r"group 'g' does not stop, .*stays"):
+        await consumer.stop()
+    gate.set()
+
+
+async def test_a_plain_function_is_named_by_its_own_name(rmq_broker: RmqBroker, rmq_client: RmqClient) -> None:
+    never = threading.Event()
+
+    def blocks(msg: Received) -> None:
+        never.wait()
+
+    rmq_broker.patience_s = 0.05
+    try:
+        with pytest.raises(NotSettled, match=r"a thread works for .*<locals>\.blocks, .*test_settling\.py:\d+"):
+            await handled(rmq_broker, rmq_client, blocks)
+    finally:
+        never.set()

@@ -59,8 +59,11 @@ class Client:
         rng: Random | None = None,
         connect: Connect | None = None,
         middleware: Sequence[Middleware] = (),
+        make_consumer: Callable[..., PushConsumer] = PushConsumer,
     ) -> None:
+        """`make_consumer`: for the test fixtures, whose consumers stop on a clock that stands."""
         self._middleware = tuple(middleware)
+        self._make_consumer = make_consumer
         self._requests = BrokerRequests()
         self.session = Session(
             config,
@@ -158,7 +161,7 @@ class Client:
     ) -> PushConsumer:
         """Messages come to the handler. Other options: those of `ConsumeOptions`. Start it, or use `async with`."""
         wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
-        consumer = PushConsumer(
+        consumer = self._make_consumer(
             self.session,
             group,
             wanted,

@@ -14,7 +14,7 @@ import inspect
 import os
 import socket
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from types import CodeType, FrameType
 from typing import Any
 
@@ -23,24 +23,42 @@ _ASYNCIO = os.path.dirname(os.path.abspath(asyncio.__file__)) + os.sep
 _IDLE_WORKER = getattr(concurrent.futures.thread, "_worker", None)
 
 
-def outside_waits(held: CodeType, old_threads: Set[int]) -> list[str]:
+def outside_waits(held: CodeType, old_threads: Set[int], own_timers: Collection[object] = ()) -> list[str]:
     """Where handlers and threads of ours are that something outside may still end, one line each.
 
     `held`: code in which a handler waits for the test, by intention. `old_threads` are of `busy_threads`, before.
+    `own_timers` of the loop wake no handler.
     """
-    if not _outside_can_wake(old_threads):
+    if not _outside_can_wake(old_threads, own_timers):
         return []  # only the clock and the test can: nearly always
     found: list[str] = []
-    for task in asyncio.all_tasks():
-        frames = list(_frames(task.get_coro()))
-        if not frames or not _is_ours(frames[0].f_code) or any(frame.f_code is held for frame in frames):
-            continue
+    for task, frames in _our_tasks(held):
         for frame, leaf in _leaves(task, frames):
             if _is_at_work(leaf):
                 found.append(f"a thread works for {_place(frame)}")
             elif not _is_ours(frame.f_code):
                 found.append(_place(frame))
     return found
+
+
+def waiting_handlers(held: CodeType) -> list[str]:
+    """Where handlers of users stand, whatever they wait for."""
+    found: list[str] = []
+    for _, frames in _our_tasks(held):
+        seen = [frame for frame in frames if not frame.f_code.co_filename.startswith(_ASYNCIO)]
+        theirs = [frame for frame in seen if not _is_ours(frame.f_code)]
+        if theirs:
+            found.append(_place(theirs[-1]))
+        elif _in_thread(seen[-1]) is not None:
+            found.append(_place(seen[-1]))
+    return found
+
+
+def _our_tasks(held: CodeType) -> Iterator[tuple[asyncio.Task[Any], list[FrameType]]]:
+    for task in asyncio.all_tasks():
+        frames = list(_frames(task.get_coro()))
+        if frames and _is_ours(frames[0].f_code) and not any(frame.f_code is held for frame in frames):
+            yield task, frames
 
 
 def busy_threads() -> set[int]:
@@ -87,7 +105,17 @@ def _is_ours(code: CodeType) -> bool:
 
 
 def _place(frame: FrameType) -> str:
+    if (code := _in_thread(frame)) is not None:
+        return f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}"
     return f"{frame.f_code.co_qualname}, {frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _in_thread(frame: FrameType) -> CodeType | None:
+    """The user's plain function for which a frame of ours waits (`client/handlers.py`)."""
+    if not _is_ours(frame.f_code):
+        return None
+    handler = inspect.unwrap(frame.f_locals.get("handler"))  # type: ignore[arg-type]
+    return getattr(getattr(handler, "__func__", handler), "__code__", None)
 
 
 def _is_at_work(leaf: Any) -> bool:
@@ -97,7 +125,7 @@ def _is_at_work(leaf: Any) -> bool:
     return any(isinstance(value, concurrent.futures.Future) and value.running() for value in held)
 
 
-def _outside_can_wake(old_threads: Set[int]) -> bool:
+def _outside_can_wake(old_threads: Set[int], own_timers: Collection[object]) -> bool:
     """A timer of the loop, a thread at work or a connection is there."""
     loop: Any = asyncio.get_running_loop()
     try:
@@ -105,7 +133,7 @@ def _outside_can_wake(old_threads: Set[int]) -> bool:
     except AttributeError:
         return True
     return (
-        any(not timer.cancelled() for timer in timers)
+        any(not timer.cancelled() and timer not in own_timers for timer in timers)
         or not busy_threads() <= old_threads
         or any(key.fd != own and not _listens(key.fd) for key in sockets)
     )

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,6 +36,7 @@ from ..protocol.messages import unwrap
 from ..store.message_store import run_at_once
 from ..transport.memory import MemoryNetwork
 from .clock import ManualClock
+from .ending import BroughtToEnd
 from .faults import Faults
 from .settling import NotSettled, Settling
 from .simulated_disk import SimulatedDisk
@@ -42,6 +44,7 @@ from .simulated_disk import SimulatedDisk
 log = logs.get("pyromq.testing")
 
 PATIENCE_S = 5.0
+STOP_S = 600.0  # of virtual time, for a stop whose handlers have had their grace
 FOUND_AGAIN_S = 5.0  # of virtual time: clients do not try to connect more often than every few seconds
 FLUSH_S = 10.0  # of virtual time: the broker's own 0.5 s would be most of the work of passing hours
 CLEAN_EVERY = 6  # flushes between two looks at what may be deleted
@@ -157,6 +160,40 @@ class RmqBroker:
             await self.clock.advance(1)
         task.result()
 
+    async def _to_its_end(self, stop: Coroutine[Any, Any, None], group: str, grace_s: float) -> None:
+        """A consumer's stop gives its handlers time of a clock that the test cannot move while it waits for the stop.
+
+        So time goes on by itself once nobody has moved it for `patience_s` of real time.
+        """
+        if self._is_ending:
+            await stop  # time passes already
+            return
+        task = asyncio.get_running_loop().create_task(stop)
+        patience_s = PATIENCE_S if self.patience_s is None else self.patience_s
+        try:
+            seen = -1.0
+            while seen < self.clock.monotonic() and not task.done():  # the test may move it, from another task
+                seen = self.clock.monotonic()
+                await self._settling.over(task, patience_s)
+            if not task.done():
+                await self._pass_grace(task, group, grace_s)
+        finally:
+            task.cancel()  # who waited here was cancelled, or it does not end
+        task.result()
+
+    async def _pass_grace(self, task: asyncio.Task[None], group: str, grace_s: float) -> None:
+        where = self._settling.handlers()
+        log.warning("a stop waits for handlers: the clock goes on by itself", group=group, grace_s=grace_s, where=where)
+        kept, self.patience_s = self.patience_s, None
+        until = self.clock.monotonic() + grace_s + STOP_S
+        try:
+            while not task.done():
+                if self.clock.monotonic() > until:
+                    raise NotSettled(f"group {group!r} does not stop, its handlers were cancelled: {where}")
+                await self.clock.advance(1)
+        finally:
+            self.patience_s = kept
+
     async def _flush(self) -> None:
         while True:
             for _ in range(CLEAN_EVERY):
@@ -169,7 +206,14 @@ class RmqBroker:
     async def client(self, *, middleware: Sequence[Middleware] = (), **settings: Any) -> Client:
         """A client on this clock, stopped with the broker."""
         config = ClientConfig(**({"name_servers": (self.namesrv,), "instance": f"t{len(self._clients)}"} | settings))
-        client = Client(config, clock=self.clock, rng=self._rng, connect=self.network.connect, middleware=middleware)
+        client = Client(
+            config,
+            clock=self.clock,
+            rng=self._rng,
+            connect=self.network.connect,
+            middleware=middleware,
+            make_consumer=partial(BroughtToEnd, self._to_its_end),
+        )
         await client.start()
         self._clients.append(client)
         return client

@@ -121,7 +121,7 @@ class ManualClock:
             self._passed_us = max(self._passed_us, moment)
             timer.run()
             await self._settled()
-        self._passed_us = until
+        self._passed_us = max(self._passed_us, until)  # somebody else may have gone further meanwhile
         await self._settled()
 
     def step_wall(self, seconds: float) -> None:

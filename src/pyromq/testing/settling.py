@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any
 
 from ..ambient import SystemClock
-from .awaiting import busy_threads, outside_waits
+from .awaiting import busy_threads, outside_waits, waiting_handlers
 
 BUSY_S = 20.0  # of real time, for a loop in which something is always ready
 LOOKS = 200  # passes between two looks at the real clock
@@ -38,6 +38,7 @@ class Settling:
         self._held = held
         self._real = SystemClock()
         self._old_threads = busy_threads()  # this one, and those of others
+        self._own_timers: list[object] = []  # of `over`
         self._passing = 0  # tasks that wait here for the end of a pass: they are always ready
 
     async def settled(self, patience_s: float | None) -> list[str]:
@@ -47,7 +48,7 @@ class Settling:
             await self._at_rest()
             if patience_s is None or not self._may_wait_outside():
                 return []
-            waits = outside_waits(self._held, self._old_threads)
+            waits = outside_waits(self._held, self._old_threads, self._own_timers)
             if not waits:
                 return []
             now = self._real.monotonic()
@@ -55,6 +56,23 @@ class Settling:
             if now >= until:
                 return waits
             await self._real.sleep(0.001)
+
+    async def over(self, task: asyncio.Task[Any], patience_s: float) -> bool:
+        """The task has ended within so many seconds of real time. Others may settle meanwhile: they do not notice."""
+        woken = asyncio.Event()
+        task.add_done_callback(lambda _: woken.set())
+        timer = self._real.call_later(patience_s, woken.set)
+        self._own_timers.append(timer)
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()
+            self._own_timers.remove(timer)
+        return task.done()
+
+    def handlers(self) -> str:
+        """Where handlers stand, in words."""
+        return "; ".join(waiting_handlers(self._held)) or "no handler: a request or the clock is waited for"
 
     def _may_wait_outside(self) -> bool:
         """Cheap, since it is asked after each timer; `outside_waits` looks at every task."""
