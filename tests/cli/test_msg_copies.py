@@ -133,7 +133,7 @@ def test_lines_that_end_as_on_windows_and_bytes_that_are_no_text(two: Standing, 
     ("line", "said"),
     [
         ("[]", "it is no JSON object"),
-        ("{", "line 1 of -"),
+        ("{", "line 1 of -: it is no JSON: Expecting property name enclosed in double quotes at character 2."),
         ('{"body": "x"}', "it names no topic: give --to"),
         ('{"topic": "t"}', "it has neither body nor bodyBase64"),
         ('{"topic": "t", "bodyBase64": "?"}', "bodyBase64"),

@@ -194,3 +194,10 @@ def test_without_pytest_asyncio_the_fixture_says_what_to_install(
     result = pytester.runpytest_subprocess("-q", "-p", "pyromq.testing.plugin")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*pip install 'pyromq?testing?'*"])
+
+
+def test_a_mistyped_setting_is_named_with_what_it_is_like() -> None:
+    with pytest.raises(TypeError, match="no setting 'mesage_delay_level': did you mean 'message_delay_level'"):
+        RmqBroker(mesage_delay_level="1s")
+    with pytest.raises(TypeError, match="no setting 'zzz': see docs"):
+        RmqBroker(zzz=1)

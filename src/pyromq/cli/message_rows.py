@@ -71,7 +71,10 @@ class Imported:
 
 def imported(text: str, topic: str | None) -> Imported:
     """ValueError says what is wrong with the line."""
-    line = json.loads(text)
+    try:
+        line = json.loads(text)
+    except json.JSONDecodeError as fault:  # its own line number is always 1
+        raise ValueError(f"it is no JSON: {fault.msg} at character {fault.pos + 1}") from None
     if not isinstance(line, dict):
         raise ValueError("it is no JSON object")
     target = topic or line.get("topic")

@@ -12,9 +12,10 @@ The real ones, not stand-ins: groups, offsets, retries, timers, transactions wor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import difflib
+from collections.abc import Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,6 +67,7 @@ class RmqBroker:
     """Event loop only. `async with`, or the fixture `rmq_broker`."""
 
     def __init__(self, **settings: Any) -> None:
+        _check_names(settings)
         self.clock = ManualClock()
         self.clock.quiet = self.settle
         self.network = MemoryNetwork()
@@ -288,3 +290,12 @@ class RmqBroker:
 
 async def _at_once(blocking: Any) -> Any:
     return blocking()
+
+
+def _check_names(settings: Collection[str]) -> None:
+    known = [field.name for field in fields(BrokerConfig)]
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else "see docs/configuration.md, in Python's spelling"
+            raise TypeError(f"the broker has no setting {name!r}: {hint}")

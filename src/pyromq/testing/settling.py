@@ -36,7 +36,7 @@ class Settling:
         self._is_quiet = is_quiet
         self._handlers_run = handlers_run
         self._held = held
-        self._real = SystemClock()
+        self._clock = SystemClock()  # the real one: patience is not of the time that the test moves
         self._old_threads = busy_threads()  # this one, and those of others
         self._own_timers: list[object] = []  # of `over`
         self._passing = 0  # tasks that wait here for the end of a pass: they are always ready
@@ -51,17 +51,17 @@ class Settling:
             waits = outside_waits(self._held, self._old_threads, self._own_timers)
             if not waits:
                 return []
-            now = self._real.monotonic()
+            now = self._clock.monotonic()
             until = now + patience_s if until is None else until
             if now >= until:
                 return waits
-            await self._real.sleep(0.001)
+            await self._clock.sleep(0.001)
 
     async def over(self, task: asyncio.Task[Any], patience_s: float) -> bool:
         """The task has ended within so many seconds of real time. Others may settle meanwhile: they do not notice."""
         woken = asyncio.Event()
         task.add_done_callback(lambda _: woken.set())
-        timer = self._real.call_later(patience_s, woken.set)
+        timer = self._clock.call_later(patience_s, woken.set)
         self._own_timers.append(timer)
         try:
             await woken.wait()
@@ -90,8 +90,8 @@ class Settling:
             if idle >= (1 if ready is not None else BLIND_PASSES) and self._is_quiet():
                 return
             if passes % LOOKS == 0:
-                began = self._real.monotonic() if began is None else began
-                if self._real.monotonic() - began > BUSY_S:
+                began = self._clock.monotonic() if began is None else began
+                if self._clock.monotonic() - began > BUSY_S:
                     raise NotSettled(_busy(ready))
 
     async def _pass(self) -> None:
