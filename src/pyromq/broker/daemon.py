@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 from .. import logs
@@ -23,6 +23,7 @@ from .config import BrokerConfig
 log = logs.get("pyromq.broker")
 
 T = TypeVar("T")
+KNOWN_WITHIN_S = 1.0
 BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
 
 
@@ -34,7 +35,7 @@ async def run(
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
 ) -> None:
-    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken."""
+    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken and name servers know."""
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
     async with AsyncExitStack() as stack:
@@ -50,10 +51,26 @@ async def run(
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
         stack.push_async_callback(broker.stop)
-        ready(await broker.start())
+        address = await broker.start()
         stack.enter_context(_settled())
-        await until(stop_wanted, broker.loops())
+
+        async def tell() -> None:
+            await _known(broker, clock)
+            ready(address)
+            await stop_wanted.wait()
+
+        await until(stop_wanted, [*broker.loops(), tell()])
     log.info("broker stopped")
+
+
+async def _known(broker: Broker, clock: Clock) -> None:
+    """Until every name server was told of this broker, so that who is told that it is ready finds its topics, and the
+    cluster's other brokers find it; but no longer than a moment for those that do not answer."""
+    registration = broker.naming.current()
+    if registration is not None:
+        with suppress(TimeoutError):
+            async with clock.timeout(KNOWN_WITHIN_S):
+                await registration.registered()
 
 
 @contextmanager
