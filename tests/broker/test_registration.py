@@ -117,7 +117,7 @@ def setting() -> Setting:
 async def test_every_name_server_is_told_in_full_and_later_only_asked(setting: Setting) -> None:
     first, second = setting.server("a:1"), setting.server("b:1")
     async with setting.registration("a:1", "b:1") as registration:
-        await registration.registered()
+        await registration.registered(1)
         for server in (first, second):
             header, topics = server.registrations[0]
             assert (header.broker_name, header.broker_addr, header.ha_server_addr) == (
@@ -142,6 +142,20 @@ async def test_a_hung_name_server_delays_nobody_else(setting: Setting) -> None:
             await setting.clock.settle()
         assert lively.registrations[-1][1] == ["A", "B", "C", "D"]
         assert hung.registrations == []
+
+
+async def test_who_waits_for_the_registration_waits_for_all_but_only_so_long(setting: Setting) -> None:
+    hung, _ = setting.server("a:1"), setting.server("b:1")
+    hung.hang = asyncio.Event()
+    async with setting.registration("a:1", "b:1", "nobody:1") as registration:
+        short, long = (asyncio.create_task(registration.registered(seconds)) for seconds in (1, 5))
+        await setting.clock.advance(0.9)
+        assert not short.done()
+        await setting.clock.advance(0.1)
+        assert (short.done(), long.done()) == (True, False)
+        hung.hang.set()
+        await setting.clock.settle()
+        assert (long.done(), len(hung.registrations)) == (True, 1)
 
 
 async def test_changes_during_a_registration_share_the_next(setting: Setting) -> None:

@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
 
 from .. import logs
@@ -23,7 +23,7 @@ from .config import BrokerConfig
 log = logs.get("pyromq.broker")
 
 T = TypeVar("T")
-KNOWN_WITHIN_S = 1.0
+KNOWN_WITHIN_S = 1.0  # a name server that does not answer holds nobody up
 BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
 
 
@@ -55,22 +55,14 @@ async def run(
         stack.enter_context(_settled())
 
         async def tell() -> None:
-            await _known(broker, clock)
+            # Who is told finds the broker's topics then, and the cluster's other brokers find it.
+            if (registration := broker.naming.current()) is not None:
+                await registration.registered(KNOWN_WITHIN_S)
             ready(address)
             await stop_wanted.wait()
 
         await until(stop_wanted, [*broker.loops(), tell()])
     log.info("broker stopped")
-
-
-async def _known(broker: Broker, clock: Clock) -> None:
-    """Until every name server was told of this broker, so that who is told that it is ready finds its topics, and the
-    cluster's other brokers find it; but no longer than a moment for those that do not answer."""
-    registration = broker.naming.current()
-    if registration is not None:
-        with suppress(TimeoutError):
-            async with clock.timeout(KNOWN_WITHIN_S):
-                await registration.registered()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -117,9 +118,11 @@ class Registration:
         for server in [known] if known is not None else self._servers.values():
             server.wake.set()
 
-    async def registered(self) -> None:
-        """Returns once every name server has been told at least once, or was found not to answer."""
-        await asyncio.gather(*(server.tried.wait() for server in self._servers.values()))
+    async def registered(self, within_s: float) -> None:
+        """Returns once every name server has been told, or was found not to answer; or after so many seconds."""
+        with suppress(TimeoutError):
+            async with self._clock.timeout(within_s):
+                await asyncio.gather(*(server.tried.wait() for server in self._servers.values()))
 
     def state(self) -> dict[str, str]:
         """Per name server, in words: for the health answer."""
