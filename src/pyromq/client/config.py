@@ -68,7 +68,7 @@ def name_servers(given: str | Iterable[str] | None, environment: Mapping[str, st
 
 
 def _addresses(given: Iterable[str]) -> list[str]:
-    parts = list(given) if isinstance(given, Iterable) else [given]
+    parts: list[str] = list(given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(part, str) for part in parts):
         raise ConfigError(
             f"namesrv = {given!r}: the addresses of name servers are needed, as text ({DEFAULT_NAME_SERVER!r}, several "
