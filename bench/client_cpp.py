@@ -12,8 +12,12 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 from rocketmq.client import Message, Producer, PushConsumer
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from bench.measure.latency import latency
 
 TOPIC = "ClientBench"
 BODY = b"x" * 1024
@@ -36,13 +40,7 @@ def send_until(producer: Producer, until: float) -> list[float]:
 def one_by_one(producer: Producer, seconds: float) -> dict[str, float]:
     cpu = time.process_time()
     took = send_until(producer, time.perf_counter() + seconds)
-    each_us = (time.process_time() - cpu) / len(took) * 1e6
-    took.sort()
-    return {
-        "p50_us": took[len(took) // 2] * 1e6,
-        "p99_us": took[int(len(took) * 0.99)] * 1e6,
-        "one_cpu_us": each_us,
-    }
+    return latency(took, time.process_time() - cpu)
 
 
 def many(producer: Producer, seconds: float) -> dict[str, float]:

@@ -26,6 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from bench.client import Found, answer_of, fill, table  # noqa: E402
+from bench.measure.latency import latency  # noqa: E402
 from bench.results import heading, note  # noqa: E402
 
 VERSION, CLIENT = "5.5.0", "rocketmq-python-client==5.1.2"
@@ -48,13 +49,7 @@ def one_by_one(producer: Any, make: Any, seconds: float) -> Found:
         end = time.perf_counter()
         took.append(end - now)
         now = end
-    each_us = (time.process_time() - cpu) / len(took) * 1e6
-    took.sort()
-    return {
-        "p50_us": took[len(took) // 2] * 1e6,
-        "p99_us": took[int(len(took) * 0.99)] * 1e6,
-        "one_cpu_us": each_us,
-    }
+    return latency(took, time.process_time() - cpu)
 
 
 def many(producer: Any, make: Any, seconds: float) -> Found:

@@ -7,10 +7,14 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pyromq
 from pyromq.transport import loop
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from bench.measure.latency import latency
 
 TOPIC = "ClientBench"
 BODY = b"x" * 1024
@@ -42,13 +46,7 @@ async def one_by_one(producer: Any, seconds: float) -> dict[str, float]:
         end = time.perf_counter()
         took.append(end - now)
         now = end
-    each_us = (time.process_time() - cpu) / len(took) * 1e6
-    took.sort()
-    return {
-        "p50_us": took[len(took) // 2] * 1e6,
-        "p99_us": took[int(len(took) * 0.99)] * 1e6,
-        "one_cpu_us": each_us,
-    }
+    return latency(took, time.process_time() - cpu)
 
 
 async def workers(
