@@ -102,6 +102,8 @@ async def test_a_timeout_without_time_to_send_in(cluster: Cluster, wrong: Any) -
             f"timeout={wrong!r} is no number of seconds above 0. Write timeout=3, give a timedelta, or leave it out"
         )
         await producer.send("T", "x", timeout=timedelta(seconds=3))
+        with pytest.raises(Error, match=r"^timeout=inf has no end. Write timeout=3"):
+            await producer.send("T", "x", timeout=math.inf)
     assert len(broker.requests(RequestCode.SEND_MESSAGE_V2)) == 1
 
 

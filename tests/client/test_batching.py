@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -180,9 +181,10 @@ async def test_values_that_come_one_by_one_are_gathered_for_the_linger(cluster: 
 
 
 def test_nonsense_is_refused() -> None:
-    for wrong in ({"linger_s": -1}, {"max_bytes": 0}, {"max_messages": 0}):
-        with pytest.raises(Error, match="at least"):
-            Batching(**wrong)
+    for wrong in ({"linger_s": -1}, {"linger_s": "x"}, {"linger_s": math.inf}, {"max_bytes": 0}, {"max_messages": "9"}):
+        ((name, value),) = wrong.items()
+        with pytest.raises(Error, match=f"^{name}={value!r} is no .* Write {name}="):
+            Batching(**wrong)  # type: ignore[arg-type]
 
 
 async def test_on_a_real_broker_every_message_is_itself(world: Servers) -> None:

@@ -49,11 +49,11 @@ def time_limit(name: str, value: Seconds) -> float:
         found = seconds(value)
     except Error:
         found = 0.0
+    hint = f"Write {name}=3, give a timedelta, or leave it out"
     if found <= 0:
-        raise Error(
-            f"{name}={_shown(value)} is no number of seconds above 0",
-            hint=f"Write {name}=3, give a timedelta, or leave it out",
-        )
+        raise Error(f"{name}={_shown(value)} is no number of seconds above 0", hint=hint)
+    if math.isinf(found):
+        raise Error(f"{name}={_shown(value)} has no end", hint=hint)
     return found
 
 
@@ -106,13 +106,13 @@ def check_count(name: str, value: object, most: int | None = None, *, least: int
         raise Error(f"{name}={_shown(value)} is no whole number of {wanted}", hint=f"Write {name}={most or example}")
 
 
-def check_length(name: str, value: object, *, may_be_zero: bool = False) -> None:
+def check_length(name: str, value: object, *, may_be_zero: bool = False, example: float = 30) -> None:
     """Of an option that is a number of seconds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or value < 0 or (value == 0 and not may_be_zero):  # type: ignore[operator]
         wanted = "of 0 or more" if may_be_zero else "above 0"
         raise Error(
-            f"{name}={_shown(value)} is no number of seconds {wanted}", hint=f"Write {name}=30, or leave it out"
+            f"{name}={_shown(value)} is no number of seconds {wanted}", hint=f"Write {name}={example}, or leave it out"
         )
 
 

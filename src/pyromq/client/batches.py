@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from ..ambient import Clock, Timer
 from ..model.codes import ResponseCode
+from .arguments import check_count, check_length
 from .background import Tasks
-from .errors import Error, Refused
+from .errors import Refused
 from .lanes import Lanes
 from .outgoing import BatchItem, pack_batch
 from .sending import QueueChoice, SendResult
@@ -35,8 +36,9 @@ class Batching:
     max_messages: int = BATCH_MESSAGES
 
     def __post_init__(self) -> None:
-        if self.linger_s < 0 or self.max_bytes < 1 or self.max_messages < 1:
-            raise Error(f"{self}: linger_s is at least 0, the others at least 1")
+        check_length("linger_s", self.linger_s, may_be_zero=True, example=0.005)
+        check_count("max_bytes", self.max_bytes, example=BATCH_BYTES)
+        check_count("max_messages", self.max_messages, example=BATCH_MESSAGES)
 
 
 class BatchSends:

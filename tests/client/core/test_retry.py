@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -44,9 +45,12 @@ def test_the_client_counts_levels_as_the_broker_would() -> None:
     assert [level_after(times) for times in (0, 1, 15)] == [3, 4, 18]
 
 
-def test_nonsense_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 0"):
-        Retry(times=-1)
+@pytest.mark.parametrize("wrong", [-1, "3", 2.5, True, 1 << 31])
+def test_nonsense_is_refused(wrong: Any) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^Retry\(times={wrong!r}\): a whole number of at least 0 .*Retry\(times=3\)"
+    ):
+        Retry(times=wrong)
 
 
 def test_the_pause_after_busy_grows_to_a_second() -> None:

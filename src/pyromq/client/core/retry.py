@@ -61,8 +61,13 @@ class Retry:
     of_group: bool = False
 
     def __post_init__(self) -> None:
-        if self.times is not None and self.times < 0:
-            raise ValueError(f"Retry(times={self.times}): at least 0, or None for no end")
+        times: object = self.times
+        is_count = isinstance(times, int) and not isinstance(times, bool) and 0 <= times <= NO_END
+        if times is not None and not is_count:
+            raise ValueError(
+                f"Retry(times={times!r}): a whole number of at least 0 is needed, as in Retry(times=3), "
+                "or None for no end"
+            )
 
     @property
     def most(self) -> int:
