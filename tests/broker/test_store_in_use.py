@@ -18,6 +18,7 @@ from pyromq.store.disk import StoreLocked
 from pyromq.store.lock import claim_store
 from pyromq.store.message_store import run_at_once
 from pyromq.store.real_disk import RealDisk
+from pyromq.store.tables import TableDamaged
 from tests.broker.running import SMALL, running_broker, turn
 
 
@@ -74,3 +75,21 @@ async def test_a_store_that_cannot_be_opened_keeps_its_tables(tmp_path: Path, ca
     await nothing_follows(caplog)
     assert tables(tmp_path) == before
     claim_store(RealDisk(tmp_path)).release()  # nobody holds it
+
+
+@pytest.mark.parametrize(
+    "name", ["subscriptionGroup.json", "consumerOffset.json", "consumerFilter.json", "delayOffset.json"]
+)
+async def test_a_table_that_cannot_be_read_leaves_the_others_as_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """The broker's own topic is new, and was to be written when the next table turned out to be damaged."""
+    async with running_broker(tmp_path):
+        """It writes its first tables."""
+    (tmp_path / "config" / f"{name}.bak").unlink(missing_ok=True)
+    (tmp_path / "config" / name).write_bytes(b"{broken")
+    before = tables(tmp_path)
+    with pytest.raises(TableDamaged, match=rf"config/{name}: not JSON.*Put a good copy back"):
+        another_broker(tmp_path)
+    await nothing_follows(caplog)
+    assert tables(tmp_path) == before

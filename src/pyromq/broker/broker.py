@@ -64,6 +64,12 @@ class Broker:
         self.live = Live(loaded, BROKER_KEYS, config.overlay_path)
         ground = self.ground = Ground(config, self.live, clock, rng, disk, run_blocking)
         self._memory_bytes = memory_bytes
+        with ground.beginning():
+            self._make_parts(ground, connect, around, flusher)
+
+    def _make_parts(
+        self, ground: Ground, connect: Connect | None, around: Around | None, flusher: LogFlusher | None
+    ) -> None:
         self.tables, self.storage = _open(ground, flusher)
         self.topics, self.groups, self.offsets = self.tables.topics, self.tables.groups, self.tables.offsets
         self.store, self.retention = self.storage.store, self.storage.retention
@@ -80,7 +86,7 @@ class Broker:
         self.transactions = Transactions(ground, self.store, self.intake, recent_halves)
         self.pull_side = Pulls(ground, self.store, self.tables, self.client_side, self.counters)
         self.pulls = self.pull_side.handler
-        transport = config.part(TransportSettings)
+        transport = ground.config.part(TransportSettings)
         self.naming = Naming(ground, self.tables, transport, connect)
         self.front = Front(ground, transport, around, self._connection_lost)
         self.servers, self.verdicts, self.pull_verdicts = (
@@ -217,13 +223,10 @@ class Broker:
 def _open(ground: Ground, flusher: LogFlusher | None) -> tuple[Tables, Storage]:
     """The lock first: the tables of a store that another process has are not even read."""
     lock = claim_store(ground.disk)
-    tables: Tables | None = None
     try:
         refuse_missing_tables(ground.disk)
         tables = Tables(ground)
         return tables, Storage(ground, tables, flusher, lock)
     except BaseException:
-        if tables is not None:
-            tables.abandon()
         lock.release()
         raise

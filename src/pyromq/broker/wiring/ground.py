@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from ...ambient import Clock
 from ...config import Live
@@ -27,10 +28,23 @@ class Ground:
     rng: random.Random
     disk: Disk
     run_blocking: RunBlocking
+    _saves: list[SaveSoon] = field(default_factory=list)
 
     def table(self, name: str, fold_s: float = FOLD_S) -> SaveSoon:
         """A table of the store's folder, written soon after each change."""
-        return SaveSoon(Table(self.disk, name), self.run_blocking, self.clock, fold_s)
+        save = SaveSoon(Table(self.disk, name), self.run_blocking, self.clock, fold_s)
+        self._saves.append(save)
+        return save
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """Around the making of a broker: if that fails, what its parts wanted to write into tables never is."""
+        try:
+            yield
+        except BaseException:
+            for save in self._saves:
+                save.abandon()
+            raise
 
     async def every(self, seconds: float, act: Callable[[], None]) -> None:
         while True:

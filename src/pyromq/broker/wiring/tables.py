@@ -40,8 +40,3 @@ class Tables:
         self.offsets.store_changed()
         for save in (self.topic_save, self.group_save, self.offset_save):
             await save.close()
-
-    def abandon(self) -> None:
-        """The store cannot be opened: what is not written yet never is."""
-        for save in (self.topic_save, self.group_save, self.offset_save):
-            save.abandon()
