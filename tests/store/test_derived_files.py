@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from pyromq import logs
+from pyromq.logs import Limited
 from pyromq.store.derived_files import forget_derived, read_derived, write_derived
 from pyromq.store.disk import DiskFull
+from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 
 
@@ -32,9 +35,11 @@ def test_what_was_noted_survives_a_power_cut(seed: int) -> None:
     assert read_derived(disk.crash(seed)) == {f"index/{number}" for number in range(1, 200)}
 
 
-def test_a_full_disk_delays_the_list_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_delays_the_list_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = SimulatedDisk()
-    files = write_derived(disk, ["index/1"])
+    files = write_derived(disk, ["index/1"], Limited(logs.get("pyromq.store"), ManualClock()))
     write: Callable[..., None] = SimulatedFile.pwrite
 
     def refuse(file: SimulatedFile, offset: int, data: bytes) -> None:
@@ -42,7 +47,11 @@ def test_a_full_disk_delays_the_list_and_ends_nothing(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(SimulatedFile, "pwrite", refuse)
     files.note({"index/2": True})
+    for _ in range(3):  # with every flush
+        files.note({})
     assert read_derived(disk) == {"index/1"}
+    said = [record.getMessage() for record in caplog.records]
+    assert [line for line in said if "no room" in line] == ['no room to write down which files there are why="no room"']
     monkeypatch.setattr(SimulatedFile, "pwrite", write)
     files.note({})
     assert read_derived(disk) == {"index/1", "index/2"}

@@ -21,6 +21,8 @@ log = logs.get("pyromq.store")
 
 DERIVED_FILE = "pyromq/derived"
 
+Warns = logs.EventLog | logs.Limited
+
 
 class DerivedLeft(msgspec.Struct, array_like=True, frozen=True):
     """The list as a clean stop leaves it; zeroes: it is to be written whole."""
@@ -70,9 +72,10 @@ def forget_derived(disk: Disk) -> None:
 class DerivedFiles:
     """The list, open for adding to it. Used by the thread that flushes, one at a time."""
 
-    def __init__(self, disk: Disk, lines: int, files: int, waiting: dict[str, bool]) -> None:
-        """`waiting`: what it lacks."""
+    def __init__(self, disk: Disk, few: Warns, lines: int, files: int, waiting: dict[str, bool]) -> None:
+        """`waiting`: what it lacks. `few`: for a line that a full disk would repeat with every flush."""
         self._disk = disk
+        self._few = few
         self._lines = lines
         self._files = files
         self._waiting = waiting
@@ -95,7 +98,7 @@ class DerivedFiles:
         try:
             self._file.pwrite(self._end, content)
         except DiskFull as fault:
-            log.warning("no room to write down which files there are", why=str(fault))
+            self._few.warning("no room to write down which files there are", why=str(fault))
             return
         self._file.sync()
         self._end += len(content)
@@ -107,7 +110,7 @@ class DerivedFiles:
         self._file.close()
 
 
-def write_derived(disk: Disk, names: Iterable[str]) -> DerivedFiles:
+def write_derived(disk: Disk, names: Iterable[str], few: Warns = log) -> DerivedFiles:
     """On a full disk the list that is there goes on, and what it lacks waits for room."""
     there = set(names)
     waiting: dict[str, bool] = {}
@@ -120,17 +123,17 @@ def write_derived(disk: Disk, names: Iterable[str]) -> DerivedFiles:
             raise
         listed = read_derived(disk)
         waiting = dict.fromkeys(there - listed, True) | dict.fromkeys(listed - there, False)
-    return DerivedFiles(disk, len(there), len(there), waiting)
+    return DerivedFiles(disk, few, len(there), len(there), waiting)
 
 
-def keep_derived(disk: Disk, left: DerivedLeft) -> DerivedFiles | None:
+def keep_derived(disk: Disk, left: DerivedLeft, few: Warns = log) -> DerivedFiles | None:
     """Go on with the list of a clean stop. None: it is not the one that was left, or is mostly history by now."""
     if not left.length or left.lines > 2 * left.files or not disk.exists(DERIVED_FILE):
         return None
     content = read_whole(disk, DERIVED_FILE)
     if (len(content), zlib.crc32(content)) != (left.length, left.crc):
         return None
-    return DerivedFiles(disk, left.lines, left.files, {})
+    return DerivedFiles(disk, few, left.lines, left.files, {})
 
 
 def _line(sign: str, name: str) -> bytes:

@@ -98,7 +98,7 @@ class MessageStore:
         self.index = Index(disk, config, self._changes, clock.now_ms, self._reads) if config.index_enabled else None
         self.files_in_use = FilesInUse(clock)
         self._room = Room(disk)
-        self._few = logs.Limited(log, clock, _SAID_AGAIN_S)  # a full disk fails the next files twice a second
+        self._few = logs.Limited(log, clock, _SAID_AGAIN_S)  # a full disk fails these twice a second
         self._on_append: list[Callable[[], None]] = []
         self._full_flush = asyncio.Lock()
         try:
@@ -136,7 +136,7 @@ class MessageStore:
         self._planner = FlushPlanner(self.commit_log, self.index, self._changes, checkpoint)
         self._marks = Marks(self._disk)
         if report.as_left and found.catalogue is not None:
-            self._marks.derived = keep_derived(self._disk, found.catalogue.derived)
+            self._marks.derived = keep_derived(self._disk, found.catalogue.derived, self._few)
         if not found.clean_stop:
             # A killed process leaves files and names that nobody has synced, and nobody remembers which.
             self._disk.sync_all()
@@ -149,7 +149,7 @@ class MessageStore:
         self._note_whole_crc()
         drop_extensions(self._disk)
         if self._marks.derived is None:
-            self._marks.derived = write_derived(self._disk, self._derived_names())
+            self._marks.derived = write_derived(self._disk, self._derived_names(), self._few)
         self._minimums_from = self.commit_log.start
         log.info(
             "store opened",
