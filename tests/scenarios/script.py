@@ -20,9 +20,10 @@ from pyromq.protocol.record import Record
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
+from tests.scenarios.wire import Wire
 
 MESSAGES = ("send", "recall", "half", "commit", "rollback", "fail", "told")
-ACTIONS = (*MESSAGES, "group", "lock", "unlock", "advance", "leap", "show")
+ACTIONS = (*MESSAGES, "wire", "group", "lock", "unlock", "advance", "leap", "show")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
@@ -110,6 +111,19 @@ class Player:
             pairs["TIMER_DELAY_MS"] = str(round(seconds(step.options["in"]) * 1000))
         answer = await self._life.send(topic, key.encode(), properties=pairs)
         assert answer.code == 0, f"line {step.line}: {answer.remark}"
+
+    async def _wire(self, step: Step) -> None:
+        """wire TOPIC WORDS [refused=KEY,KEY] [kernel=N]: plain sends over one connection, see `Wire`"""
+        wire = Wire(self._life, step.words[1])
+        for word in step.words[2:]:
+            if not word.startswith(("refused=", "kernel=")):
+                await wire.take(word)
+        await wire.end()
+        wanted = [key for key in step.options.get("refused", "").split(",") if key]
+        assert wire.refused() == wanted, f"line {step.line}: refused are {wire.refused()}, not {wanted}"
+        least = int(step.options.get("kernel", 0))
+        if wire.by_kernel is not None:
+            assert wire.by_kernel >= least, f"line {step.line}: the kernel took {wire.by_kernel} of at least {least}"
 
     async def _recall(self, step: Step) -> None:
         """recall KEY [expect=CODE]: call a timed message back, with the handle that its sender got"""
