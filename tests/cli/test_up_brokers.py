@@ -16,6 +16,7 @@ import pytest
 import pyromq
 from pyromq.cli.brokers import check_single, places
 from pyromq.errors import ConfigError
+from pyromq.kernel.choice import kernel_name
 
 
 class Cluster:
@@ -62,6 +63,7 @@ async def test_a_cluster_of_two_serves_mends_itself_and_stops_as_one(tmp_path: P
         welcome = await cluster.line_with("PyroMQ is up")
         addresses = re.findall(r"127\.0\.0\.1:\d+", welcome)
         assert len(addresses) == 3
+        assert f"({kernel_name()} kernel)" in welcome
         used: set[str] = set()
         while len(used) < 2:  # the first send makes the topic, on the other broker a moment later
             async with pyromq.connect(addresses[0]) as client, client.producer("P") as producer:

@@ -18,6 +18,7 @@ from ..broker import daemon as broker
 from ..broker.config import BrokerConfig
 from ..broker.java_keys import BROKER_KEYS
 from ..config import Loaded, load
+from ..kernel.choice import kernel_name
 from ..namesrv import server as namesrv
 from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ..transport import loop
@@ -38,7 +39,7 @@ SMALL: dict[str, object] = {
 }
 
 GUIDE = """\
-PyroMQ is up. Name server {namesrv}, broker {broker}, data in {data}.
+PyroMQ is up. Name server {namesrv}, broker {broker} ({kernel} kernel), data in {data}.
 
   send and look:        pyromq pub orders hello -n {namesrv};  pyromq sub orders --from first -n {namesrv}
   Java, Go, C++, Node:  name server address {namesrv}
@@ -182,4 +183,4 @@ async def beside_name_server(
 
 
 def _welcome(namesrv_address: str, brokers: str, data: Path) -> None:
-    click.echo(GUIDE.format(namesrv=namesrv_address, broker=brokers, data=data))
+    click.echo(GUIDE.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))

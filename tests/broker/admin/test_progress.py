@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyromq.kernel.choice import kernel_name
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.offsets import (
@@ -183,6 +184,7 @@ async def test_the_runtime_table_has_what_the_tools_look_for(broker: Running) ->
     assert all(isinstance(value, str) for value in table.values())
     assert table["msgPutTotalTodayNow"] == "5"
     assert table["commitLogMaxOffset"] == str(broker.broker.store.commit_log.end)
+    assert table["pyromqKernel"] == kernel_name()
 
 
 async def test_offsets_and_times_of_a_queue(broker: Running) -> None:
