@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from pyromq.broker.wiring import front
 from pyromq.model.codes import ResponseCode
 from pyromq.model.topic import Perm
 from pyromq.store.config import FlushMode
@@ -162,6 +164,44 @@ async def test_overload_is_said_by_python(tmp_path: Path) -> None:
         await one.broker.store.flush_log()
         await one.write(numbered(3))
         assert (one.codes[3], one.by_kernel) == (0, 2)
+
+
+async def test_a_loop_that_runs_late_is_said_by_python(tmp_path: Path) -> None:
+    async with native_life(tmp_path, max_loop_lag_ms=50) as one:
+        lag = one.broker.statistics.lag
+        await one.write(numbered(1))
+        lag.last_ms = 51.0  # seen last time
+        await one.write(numbered(2))
+        lag.last_ms = 0.0
+        lag.due -= 0.2  # overdue right now
+        await one.write(numbered(3))
+        lag.due += 0.2
+        await one.write(numbered(4))
+        assert one.codes == {1: 0, 2: ResponseCode.SYSTEM_BUSY, 3: ResponseCode.SYSTEM_BUSY, 4: 0}
+        assert (one.bodies(), one.by_kernel) == (["1", "4"], 2)
+
+
+async def test_where_requests_must_be_authorised_there_are_no_verdicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(front, "Dispatcher", partial(front.Dispatcher, authorise=lambda request: asked.append(request)))
+    async with native_life(tmp_path) as one:
+        await one.write(numbered(1))
+        assert (one.codes, one.bodies(), one.by_kernel) == ({1: 0}, ["1"], 0)
+        assert (one.broker.verdicts, one.broker.pull_verdicts) == ([], [])
+        assert asked[-1].command.opaque == 1
+
+
+async def test_verdicts_are_of_one_listener(tmp_path: Path) -> None:
+    """The main port and the fast one have their own, and what one was told holds there alone."""
+    async with native_life(tmp_path) as one:
+        main, fast = one.broker.verdicts
+        await one.write(numbered(1))
+        raw_peer(one.broker.servers[1], "127.0.0.1:50002").write(numbered(2) + numbered(3))
+        await one.life.clock.settle()
+        assert (main.messages, fast.messages) == (1, 2)
+        assert one.bodies() == ["1", "2", "3"]
 
 
 async def test_a_full_disk_is_said_by_python_and_passes(tmp_path: Path) -> None:
