@@ -102,10 +102,9 @@ def test_the_container_shows_the_ports_that_are_listened_on() -> None:
 def test_the_container_installs_what_the_project_offers() -> None:
     text = CONTAINER.read_text("utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    for extra in re.findall(r"\.\[(\w+)\]", text):
-        assert extra in project["optional-dependencies"]
-    for source in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE):
-        assert all((ROOT / name).exists() for name in source.split())
-    (python,) = re.findall(r"python:(\d+\.\d+)", text)
+    extras = re.findall(r"\[(\w+)\]", text)
+    assert extras
+    assert all(extra in project["optional-dependencies"] for extra in extras)
+    (python,) = set(re.findall(r"python:(\d+\.\d+)", text))
     least = re.findall(r">=\s*(\d+)\.(\d+)", project["requires-python"])[0]
     assert tuple(map(int, python.split("."))) >= tuple(map(int, least))
