@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import random
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,22 @@ def test_it_says_how_far_it_got_and_ends_with_its_work_done(bell: tuple[int, int
     flusher.end()
     assert flusher.state() == (80, 0)
     assert not flusher.submit(file, 90)
+
+
+def test_it_needs_no_interpreter(bell: tuple[int, int], file: int) -> None:
+    """Nothing between the submit and the end of the loop gives the interpreter's lock away, and yet it gets on."""
+    flusher: Any = native_module().Flusher(bell[1], 0)
+    interval, limit = sys.getswitchinterval(), time.monotonic() + 60
+    sys.setswitchinterval(3600)
+    try:
+        assert flusher.submit(file, 70)
+        while flusher.state()[0] < 70 and time.monotonic() < limit:
+            pass
+        seen = flusher.state()
+    finally:
+        sys.setswitchinterval(interval)
+    flusher.end()
+    assert seen == (70, 0)
 
 
 def test_many_submits_large_and_small_are_all_done_in_order(bell: tuple[int, int], file: int, tmp_path: Path) -> None:
