@@ -15,6 +15,7 @@ from pyromq.protocol.frame import encode_frame
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
+from pyromq.transport.memory import MemoryStream
 from tests.transport.support import MakeServer, RawPeer, command, echo, frames, raw_peer, violations
 
 SEND = int(Code.SEND_MESSAGE_V2)
@@ -259,3 +260,30 @@ async def test_a_log_that_does_not_become_readable_holds_up_its_writers(
         await clock.settle()
     assert peer.opaques == list(range(300))
     assert server.held_bytes == 0
+
+
+async def test_all_answers_to_a_buffer_leave_in_one_write(
+    make_server: MakeServer, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = SmallKernel()
+    server = make_server(Dispatcher({Code.HEART_BEAT: lambda _: Reply(remark="python")}), feed=kernel.feed)
+    peer = raw_peer(server)
+    written: list[bytes] = []
+    write = MemoryStream.write
+    monkeypatch.setattr(MemoryStream, "write", lambda stream, data: (written.append(bytes(data)), write(stream, data)))
+    of_the_kernel = [command(QUERY, opaque=n) for n in range(50)]
+    of_python = [command(Code.HEART_BEAT, opaque=n) for n in range(20)]
+    # Of both: the kernel's need not wait for Python's turn.
+    for buffer, writes in ((of_the_kernel, 1), (of_python, 1), ([*of_the_kernel, *of_python], 2)):
+        peer.received.clear()
+        peer.write(frames(*buffer))
+        written.clear()
+        await peer.answers(len(buffer))
+        assert len(written) == writes
+    for n in range(20):
+        peer.write(frames(send(n)))
+        await clock.settle()
+    written.clear()
+    server.release(readable=20)  # a sync serves all that wait
+    await clock.settle()
+    assert len(written) == 1
