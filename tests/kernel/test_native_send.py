@@ -183,6 +183,15 @@ async def test_one_of_each_kind(tmp_path: Path, frame: bytes, taken: bool) -> No
     assert ours[:3] == (await lives(tmp_path, [frame], None))[:3]
 
 
+@pytest.mark.parametrize(("most", "taken"), [(16, False), (17, True)])
+async def test_a_limit_of_fields_counts_those_of_a_signature(tmp_path: Path, most: int, taken: bool) -> None:
+    signature = {"AccessKey": "a", "Signature": "s", "SecurityToken": "t"}
+    frame = send(code=10, bname="broker-a", maxReconsumeTimes=3, **signature)
+    ours = await lives(tmp_path, [frame], native_module(), header_max_fields=most)
+    assert (ours.by_kernel, ours.is_lost) == (taken, not taken)
+    assert ours[:3] == (await lives(tmp_path, [frame], None, header_max_fields=most))[:3]
+
+
 async def test_the_timer_s_topic_is_refused_also_once_its_queue_is_there(tmp_path: Path) -> None:
     bursts = [
         send(properties="UNIQ_KEY\x01u\x02TIMER_DELAY_SEC\x0190\x02"),

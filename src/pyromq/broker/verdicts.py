@@ -46,7 +46,7 @@ from .stats.counters import Counters
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _OWN_FIELDS = ("msgId", "queueId", "queueOffset", "transactionId")
-_KERNEL_FIELDS = 14  # of a send, at most
+_KERNEL_FIELDS = 17  # of a send, at most: 14, and three of a signature
 _OWN_ANSWERS = FrameLimits(frame_bytes=(1 << 31) - 1, header_bytes=(1 << 24) - 1)  # we made them, however long
 
 
