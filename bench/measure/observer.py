@@ -3,8 +3,8 @@
 While the loop stands still it notes, each millisecond, where its thread is: running, or waiting for a CPU, or in which
 system call and at what in Linux (/proc/PID/task/TID/syscall and stack). Once a stall it asks for the Python stacks of
 that thread and of helper threads that are running. `no_cpu_ms` is how long the loop's thread merely waited for a CPU
-(schedstat), or a CPU of a virtual machine for the machine below it (what /proc/stat calls stolen, in hundredths of a
-second; that of the CPU that lost most).
+(schedstat); what the machine below a virtual one takes away, `pauses.c` sees. It asks for real-time priority, so as to
+see what others do when they keep a CPU busy.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import signal
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 TICK_S = 0.001
 STALL_S = 0.004
+TURNED, COLLECTING, STALLS, FIRST_STALL, STALL_CELLS, KEPT_STALLS = 0, 1, 3, 8, 3, 128  # as in watched.py
 ASKED_S = 0.02  # so long the stacks may take to be written
 # By number, on x86-64: those that a broker's threads make. 202 is how a thread waits for the interpreter's lock.
 CALLS = {0: "read", 1: "write", 3: "close", 5: "fstat", 17: "pread", 18: "pwrite", 20: "writev", 44: "sendto"}
@@ -34,12 +36,6 @@ CALLS |= {9: "mmap", 10: "mprotect", 11: "munmap", 12: "brk", 25: "mremap", 28: 
 DULL = re.compile(
     r"schedule|^__?x64_|^do_syscall|^entry_|^ksys_|^vfs_|_file_write_iter$|^io_|^wait_|^folio_wait|^bit_wait"
 )
-
-
-def stolen_s() -> list[float]:
-    """Of each CPU."""
-    lines = Path("/proc/stat").read_text().splitlines()
-    return [int(line.split()[8]) / 100 for line in lines if re.match(r"cpu\d", line)]
 
 
 FRAME = re.compile(r'  File "(?:.*/)?([^"/]+)", line (\d+) in (.*)')
@@ -102,42 +98,51 @@ class Observer:
         with open(f"{stalls}.beats", "rb") as file:
             mapped = mmap.mmap(file.fileno(), mmap.PAGESIZE, access=mmap.ACCESS_READ)
         self._beats = memoryview(mapped).cast("d")
+        self._seen = 0
 
     def turned(self) -> float:
-        return self._beats[0]
+        return self._beats[TURNED]
 
     def run(self) -> None:
-        waited, stolen = self._loop.waited_s(), stolen_s()
+        waited = self._loop.waited_s()
         while os.path.exists(f"/proc/{self._pid}"):
             time.sleep(TICK_S)
             turned = self.turned()
             if time.monotonic() - turned >= STALL_S:
-                self._watch(turned, waited, stolen)
-            waited, stolen = self._loop.waited_s(), stolen_s()
+                self._watch(turned, waited)
+            waited = self._loop.waited_s()
 
-    def _watch(self, turned: float, waited: float, stolen: list[float]) -> None:
+    def _watch(self, turned: float, waited: float) -> None:
+        """The loop itself notes how long a stall was: asking for stacks takes longer than most of them."""
         places, others = Counter([self._place()]), self._others()
         frames = self._stacks.ask(self._tid)
         beside = [self._stacks.ask(tid) for tid, place in others.items() if place == "running"]
         while self.turned() == turned and os.path.exists(f"/proc/{self._pid}"):
             places[self._place()] += 1
             time.sleep(TICK_S)
-        stall_s = time.monotonic() - turned
-        lost_s = max(after - before for before, after in zip(stolen, stolen_s(), strict=True))
-        no_cpu_s = min(stall_s, self._loop.waited_s() - waited + lost_s)
-        line = {
-            "ms": int(time.time() * 1000),
-            "stall_ms": round(stall_s * 1000, 1),
-            "no_cpu_ms": round(no_cpu_s * 1000, 1),
-            "stack": [*reversed(frames[:5]), places.most_common(1)[0][0]],
-            "places": places,
-            "others": list(others.values()),
-            "beside": [" < ".join(stack[:3]) for stack in beside if stack],
-        }
-        print(json.dumps(line), file=self._out, flush=True)
+        waited_s, behind_s = self._loop.waited_s() - waited, time.monotonic() - time.time()
+        for begin, end, appended in self._noted():
+            line = {
+                "ms": round((end - behind_s) * 1000, 1),
+                "stall_ms": round((end - begin) * 1000, 1),
+                "no_cpu_ms": round(min(end - begin, waited_s) * 1000, 1),
+                "appended": round(appended),
+                "stack": [*reversed(frames[:5]), places.most_common(1)[0][0]],
+                "places": places,
+                "others": list(others.values()),
+                "beside": [" < ".join(stack[:3]) for stack in beside if stack],
+            }
+            print(json.dumps(line), file=self._out, flush=True)
+
+    def _noted(self) -> list[tuple[float, float, float]]:
+        """Stalls since the last time. Those behind the first happened while it was looked at: they share its stack."""
+        until = int(self._beats[STALLS])
+        cells = [FIRST_STALL + STALL_CELLS * (number % KEPT_STALLS) for number in range(self._seen, until)]
+        self._seen = until
+        return [(self._beats[at], self._beats[at + 1], self._beats[at + 2]) for at in cells]
 
     def _place(self) -> str:
-        collecting = int(self._beats[1])
+        collecting = int(self._beats[COLLECTING])
         return f"collecting garbage, generation {collecting - 1}" if collecting else self._loop.place()
 
     def _others(self) -> dict[int, str]:
@@ -148,4 +153,6 @@ class Observer:
 
 
 if __name__ == "__main__":
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
     Observer(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]).run()

@@ -25,7 +25,7 @@ from .request_class import PROPERTIES_FIELD, RequestClass, class_of
 
 log = logs.get("pyromq.transport")
 
-_RECEIVE_BYTES = 256 << 10
+_RECEIVE_BYTES = 64 << 10  # a full one is some hundred messages: one connection's turn, in which others wait
 
 
 class Service:
