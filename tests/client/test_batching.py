@@ -184,7 +184,7 @@ def test_nonsense_is_refused() -> None:
     for wrong in ({"linger_s": -1}, {"linger_s": "x"}, {"linger_s": math.inf}, {"max_bytes": 0}, {"max_messages": "9"}):
         ((name, value),) = wrong.items()
         with pytest.raises(Error, match=f"^{name}={value!r} is no .* Write {name}="):
-            Batching(**wrong)  # type: ignore[arg-type]
+            Batching(**wrong)
 
 
 async def test_on_a_real_broker_every_message_is_itself(world: Servers) -> None:

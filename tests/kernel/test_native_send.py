@@ -185,7 +185,7 @@ async def test_one_of_each_kind(tmp_path: Path, frame: bytes, taken: bool) -> No
 
 @pytest.mark.parametrize(("most", "taken"), [(16, False), (17, True)])
 async def test_a_limit_of_fields_counts_those_of_a_signature(tmp_path: Path, most: int, taken: bool) -> None:
-    signature = {"AccessKey": "a", "Signature": "s", "SecurityToken": "t"}
+    signature: dict[str, Any] = {"AccessKey": "a", "Signature": "s", "SecurityToken": "t"}
     frame = send(code=10, bname="broker-a", maxReconsumeTimes=3, **signature)
     ours = await lives(tmp_path, [frame], native_module(), header_max_fields=most)
     assert (ours.by_kernel, ours.is_lost) == (taken, not taken)

@@ -16,6 +16,7 @@ from pyromq.broker.wiring import front
 from pyromq.model.codes import ResponseCode
 from pyromq.model.topic import Perm
 from pyromq.store.config import FlushMode
+from pyromq.transport.dispatch import Dispatcher
 from tests.broker.virtual import Virtual, virtual_broker
 from tests.kernel.test_native_send import send
 from tests.kernel.twins import PEER, choose, native_module, ready
@@ -185,7 +186,7 @@ async def test_where_requests_must_be_authorised_there_are_no_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    monkeypatch.setattr(front, "Dispatcher", partial(front.Dispatcher, authorise=lambda request: asked.append(request)))
+    monkeypatch.setattr(front, "Dispatcher", partial(Dispatcher, authorise=lambda request: asked.append(request)))
     async with native_life(tmp_path) as one:
         await one.write(numbered(1))
         assert (one.codes, one.bodies(), one.by_kernel) == ({1: 0}, ["1"], 0)

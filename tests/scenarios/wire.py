@@ -11,6 +11,8 @@ brokerPermission=N  the same of the broker
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyromq.model.codes import RequestCode
 from tests.broker.virtual import Virtual
 from tests.kernel.test_native_send import send
@@ -83,9 +85,9 @@ class Wire:
     async def _change(self, word: str) -> None:
         name, _, value = word.partition("=")
         if name == "perm":
-            fields = {"topic": self._topic, "defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG"}
-            queues = {"readQueueNums": 4, "writeQueueNums": 4}
-            answer = await self._life.call(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields, **queues, perm=value)
+            fields: dict[str, Any] = {"topic": self._topic, "defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG"}
+            fields |= {"readQueueNums": 4, "writeQueueNums": 4, "perm": value}
+            answer = await self._life.call(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields)
         else:
             answer = await self._life.call(RequestCode.UPDATE_BROKER_CONFIG, word.encode())
         assert answer.code == 0, f"{word}: {answer.remark}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -269,8 +270,13 @@ async def test_all_answers_to_a_buffer_leave_in_one_write(
     server = make_server(Dispatcher({Code.HEART_BEAT: lambda _: Reply(remark="python")}), feed=kernel.feed)
     peer = raw_peer(server)
     written: list[bytes] = []
-    write = MemoryStream.write
-    monkeypatch.setattr(MemoryStream, "write", lambda stream, data: (written.append(bytes(data)), write(stream, data)))
+    write: Callable[..., None] = MemoryStream.write
+
+    def counted(stream: MemoryStream, data: bytes) -> None:
+        written.append(bytes(data))
+        write(stream, data)
+
+    monkeypatch.setattr(MemoryStream, "write", counted)
     of_the_kernel = [command(QUERY, opaque=n) for n in range(50)]
     of_python = [command(Code.HEART_BEAT, opaque=n) for n in range(20)]
     # Of both: the kernel's need not wait for Python's turn.
