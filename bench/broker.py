@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+from bench.measure.stalls import PauseWatch, paused_ms, pauses_watched  # noqa: E402
 from bench.results import note  # noqa: E402
 from bench.servers import Case, Server, built, c_echo, has_java, java_broker, measure, our_broker, scratch  # noqa: E402
 
@@ -97,12 +98,21 @@ def run_rows(names: list[str], load: Path, chosen: argparse.Namespace) -> None:
         for name, row in zip(names, rows, strict=True):
             taking_part = [server for server in servers if row.floor or server.name != "echo"]
             found = [Found(server.name, []) for server in taking_part]
-            for _ in range(chosen.runs):
-                for server, one in zip(taking_part, found, strict=True):
-                    one.runs.append(measure(load, row.case, server, chosen.seconds))
+            with pauses_watched(folder) as pauses:
+                for _ in range(chosen.runs):
+                    for server, one in zip(taking_part, found, strict=True):
+                        one.runs.append(measured(load, row.case, server, chosen.seconds, pauses))
             show(name, row, found)
             for one in found:
                 note(chosen.json, name, one.server, one.runs, row.case.name)
+
+
+def measured(load: Path, case: Case, server: Server, seconds: float, pauses: PauseWatch) -> dict[str, Any]:
+    """With the share of the time, in percent, in which a CPU served nobody: latencies cannot be better than that."""
+    begin_ms = time.time() * 1000
+    found = measure(load, case, server, seconds)
+    end_ms = time.time() * 1000
+    return {**found, "paused_percent": 100 * paused_ms(pauses.seen(), begin_ms, end_ms) / (end_ms - begin_ms)}
 
 
 def warm_up(load: Path, server: Server, fill: float) -> None:
@@ -116,14 +126,18 @@ def show(name: str, row: Row, found: list[Found]) -> None:
     """As a table of Markdown; ratios are of the first server to each other."""
     ours = found[0]
     print(f"\n{row.case.name} (`--row {name}`), {time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}\n")
-    print("| server | msg/s (spread) | ours to it | p50 us (spread) | p99 us (spread) | CPU us a message | refused |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| server | msg/s (spread) | ours to it | p50 us (spread) | p99 us (spread) | CPU us a message "
+        "| CPU served nobody, % | refused |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for one in found:
         ratio = ours.middle("rate") / one.middle("rate") if one.middle("rate") else 0.0
         print(
             f"| {one.server} | {one.middle('rate'):.0f} ({one.spread('rate')}) | {ratio:.2f} "
             f"| {one.middle('p50_us'):.0f} ({one.spread('p50_us')}) | {one.middle('p99_us'):.0f} "
-            f"({one.spread('p99_us')}) | {one.middle('cpu_us'):.1f} | {sum(run['errors'] for run in one.runs)} |",
+            f"({one.spread('p99_us')}) | {one.middle('cpu_us'):.1f} | {one.middle('paused_percent'):.1f} "
+            f"| {sum(run['errors'] for run in one.runs)} |",
             flush=True,
         )
 

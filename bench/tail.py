@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from bench.measure.stalls import Pause, PauseWatch, Stall, by_cause, explain, read_stalls  # noqa: E402
+from bench.measure.stalls import Pause, Stall, by_cause, explain, pauses_watched, read_stalls  # noqa: E402
 from bench.results import note  # noqa: E402
 from bench.servers import Case, Server, built, measure, scratch, started  # noqa: E402
 
@@ -34,7 +34,7 @@ RETENTION = {"PYROMQ_BROKER_MAX_LOG_BYTES": str(1 << 30), "PYROMQ_BROKER_FIRST_R
 LOAD_WINDOW = 512  # in flight on each connection at most: what a stall holds back has room
 BACKUP_S = 20
 WARM_S, MOST_S = 5, 40
-STALL_MS, PAUSE_MS = 5, 1  # the aim of a stall; pauses are noted from here on
+STALL_MS = 5  # the aim
 
 
 def watched_broker(folder: Path, stalls: Path, stack: ExitStack) -> Server:
@@ -61,8 +61,7 @@ def main() -> None:
         measure(load, MOST, server, WARM_S)  # topic, files and caches are there then
         rate = chosen.rate or round(float(measure(load, MOST, server, chosen.most_s)["rate"]) / 2)
         stalls.write_text("")
-        pauses = PauseWatch(built(folder, "measure/pauses"), folder / "pauses.seen", PAUSE_MS)
-        stack.callback(pauses.stop)
+        pauses = stack.enter_context(pauses_watched(folder))
         late_us, seconds = round(chosen.late_ms * 1000), chosen.minutes * 60
         case = Case("tail", f"send -t Tail -c 4 -w {LOAD_WINDOW} -s 128 -q 4 -r {rate} -o {late_us}")
         backup = Backup(folder, seconds / 2)

@@ -10,7 +10,8 @@ import json
 import subprocess
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,6 +61,18 @@ class PauseWatch:
     def seen(self) -> list[Pause]:
         lines = [line.split() for line in self._notes.read_text().splitlines()]
         return [Pause(int(cpu), float(end), float(length)) for cpu, end, length in lines]
+
+
+@contextmanager
+def pauses_watched(folder: Path, least_ms: float = 1) -> Iterator[PauseWatch]:
+    program = folder / "pauses"
+    if not program.exists():
+        subprocess.run(["cc", "-O2", "-pthread", "-o", program, Path(__file__).with_name("pauses.c")], check=True)
+    watch = PauseWatch(program, folder / "pauses.seen", least_ms)
+    try:
+        yield watch
+    finally:
+        watch.stop()
 
 
 def read_stalls(noted: Path, pauses: Sequence[Pause]) -> list[Stall]:
