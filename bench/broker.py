@@ -30,7 +30,7 @@ MANY = "send -t Many -c 4 -w 4 -B 32 -s 128 -q 4 -N {}"
 MANY_LIMIT_S = 240
 FILL = Case("fill", "send -t Fill -c 4 -w 4 -B 32 -s 128 -q 4")
 JAVA_WARM_UP_S, WARM_UP_S = 15, 3  # the Java broker reaches its speed after about as long
-SETTLE_S, IDLE_S = 5, 10  # a JVM goes on compiling for a while
+SETTLE_S, IDLE_S = 4, 8  # a JVM goes on compiling for a while
 
 
 class Row(NamedTuple):
@@ -144,6 +144,23 @@ def show(name: str, row: Row, found: list[Found]) -> None:
 
 def at_rest(load: Path, chosen: argparse.Namespace) -> None:
     """Start-up, CPU of an idle broker, memory before and after many messages."""
+    print(f"\nat rest (`--row {AT_REST}`), {time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}\n")
+    print("| server | ready s | idle CPU % | anonymous MB idle | messages | MB after a tenth of them | MB after |")
+    print("|---|---|---|---|---|---|---|")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for run in range(chosen.runs):
+        # one on Python's kernel takes as long as all others together: once, and with a tenth
+        with_python = chosen.python and run == 0
+        rested = _rest(load, argparse.Namespace(**{**vars(chosen), "python": with_python}))
+        for name, figures in rested.items():
+            found.setdefault(name, []).append(figures)
+    for name, runs in found.items():
+        note(chosen.json, AT_REST, name, runs)
+
+
+def _rest(load: Path, chosen: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """One run, of all servers at a time."""
+    found = {}
     with ExitStack() as stack:
         folder = stack.enter_context(scratch(chosen.folder))
         servers = servers_of(folder, stack, chosen)
@@ -151,11 +168,7 @@ def at_rest(load: Path, chosen: argparse.Namespace) -> None:
         before = [server.cpu_s() for server in servers]
         time.sleep(IDLE_S)
         idle = [(server.cpu_s() - cpu) / IDLE_S * 100 for server, cpu in zip(servers, before, strict=True)]
-        print(f"\nat rest (`--row {AT_REST}`), {time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}\n")
-        print("| server | ready s | idle CPU % | anonymous MB idle | messages | MB after a tenth of them | MB after |")
-        print("|---|---|---|---|---|---|---|")
         for server, percent in zip(servers, idle, strict=True):
-            # one on Python's kernel would take as long as all others together
             wanted = chosen.messages // 10 if server.name == "python" else chosen.messages
             tenth = _send(load, server, wanted // 10)
             early = server.resident_mb()
@@ -166,8 +179,9 @@ def at_rest(load: Path, chosen: argparse.Namespace) -> None:
                 f"| {early:.0f} | {late:.0f} |",
                 flush=True,
             )
-            found = {"start_s": server.start_s, "idle_percent": percent, "idle_mb": server.idle_mb, "messages": sent}
-            note(chosen.json, AT_REST, server.name, [{**found, "mb_after_tenth": early, "mb_after": late}])
+            figures = {"start_s": server.start_s, "idle_percent": percent, "idle_mb": server.idle_mb, "messages": sent}
+            found[server.name] = {**figures, "mb_after_tenth": early, "mb_after": late}
+    return found
 
 
 def _send(load: Path, server: Server, messages: int) -> int:

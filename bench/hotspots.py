@@ -71,7 +71,7 @@ def profile(load: Path, row: str, folder: Path, chosen: argparse.Namespace) -> N
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--row", action="append", choices=list(ROWS), help="these alone")
-    options.add_argument("--seconds", type=float, default=4)
+    options.add_argument("--seconds", type=float, default=3)
     options.add_argument("--folder", help="where stores go")
     options.add_argument("--json", help="append the figures to this file")
     chosen = options.parse_args()
@@ -82,7 +82,7 @@ def main() -> None:
         load = built(folder, "mqload")
         heading("where the broker's time goes, percent of its CPU", "python bench/hotspots.py")
         print("| row | in | leading functions |\n|---|---|---|")
-        for row in chosen.row or ["send-64", "send-1", "batch", "drain-32"]:
+        for row in chosen.row or ROWS:
             profile(load, row, folder, chosen)
 
 

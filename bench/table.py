@@ -93,9 +93,9 @@ def broker(*rows: str) -> list[str]:
 
 PARTS = [
     Part("sends, drains and end to end", broker(*BROKER_ROWS), 9, 2, ("--runs", "1", "--seconds", "0.5")),
-    Part("at rest", broker("rest"), 5, 1, ("--messages", "100000")),
+    Part("at rest", broker("rest"), 6, 1, ("--messages", "100000", "--runs", "1")),
     Part("TLS and signed sends", ["bench/tls.py", "--seconds", "2"], 3, 1, ("--runs", "1", "--seconds", "0.5")),
-    Part("Apache's benchmark", ["bench/apache.py", "--runs", "2", "--seconds", "22"], 6, 2, ("--runs", "1")),
+    Part("Apache's benchmark", ["bench/apache.py", "--runs", "3", "--seconds", "21"], 7, 2, ("--runs", "1")),
     Part(
         "connections, held pulls, queues",
         ["bench/scale.py"],
@@ -112,7 +112,7 @@ PARTS = [
         ("--messages", "1000000", "--seconds", "0.5"),
         compares=False,
     ),
-    Part("where the time goes", ["bench/hotspots.py"], 2, 1, ("--row", "send-64", "--seconds", "1"), compares=False),
+    Part("where the time goes", ["bench/hotspots.py"], 3, 1, ("--row", "send-64", "--seconds", "1"), compares=False),
     Part("several brokers", ["bench/cluster.py"], 1, 0.5, ("--seconds", "0.5"), compares=False),
     Part("the tail of sends", ["bench/tail.py"], 11.5, 1.5, ("--minutes", "0.2"), compares=False),
 ]
