@@ -90,7 +90,7 @@ async def start(stage: Stage) -> None:
     assert stage.process.stdout is not None
     async with stage.patience("pyromq up"):
         line = (await stage.process.stdout.readline()).decode()
-    found = re.search(r"Name server (\S+), broker (\S+),", line)
+    found = re.search(r"Name server (\S+), broker ([^\s,]+)", line)
     if found is None:
         raise PyroError(f"pyromq up did not come up; it said {line.strip()!r}")
     again = bool(stage.namesrv)
