@@ -1,8 +1,9 @@
 """What many connections, held pulls and queues cost: `python bench/scale.py [--connections 5000] [--polls 50000] ...`.
 
-One broker, small at first: the cost of a send, of pulls at both ends of a queue, of a search by time and of a start.
-The same after each step (idle connections, held pulls, queues), as ratios to the small case; a start with all queues is
-the last line. Memory and idle CPU stand below. The clients are plain sockets. It takes two to four minutes.
+One broker, small at first: the cost of a send, of pulls at both ends of a queue, of a search by time (in a topic that
+stays as it was: what many messages cost a search is for backlog.py) and of a start. The same after each step (idle
+connections, held pulls, queues), as ratios to the small case; a start with all queues is the last line. Memory and idle
+CPU stand below. The clients are plain sockets. It takes two to four minutes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from bench.results import heading, note  # noqa: E402
 from bench.servers import Case, Server, built, measure, our_broker, scratch  # noqa: E402
 
 FILL = Case("fill", "send -t Small -c 4 -w 4 -B 32 -s 128 -q 4")
+TIMED = Case("timed", "send -t Timed -c 4 -w 4 -B 32 -s 128 -q 4")  # searched in all states, and not changed by any
 SEND_MESSAGE, HEART_BEAT_ROUTE, INSPECT = 10, 105, 30_001
 BUSY = 2
 AT_ONCE = 2_000  # pulls between two looks
@@ -106,9 +108,10 @@ def send_fields(topic: str, queue: int) -> dict[str, object]:
 class States:
     """A row of probes for each state of the broker, memory and idle CPU at the end."""
 
-    def __init__(self, load: Path, begun_ms: int, chosen: argparse.Namespace) -> None:
+    def __init__(self, load: Path, times_ms: list[int], chosen: argparse.Namespace) -> None:
+        """`times_ms`: to search for."""
         self._load = load
-        self._begun_ms = begun_ms
+        self._times_ms = times_ms
         self._chosen = chosen
         self._table = Table("scale", chosen.json)
         self._rest: list[str] = []
@@ -117,11 +120,10 @@ class States:
         """`start_s`: so long took the start that led to this state."""
         idle = settled(server)
         probe = Probe(self._load, server, "Small", self._chosen.seconds)
-        now_ms = int(time.time() * 1000)
-        times = [self._begun_ms + (now_ms - self._begun_ms) * part // 50 for part in range(50)]
+        timed = Probe(self._load, server, "Timed", self._chosen.seconds)
         found = {"start-up": {"p50_us": start_s * 1e6}} if start_s else {}
         steps: dict[str, Callable[[], dict[str, float]]] = {
-            "search by time": lambda: probe.search(times),
+            "search by time": lambda: timed.search(self._times_ms),
             "pull at the head": probe.pull_head,
             "pull at the tail": probe.pull_tail,
             "send": probe.send,
@@ -178,11 +180,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     with scratch(chosen.folder) as folder:
         load = built(folder, "mqload")
-        begun_ms = int(time.time() * 1000)
         with our_broker(folder / "store") as server:
             measure(load, FILL, server, chosen.seconds)
+            begun_ms = int(time.time() * 1000)
+            measure(load, TIMED, server, chosen.seconds)
+            took_ms = int(time.time() * 1000) - begun_ms
         heading("connections, held pulls, queues", "python bench/scale.py")
-        states = States(load, begun_ms, chosen)
+        states = States(load, [begun_ms + took_ms * part // 50 for part in range(50)], chosen)
         first_s = start_s(lambda: our_broker(folder / "store"))
         with our_broker(folder / "store") as server:
             states.add("small", server, first_s)
