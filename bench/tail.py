@@ -4,8 +4,8 @@ Half of what it takes for long: the most is measured over MOST_S, in which files
 given (a burst of a few seconds goes into memory and shows a rate that no disk holds). Open loop, so that a stall counts
 for all that were due meanwhile. Files are small: they roll every few seconds, the oldest expire, queues, index and
 tables are flushed as ever, and a backup is taken half-way (by `nice`). The broker runs with a witness
-(`measure/watched.py`, `measure/observer.py`) that notes what its event loop did whenever it stood still, and how long it
-waited for a CPU. `measure/pauses.c` runs beside it and notes when a CPU served nobody at all, as happens to virtual
+(`measure/watched.py`, `measure/observer.py`) that notes what its event loop did whenever it stood still, and how long
+it waited for a CPU. `measure/pauses.c` runs beside it and notes when a CPU served nobody at all, as happens to virtual
 machines: no program does better than that, and what is left of a stall without it is the broker's own.
 """
 
