@@ -214,7 +214,7 @@ async def test_cold_queue_entries_and_records_are_read_off_the_loop(monkeypatch:
 def test_under_async_flush_a_message_is_readable_at_once() -> None:
     store = opened(SimulatedDisk())
     arrived: list[MessageQueue] = []
-    store.on_arrival(arrived.append)
+    store.on_arrival("T", arrived.append)
     put(store, "a")
     assert bodies(store) == [b"a"]
     assert [queue.queue_id for queue in arrived] == [0]
@@ -224,7 +224,7 @@ def test_under_async_flush_a_message_is_readable_at_once() -> None:
 async def test_under_sync_flush_nothing_is_readable_before_it_is_synced_8239_8240_2830() -> None:
     store = opened(SimulatedDisk(), SMALL_SYNC)
     arrived: list[MessageQueue] = []
-    store.on_arrival(arrived.append)
+    store.on_arrival("T", arrived.append)
     (position,) = put(store, "a")
     store.put([message("b", keys="k")])
     assert bodies(store) == []

@@ -37,6 +37,7 @@ class LongPoll(Generic[T]):
     def __init__(self) -> None:
         self._by_queue: dict[tuple[str, int], dict[HeldPull[T], None]] = {}
         self._by_owner: dict[object, dict[HeldPull[T], None]] = {}
+        self._by_topic: dict[str, int] = {}  # how many
         self._deadlines: list[tuple[float, int, HeldPull[T]]] = []
         self._held = 0
         self._pushed = 0
@@ -48,9 +49,14 @@ class LongPoll(Generic[T]):
         """Keep it, also again after a look that found nothing: its deadline stays what it was."""
         self._by_queue.setdefault((pull.topic, pull.queue_id), {})[pull] = None
         self._by_owner.setdefault(pull.owner, {})[pull] = None
+        self._by_topic[pull.topic] = self._by_topic.get(pull.topic, 0) + 1
         self._held += 1
         self._pushed += 1
         heappush(self._deadlines, (pull.deadline, self._pushed, pull))
+
+    def waits_on(self, topic: str) -> bool:
+        """Whether any pull of the topic is held."""
+        return topic in self._by_topic
 
     def take_arrived(self, topic: str, queue_id: int, readable: int) -> list[HeldPull[T]]:
         """Remove and return what a message in this queue may answer: `readable` is the end that may be read now."""
@@ -109,6 +115,9 @@ class LongPoll(Generic[T]):
             return False
         _remove(self._by_queue, (pull.topic, pull.queue_id), pull)
         _remove(self._by_owner, pull.owner, pull)
+        self._by_topic[pull.topic] -= 1
+        if not self._by_topic[pull.topic]:
+            del self._by_topic[pull.topic]
         self._held -= 1
         self._compact()
         return True

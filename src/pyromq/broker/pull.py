@@ -61,11 +61,10 @@ class PullHandler:
         self._count = count
         self.missed = 0  # pulls that were answered with nothing
         self.longest_ms = 0.0  # that one took from the look at its queue to the records in hand
-        self._waiting = WaitingPulls(clock, self._look_again, self._answer_held)
+        self._waiting = WaitingPulls(clock, store, self._look_again, self._answer_held)
         self._tasks: set[asyncio.Future[None]] = set()
         # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
         self._cold_turn = asyncio.Semaphore(COLD_AT_ONCE)
-        store.on_arrival(self._waiting.note_arrival)
 
     def __call__(self, request: Request) -> Answer:
         header = request.header(PullMessage)

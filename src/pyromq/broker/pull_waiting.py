@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from ..ambient import Clock, Timer
 from ..store.queue import MessageQueue
@@ -20,13 +20,27 @@ from .pull_tickets import KernelTicket, Ticket
 WaitingPull: TypeAlias = HeldPull[Ticket | KernelTicket]
 
 
+class Arrivals(Protocol):
+    """The store: calls who listens to a topic with each queue of it that has something new."""
+
+    def on_arrival(self, topic: str, listener: Callable[[MessageQueue], None]) -> None: ...
+
+    def off_arrival(self, topic: str, listener: Callable[[MessageQueue], None]) -> None: ...
+
+
 class WaitingPulls:
     """Event loop only. `look_again`: something new is there. `end`: the pull is to be answered whatever is found."""
 
     def __init__(
-        self, clock: Clock, look_again: Callable[[WaitingPull], None], end: Callable[[WaitingPull], None]
+        self,
+        clock: Clock,
+        arrivals: Arrivals,
+        look_again: Callable[[WaitingPull], None],
+        end: Callable[[WaitingPull], None],
     ) -> None:
         self._clock = clock
+        self._arrivals = arrivals
+        self._heard: set[str] = set()  # topics that are listened to: those that pulls wait on, and did a moment ago
         self._look_again = look_again
         self._end = end
         self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
@@ -60,6 +74,9 @@ class WaitingPulls:
     def hold(self, pull: WaitingPull) -> None:
         """Also again, after a look that found nothing."""
         self._polls.hold(pull)
+        if pull.topic not in self._heard:
+            self._heard.add(pull.topic)
+            self._arrivals.on_arrival(pull.topic, self._note_arrival)
         self._set_timer()
 
     def drop(self, peer: Peer) -> None:
@@ -78,8 +95,10 @@ class WaitingPulls:
 
     # --- what wakes them ------------------------------------------------------------------------------------------
 
-    def note_arrival(self, queue: MessageQueue) -> None:
-        if not self._polls:
+    def _note_arrival(self, queue: MessageQueue) -> None:
+        if not self._polls.waits_on(queue.topic):  # not when the last was answered: its client mostly comes again
+            self._heard.discard(queue.topic)
+            self._arrivals.off_arrival(queue.topic, self._note_arrival)
             return
         if not self._arrived:
             asyncio.get_running_loop().call_soon(self._serve_arrivals)

@@ -36,7 +36,7 @@ from .lock import claim_store
 from .marks import find_marks, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
 from .open_files import OpenFiles
 from .queues import QueueTable
-from .readable import Readable
+from .readable import ArrivalListener, Readable
 from .reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
 from .reads import NotResident, Reads
 from .recovery import Recovery, RecoveryReport
@@ -234,9 +234,12 @@ class MessageStore:
     def on_append(self, listener: Callable[[], None]) -> None:
         self._on_append.append(listener)
 
-    def on_arrival(self, listener: Callable[..., None]) -> None:
-        """Call it with each queue that has new readable messages."""
-        self._readable.on_arrival(listener)
+    def on_arrival(self, topic: str, listener: ArrivalListener) -> None:
+        """Call it with each queue of the topic that has new readable messages."""
+        self._readable.on_arrival(topic, listener)
+
+    def off_arrival(self, topic: str, listener: ArrivalListener) -> None:
+        self._readable.off_arrival(topic, listener)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

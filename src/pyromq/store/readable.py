@@ -22,11 +22,17 @@ class Readable:
     def __init__(self, position: int) -> None:
         self.watermark = Watermark(position)
         self.waiting: deque[tuple[int, MessageQueue, int]] = deque()  # end of a burst, queue, its end of offsets then
-        self.listeners: list[ArrivalListener] = []
+        self.listeners: dict[str, tuple[ArrivalListener, ...]] = {}  # by topic: who waits for nothing costs nothing
 
-    def on_arrival(self, listener: ArrivalListener) -> None:
-        """Call it with each queue that has new readable messages: what wakes long polls."""
-        self.listeners.append(listener)
+    def on_arrival(self, topic: str, listener: ArrivalListener) -> None:
+        """Call it with each queue of the topic that has new readable messages: what wakes long polls."""
+        self.listeners[topic] = (*self.listeners.get(topic, ()), listener)
+
+    def off_arrival(self, topic: str, listener: ArrivalListener) -> None:
+        """No longer; also from within a call of it."""
+        left = tuple(other for other in self.listeners.pop(topic, ()) if other != listener)
+        if left:
+            self.listeners[topic] = left
 
     def appended(self, queues: Sequence[MessageQueue], end: int) -> None:
         """A burst that ends at `end` was dispatched to these queues."""
@@ -44,7 +50,7 @@ class Readable:
             arrived[id(queue)] = queue
         self.watermark.advance(position)
         for queue in arrived.values():
-            for listener in self.listeners:
+            for listener in self.listeners.get(queue.topic, ()):
                 listener(queue)
 
     def _advance_one(self, position: int) -> None:
@@ -55,5 +61,5 @@ class Readable:
         self.waiting.clear()
         queue.readable_end = max(queue.readable_end, offset)
         self.watermark.advance(position)
-        for listener in self.listeners:
+        for listener in self.listeners.get(queue.topic, ()):
             listener(queue)

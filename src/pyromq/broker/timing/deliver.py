@@ -81,7 +81,7 @@ class Delivery:
         self._doubtful_until = 0 if store.recovery.clean_stop else clock.now_ms()
         for queue in store.queues.of_topic(SCHEDULE_TOPIC):
             self._add(queue)
-        store.on_arrival(self._on_arrival)
+        store.on_arrival(SCHEDULE_TOPIC, self._on_arrival)
 
     def _add(self, queue: MessageQueue) -> _Level:
         saved = self._progress.offset(queue.queue_id + 1)
@@ -90,8 +90,6 @@ class Delivery:
         return level
 
     def _on_arrival(self, queue: MessageQueue) -> None:
-        if queue.topic != SCHEDULE_TOPIC:
-            return
         level = self._levels.get(queue.queue_id)
         if level is None or level.queue is not queue:
             level = self._add(queue)

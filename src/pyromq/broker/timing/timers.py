@@ -88,11 +88,10 @@ class Timers:
         self._flushed_at = clock.monotonic()
         self._arrived = asyncio.Event()
         self._turn = asyncio.Lock()  # the loop and `carry` must not move the timer at the same time
-        store.on_arrival(self._on_arrival)
+        store.on_arrival(TIMER_TOPIC, self._on_arrival)
 
     def _on_arrival(self, queue: MessageQueue) -> None:
-        if queue.topic == TIMER_TOPIC:
-            self._arrived.set()
+        self._arrived.set()
 
     @property
     def lost(self) -> int:

@@ -175,7 +175,7 @@ cdef class Steps:
             advance(readable.watermark, end)
             for lane in lanes:
                 if lane.messages:
-                    for listener in <list>readable.listeners:
+                    for listener in (<dict>readable.listeners).get(lane.grant.topic, ()):
                         listener(lane.queue)
         else:
             readable.appended([lane.queue for lane in lanes if lane.messages], end)

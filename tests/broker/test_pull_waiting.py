@@ -1,0 +1,100 @@
+"""Pulls that wait: who listens for arrivals, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from pyromq.broker.long_poll import HeldPull
+from pyromq.broker.pull_waiting import WaitingPull, WaitingPulls
+from pyromq.store.queue import MessageQueue
+from pyromq.store.readable import Readable
+from pyromq.testing.clock import ManualClock
+
+
+class Queue:
+    """As much of a queue as an arrival is about."""
+
+    def __init__(self, topic: str, queue_id: int = 0) -> None:
+        self.topic, self.queue_id, self.readable_end, self.next_offset = topic, queue_id, 0, 0
+
+
+class World:
+    """Waiting pulls over a store's arrivals; each look takes note."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.readable = Readable(0)
+        self.woken: list[int] = []
+        self.pulls = WaitingPulls(self.clock, self.readable, self.look, lambda pull: None)
+
+    def look(self, pull: WaitingPull) -> None:
+        self.woken.append(pull.offset)
+
+    def hold(self, topic: str, offset: int, peer: object = "c") -> None:
+        self.pulls.hold(HeldPull(topic, 0, offset, 15.0, peer, cast(Any, None)))
+
+    async def arrive(self, queue: Queue) -> None:
+        queue.next_offset += 1
+        end = self.readable.watermark.value + 1
+        self.readable.appended([cast(MessageQueue, queue)], end)
+        self.readable.advance(end)
+        await self.clock.settle()
+
+
+async def test_nobody_listens_to_a_topic_that_no_pull_waits_on() -> None:
+    world, mine, other = World(), Queue("T"), Queue("U")
+    assert world.readable.listeners == {}
+    world.hold("T", 0)
+    assert list(world.readable.listeners) == ["T"]
+    await world.arrive(other)
+    assert world.woken == []
+    await world.arrive(mine)
+    assert world.woken == [0]
+    await world.arrive(mine)  # nobody came again
+    assert world.readable.listeners == {}
+    assert world.woken == [0]
+
+
+async def test_a_pull_that_comes_again_is_woken_again() -> None:
+    world, queue = World(), Queue("T")
+    for offset in (0, 1, 3, 5):
+        world.hold("T", offset)
+        await world.arrive(queue)
+        if offset:
+            await world.arrive(queue)  # one that nobody waits for
+    assert world.woken == [0, 1, 3, 5]
+
+
+async def test_many_wait_and_one_listens() -> None:
+    world, queue = World(), Queue("T")
+    for offset in (0, 0, 1, 7):
+        world.hold("T", offset, peer=offset)
+    assert len(world.readable.listeners["T"]) == 1
+    world.pulls.drop(cast(Any, 0))
+    await world.arrive(queue)
+    await world.arrive(queue)
+    assert world.woken == [1]
+    world.pulls.drop(cast(Any, 7))
+    await world.arrive(queue)
+    assert world.readable.listeners == {}
+
+
+async def test_who_stops_listening_from_within_takes_nobody_along() -> None:
+    readable, queue, heard = Readable(0), Queue("T"), []
+
+    def once(name: str) -> Callable[[MessageQueue], None]:
+        def listener(_: MessageQueue) -> None:
+            heard.append(name)
+            readable.off_arrival("T", listener)
+
+        return listener
+
+    for name in ("first", "second"):
+        readable.on_arrival("T", once(name))
+    readable.on_arrival("T", lambda _: heard.append("always"))
+    for end in (1, 2):
+        queue.next_offset += 1
+        readable.appended([cast(MessageQueue, queue)], end)
+        readable.advance(end)
+    assert heard == ["first", "second", "always", "always"]
