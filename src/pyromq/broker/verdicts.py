@@ -86,7 +86,7 @@ class Verdicts:
         steps = parts.store.steps(module.Steps)
         sights = Sights(
             parts.live,
-            parts.topics.find,
+            parts.topics.all().get,  # no call of Python's in between
             parts.clock.monotonic,
             parts.clock.now_ms,
             parts.lag,

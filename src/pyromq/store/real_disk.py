@@ -42,7 +42,7 @@ class RealFile:
     def __init__(self, disk: RealDisk, name: str, descriptor: int) -> None:
         self._disk = disk
         self._name = name
-        self._descriptor = descriptor
+        self.descriptor = descriptor  # -1 once it was closed; a native kernel looks at it each time
         self._mapping: mmap.mmap | None = None
 
     @property
@@ -50,16 +50,16 @@ class RealFile:
         return self._name
 
     def fileno(self) -> int:
-        return self._descriptor
+        return self.descriptor
 
     def size(self) -> int:
-        return os.fstat(self._descriptor).st_size
+        return os.fstat(self.descriptor).st_size
 
     def pread(self, offset: int, length: int) -> bytes:
         try:
-            data = os.pread(self._descriptor, length, offset)
+            data = os.pread(self.descriptor, length, offset)
             while 0 < len(data) < length:
-                more = os.pread(self._descriptor, length - len(data), offset + len(data))
+                more = os.pread(self.descriptor, length - len(data), offset + len(data))
                 if not more:
                     break
                 data += more
@@ -72,7 +72,7 @@ class RealFile:
             return None
         buffer = bytearray(length)
         try:
-            got = os.preadv(self._descriptor, [buffer], offset, os.RWF_NOWAIT)
+            got = os.preadv(self.descriptor, [buffer], offset, os.RWF_NOWAIT)
         except OSError as fault:
             if fault.errno in (errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS):
                 return None
@@ -82,14 +82,14 @@ class RealFile:
     def view(self, offset: int, length: int) -> memoryview:
         if self._mapping is None or len(self._mapping) < offset + length:
             # The old mapping stays alive as long as views of it do.
-            self._mapping = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+            self._mapping = mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
         if len(self._mapping) < offset + length:
             raise DiskError(f"{self._disk.path(self._name)}: a view of {offset}+{length} reaches beyond its end")
         return memoryview(self._mapping)[offset : offset + length]
 
     def pwrite(self, offset: int, data: Bytes) -> None:
         try:
-            written = os.pwrite(self._descriptor, data, offset)
+            written = os.pwrite(self.descriptor, data, offset)
             if written < len(data):
                 self._write_rest(offset, memoryview(data).cast("B"), written)
         except OSError as fault:
@@ -100,7 +100,7 @@ class RealFile:
             for first in range(0, len(buffers), _MAX_BUFFERS):
                 part = buffers[first : first + _MAX_BUFFERS]
                 length = sum(map(len, part))
-                written = os.pwritev(self._descriptor, part, offset)
+                written = os.pwritev(self.descriptor, part, offset)
                 if written < length:
                     self._write_rest(offset, memoryview(b"".join(part)), written)
                 offset += length
@@ -109,27 +109,27 @@ class RealFile:
 
     def _write_rest(self, offset: int, data: memoryview, written: int) -> None:
         while written < len(data):
-            written += os.pwrite(self._descriptor, data[written:], offset + written)
+            written += os.pwrite(self.descriptor, data[written:], offset + written)
 
     def allocate(self, offset: int, length: int) -> None:
         with self._disk.explained("allocate", self._name, offset):
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._descriptor, offset, length)
+                os.posix_fallocate(self.descriptor, offset, length)
                 return
             end = max(offset + length, self.size())
             for at in range(max(offset, self.size()), end, 1 << 20):
-                os.pwrite(self._descriptor, bytes(min(1 << 20, end - at)), at)
+                os.pwrite(self.descriptor, bytes(min(1 << 20, end - at)), at)
 
     def truncate(self, length: int) -> None:
         self._drop_mapping()
         with self._disk.explained("truncate", self._name, length):
-            os.ftruncate(self._descriptor, length)
+            os.ftruncate(self.descriptor, length)
 
     def expect_random(self, random: bool) -> None:
         if hasattr(os, "posix_fadvise"):
             advice = os.POSIX_FADV_RANDOM if random else os.POSIX_FADV_NORMAL
             with self._disk.explained("advise on", self._name, 0):
-                os.posix_fadvise(self._descriptor, 0, 0, advice)
+                os.posix_fadvise(self.descriptor, 0, 0, advice)
 
     def _drop_mapping(self) -> None:
         """A page cut away under a mapping kills its reader with SIGBUS, so that is refused."""
@@ -144,15 +144,15 @@ class RealFile:
 
     def sync(self) -> None:
         try:
-            (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._descriptor)
+            (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self.descriptor)
         except OSError as fault:
             raise SyncFailed(f"sync of {self._disk.path(self._name)} failed: {fault.strerror}") from fault
 
     def close(self) -> None:
         self._mapping = None  # not closed: views may be out, and they keep it
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
 class RealDisk:

@@ -7,27 +7,28 @@ cdef extern from "<unistd.h>" nogil:
 cdef class Outlet:
     """An open file of the store that is written to: from position `base` of its sequence on."""
 
-    cdef object file, fileno, name
+    cdef object file, name
+    cdef bint is_real                     # a simulated disk has no descriptors
     cdef int64_t base
 
     cdef int use(self, file, int64_t base) except -1:
         self.file, self.base = file, base
-        self.fileno = getattr(file, "fileno", None)  # a simulated disk has none
+        self.is_real = hasattr(file, "descriptor")
         self.name = file.name
         return 0
 
     cdef bint is_for(self, int64_t base) except -1:
         """Whether it is that file, and still open: it may have gone, or made room for others. Only a descriptor tells."""
-        return self.fileno is not None and self.base == base and self.fileno() >= 0
+        return self.is_real and self.base == base and <int>self.file.descriptor >= 0
 
     cdef int write(self, sequence, int64_t inside, const uint8_t *data, Py_ssize_t n) except -1:
         """All of it. What the system does not take is tried once more by Python's file, which says what is wrong. Without
         a sequence nobody but its owner closes the file."""
         cdef Py_ssize_t done = 0, taken
-        cdef int descriptor = -1 if self.fileno is None else self.fileno()
-        if descriptor < 0 and self.fileno is not None and sequence is not None:  # it made room for another just now
+        cdef int descriptor = self.file.descriptor if self.is_real else -1
+        if descriptor < 0 and self.is_real and sequence is not None:  # it made room for another just now
             self.use(sequence.file_at(self.base)[0], self.base)
-            descriptor = self.fileno()
+            descriptor = self.file.descriptor
         if descriptor >= 0:
             while done < n:
                 taken = pwrite(descriptor, data + done, <size_t>(n - done), inside + done)

@@ -17,7 +17,7 @@ cdef extern from *:
 cdef class Files:
     """A file sequence of the store, read without waiting. The file used last is kept while it is open."""
 
-    cdef object sequence, fileno
+    cdef object sequence, file
     cdef int64_t base, file_bytes
 
     def __init__(self, sequence):
@@ -31,19 +31,18 @@ cdef class Files:
         cdef int fd = -1
         if position < 0 or n > self.file_bytes - inside:
             return False
-        if self.fileno is not None and self.base == position - inside:
-            fd = self.fileno()  # -1 once it was closed: it went, or made room for others
+        if self.file is not None and self.base == position - inside:
+            fd = self.file.descriptor  # -1 once it was closed: it went, or made room for others
         if fd < 0:
-            self.fileno = None
+            self.file = None
             try:
                 if not self.sequence.has(position):
                     return False
                 file = self.sequence.file_at(position)[0]
-                self.fileno = getattr(file, "fileno", None)
-                if self.fileno is None:
+                if not hasattr(file, "descriptor"):
                     return copied(file.pread_resident(inside, n), into, n)
-                self.base = position - inside
-                fd = self.fileno()
+                self.file, self.base = file, position - inside
+                fd = file.descriptor
             except Exception:  # Python meets it too, and says what is wrong
                 return False
         part.iov_base, part.iov_len = into, <size_t>n
