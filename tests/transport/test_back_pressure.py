@@ -186,10 +186,10 @@ async def test_a_connection_with_much_to_read_lets_the_others_read_too(
     make_server: MakeServer, clock: ManualClock
 ) -> None:
     server = make_server(Dispatcher({ECHO: echo}))
-    near, far = pair("greedy:1", ADDRESS, chunk_bytes=256 * KIB)
+    near, far = pair("greedy:1", ADDRESS, chunk_bytes=64 * KIB)
     server.attach(far)
     greedy = join(near)
-    greedy.write(frames(command(body=bytes(1000 * KIB))))
+    greedy.write(frames(command(body=bytes(250 * KIB))))
     reads = []
     while not greedy.received:
         left = near.get_write_buffer_size()
