@@ -29,6 +29,7 @@ from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import Loaded
 from pyromq.kernel.choice import kernel_name
+from pyromq.kernel.seam import as_fed
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import decode_frames, encode_frame
@@ -168,7 +169,8 @@ async def measure(folder: Path, chosen: argparse.Namespace) -> None:
         peer.buffer_updated(len(data))
 
     def feed(data: bytes) -> None:
-        used = owner.feed(peer, memoryview(data)).used
+        view = memoryview(data)
+        used = as_fed(owner.feed(peer, view), view).used
         if used < len(data):  # the end of a file
             receive(data[used:])
             left.append(len(data) - used)

@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from pyromq.kernel.seam import Fed, FeedConnection
+from pyromq.kernel.seam import Fed, FeedConnection, as_fed
 from pyromq.protocol.command import Encoding
 from pyromq.protocol.frame import FrameLimits, decode_frames
 from tests.kernel.pull_frames import filled, pull
@@ -34,11 +34,11 @@ class Watch:
         self.taken = self.left = 0
         self.faults: list[str] = []  # a feed that raises would only end its connection
 
-    def __call__(self, connection: FeedConnection, received: memoryview) -> Fed:
+    def __call__(self, connection: FeedConnection, received: memoryview) -> Fed | bytes:
         data = bytes(received)
         try:
             fed = self._feed(connection, received)
-            self._look(data, fed)
+            self._look(data, as_fed(fed, received))
         except Exception as fault:
             self.faults.append(f"{fault!r}: {data.hex()}")
             raise

@@ -78,6 +78,21 @@ async def test_the_default_handles_nothing(make_server: MakeServer) -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 5, 100, 1 << 16])
+async def test_a_feed_that_took_everything_says_its_answers_alone(make_server: MakeServer, chunk_bytes: int) -> None:
+    def short(connection: FeedConnection, received: memoryview) -> Fed | bytes:
+        fed = SmallKernel().feed(connection, received)
+        return fed.ready if fed.used == len(received) else fed
+
+    server = make_server(Dispatcher({}), feed=short)
+    peer = raw_peer(server, chunk_bytes=chunk_bytes)
+    for first in (1, 4):
+        peer.write(frames(*(command(QUERY, opaque=first + n) for n in range(3))))
+        await peer.answers(first + 2)
+    assert peer.opaques == [1, 2, 3, 4, 5, 6]
+    assert len(list(server.peers())) == 1
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 5, 100, 1 << 16])
 async def test_kernel_and_python_share_a_connection(
     make_server: MakeServer, clock: ManualClock, chunk_bytes: int
 ) -> None:

@@ -10,6 +10,8 @@ The composition root chooses the feed (`feed_nothing`, or one bound to a store).
   frame whole or not at all. `used` counts whole frames from the start. Whole frames at or behind `used` are Python's,
   so a feed may stop anywhere, and handling nothing costs nothing. A frame whose length words look wrong is not the
   feed's to judge: it stops in front of it, and transport refuses the connection.
+- *The usual answer is short.* A feed that took every byte, leaves nothing to Python and has no answer that must wait
+  gives its answers alone, as bytes (none: empty); `as_fed` makes a `Fed` of that.
 - *Order.* Frames for Python are served in the order in which they came within a class of requests; a feed acts on
   its own frames at once. So it must leave to Python each send to a queue for which an earlier send of that
   connection went to Python and may not be finished. `connection.unfinished_sends` tells: at 0 all earlier ones are
@@ -72,7 +74,12 @@ class Fed(NamedTuple):
 NOTHING = Fed()
 DRAIN = Fed(drain=True)
 
-Feed = Callable[[FeedConnection, memoryview], Fed]
+Feed = Callable[[FeedConnection, memoryview], Fed | bytes]
+
+
+def as_fed(outcome: Fed | bytes, received: memoryview) -> Fed:
+    """What a feed did with these bytes, in full."""
+    return Fed(len(received), outcome) if isinstance(outcome, bytes) else outcome
 
 
 def feed_nothing(connection: FeedConnection, received: memoryview) -> Fed:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from .. import logs
 from ..ambient import Clock, Timer
 from ..errors import CallFailed, CallTimedOut, ConnectionLost, ProtocolError
-from ..kernel.seam import Fed, Feed, Waiting
+from ..kernel.seam import Fed, Feed, Waiting, as_fed
 from ..model.client_info import Language
 from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
@@ -82,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner = owner
         self._opening = opening
         self._tls = tls
+        self._is_plain = opening is None and tls is None  # bytes are frames
         self._secured: asyncio.Future[None] | None = None  # client side: done when the TLS handshake is
         self._inbox = Inbox(owner.limits.frame)
         self._calls = PendingCalls(owner.clock, self._too_late)
@@ -202,14 +203,18 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes from the wire. Whatever is wrong with them ends this connection and nothing else."""
         if not self.is_open:
             return
-        owner = self._owner
-        self._watchdog.active_at = owner.clock.monotonic()
+        owner, watchdog = self._owner, self._watchdog
+        watchdog.active_at = owner.clock.monotonic()
         data = owner.buffer[:nbytes]
         try:
-            if self._opening is None and self._tls is None and not self._inbox.tail:
-                self._take_fed(data, owner.feed(self, data))
-            else:
+            if not self._is_plain or self._inbox.tail:
                 self._take_unfed(data)
+            elif type(fed := owner.feed(self, data)) is bytes and not watchdog.deadlines:
+                self.has_spoken = True  # nearly always all of it was the kernel's: then this is all that there is to do
+                if fed:
+                    self.send_now(fed)
+            else:
+                self._take(data, as_fed(fed, data))
         except ProtocolError as fault:
             self.violation("bad bytes from a peer", fault=str(fault))
         except Exception:
@@ -243,32 +248,18 @@ class Connection(asyncio.BufferedProtocol):
         """The first bytes of a connection, which say whether it speaks TLS, that, or the end of a frame."""
         if self._opening is not None:
             self._tls = self._outbox.tls = self._opening(data[0])
-            self._opening = None
+            self._opening, self._is_plain = None, self._tls is None
         if self._tls is not None:
             data = memoryview(self._decrypt(self._tls, data))
         if data:
             self._take(data)
-
-    def _take_fed(self, data: memoryview, fed: Fed) -> None:
-        """What a kernel has seen. Nearly always all of it was the kernel's: then this is all that there is to do."""
-        if fed.used < len(data) or fed.frames or fed.drain:
-            self._take(data, fed)
-            return
-        self.has_spoken = True
-        if self._watchdog.is_expecting:
-            self._watchdog.met("opening_s")
-            self._watchdog.met("frame_s")
-        if fed.ready:
-            self.send_now(fed.ready)
-        if fed.waiting:
-            self._owner.park(self, fed.waiting)
 
     def _take(self, data: memoryview, fed: Fed | None = None) -> None:
         held_before = self._inbox.held
         fed, commands = self._inbox.receive(self._owner.feed, self, data, fed)
         if commands or fed.used:
             self.has_spoken = True
-            if self._watchdog.is_expecting:
+            if self._watchdog.deadlines:
                 self._watchdog.met("opening_s")
                 self._watchdog.met("frame_s")
         held = self._inbox.held

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kernel.seam import NOTHING, Fed, Feed, FeedConnection
+from ..kernel.seam import NOTHING, Fed, Feed, FeedConnection, as_fed
 from ..protocol.command import Command
 from ..protocol.frame import FrameLimits, decode_frames
 
@@ -34,7 +34,7 @@ class Inbox:
     ) -> tuple[Fed, list[Command]]:
         """`fed`: what the feed did with these bytes, if it has seen them, which it may where no unfinished end is."""
         if not self.tail:
-            fed = feed(connection, received) if fed is None else fed
+            fed = as_fed(feed(connection, received), received) if fed is None else fed
             commands, used = self._split(fed, received)
             if used < len(received):
                 self.tail += received[used:]
@@ -43,7 +43,7 @@ class Inbox:
         if len(self.tail) < self._needed:
             return NOTHING, []  # a large frame in small pieces is not scanned again with each piece
         view = memoryview(self.tail)
-        fed = feed(connection, view)
+        fed = as_fed(feed(connection, view), view)
         commands, used = self._split(fed, view)
         self.tail = bytearray(view[used:])  # a new one: views that the feed handed back still point into the old
         return fed, commands

@@ -17,13 +17,13 @@ _NOW_S = 0.001  # a deadline that close has come: timers and sums of seconds are
 class Watchdog:
     """Calls `late(name)` once when the named deadline has passed."""
 
-    __slots__ = ("_clock", "_deadlines", "_fires_at", "_idle_s", "_late", "_timer", "active_at")
+    __slots__ = ("_clock", "_fires_at", "_idle_s", "_late", "_timer", "active_at", "deadlines")
 
     def __init__(self, clock: Clock, idle_s: float, late: Callable[[str], None]) -> None:
         self._clock = clock
         self._idle_s = idle_s
         self._late = late
-        self._deadlines: dict[str, float] = {}
+        self.deadlines: dict[str, float] = {}  # all but the one of idleness, by name
         self._timer: Timer | None = None
         self._fires_at = NEVER
         self.active_at = clock.monotonic()  # the owner moves it with each read and write
@@ -31,19 +31,14 @@ class Watchdog:
 
     def expect(self, name: str, within_s: float) -> None:
         """From now on; a deadline of that name that is already set stays."""
-        if name not in self._deadlines:
+        if name not in self.deadlines:
             deadline = self._clock.monotonic() + within_s
-            self._deadlines[name] = deadline
+            self.deadlines[name] = deadline
             if deadline < self._fires_at:
                 self._set_timer(deadline)
 
-    @property
-    def is_expecting(self) -> bool:
-        """Any deadline but the one of idleness."""
-        return bool(self._deadlines)
-
     def met(self, name: str) -> None:
-        self._deadlines.pop(name, None)
+        self.deadlines.pop(name, None)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -60,7 +55,7 @@ class Watchdog:
     def _look(self) -> None:
         self._timer, self._fires_at = None, NEVER
         name, deadline = "idle_s", self.active_at + self._idle_s
-        for other, moment in self._deadlines.items():
+        for other, moment in self.deadlines.items():
             if moment < deadline:
                 name, deadline = other, moment
         if deadline - self._clock.monotonic() < _NOW_S:

@@ -98,8 +98,6 @@ cdef class SendFeed:
     def feed(self, connection, received):
         """`kernel/seam.py` has the contract."""
         cdef Py_buffer view
-        if self.terms is None:
-            return NOTHING
         PyObject_GetBuffer(received, &view, PyBUF_SIMPLE)
         try:
             return self.take(connection, received, <const uint8_t *>view.buf, view.len, False)
@@ -114,7 +112,7 @@ cdef class SendFeed:
         cdef int verdict
         cdef bint is_full = False
         cdef list left = []
-        if n < 8:
+        if n < 8 or self.terms is None:
             return NOTHING
         self.begin(connection, is_rest)
         while n - at >= 8:
@@ -135,17 +133,20 @@ cdef class SendFeed:
         if done and not self.commit():
             self.notes.all_left = True
             done = 0
-        fed = self.outcome(at, received, left) if done else DRAIN if self.drain else NOTHING
+        fed = self.outcome(at, n, received, left) if done else DRAIN if self.drain else NOTHING
         if not is_full:
             return fed
         # Where a whole file has no room for it, or nothing could be stored, Python says so.
         if (at and not done) or (is_rest and not at) or self.steps is None or not self.steps.roll():
             self.notes.all_left = True
             return fed
-        return both(fed, self.take(connection, received[at:], p + at, n - at, True))
+        rest = received[at:]
+        return both(fed, as_fed(self.take(connection, rest, p + at, n - at, True), rest))
 
-    cdef outcome(self, Py_ssize_t used, received, list left):
+    cdef outcome(self, Py_ssize_t used, Py_ssize_t n, received, list left):
         cdef bytes answers = PyBytes_FromStringAndSize(<char *>self.answers.at, <Py_ssize_t>self.answers.used)
+        if used == n and not left and not self.drain and not (self.waits and answers):
+            return answers  # as nearly always
         frames = [received[first:end] for first, end in left] if left else ()
         if self.waits and answers:
             return Fed(used, b"", (Waiting(self.start + <int64_t>self.log.used, answers),), frames, self.drain)

@@ -4,10 +4,10 @@
 cdef enum:
     PULL_REQUIRED = 0x1FF      # all fields up to PULL_VERSION
     CHUNK_ENTRIES = 2048       # read at once, at most
+    MOST_WINDOWS = 64          # such pulls at a time: 640 KB in all
     GAP_BYTES = 4096           # between two records that are still read together
     RUN_BYTES = 1 << 20        # and how much at most
     ENOUGH_BYTES = 512 << 10   # of answers in one call: the rest of the buffer is Python's, which takes turns
-    KEPT_BYTES = 4 << 20       # of room for answers from one call to the next
     MOST_GRANTS = 60000
 
 
@@ -18,6 +18,7 @@ cdef class PullFeed:
     """
 
     cdef object host, others
+    cdef SendFeed sends               # `others`, where it is ours: called without Python in between
     cdef object live, commit_log, monotonic, backlog, handler     # what there is to see, see `PullSights`
     cdef dict topics, groups, queues, resets, pulled
     cdef set pulled_changed
@@ -27,21 +28,27 @@ cdef class PullFeed:
     cdef Files log
     cdef dict grants
     cdef int64_t max_frame, max_header
-    cdef Buffer out, entries, taken, scratch, key
+    cdef Buffer head, entries, taken, scratch, key
+    cdef list made                    # the answers of this call
+    cdef int64_t made_bytes
+    cdef list windows                 # entries that were read ahead, of at most so many grants
+    cdef Py_ssize_t next_window       # that is looked at when another grant needs one
     cdef readonly int64_t messages    # handed out since the start
     cdef readonly int64_t held        # pulls that were given to the host to hold
 
     def __init__(self, host, sights, others, int64_t frame_bytes, int64_t header_bytes):
         self.host, self.others = host, others
+        if type(getattr(others, "__self__", None)) is SendFeed:
+            self.sends = others.__self__
         self.live, self.topics, self.groups, self.queues, self.resets, self.commit_log, self.monotonic = sights[:7]
         self.pulled, self.pulled_changed, self.backlog, self.handler = sights[7:]
         self.log = Files(self.commit_log.sequence)
-        self.told = []
+        self.told, self.made, self.windows = [], [], []
         self.max_frame, self.max_header = frame_bytes, header_bytes
         self.grants = {}
 
     def __dealloc__(self):
-        free(self.out.at)
+        free(self.head.at)
         free(self.entries.at)
         free(self.taken.at)
         free(self.scratch.at)
@@ -53,7 +60,9 @@ cdef class PullFeed:
         PyObject_GetBuffer(received, &view, PyBUF_SIMPLE)
         try:
             if not self.has_pull(<const uint8_t *>view.buf, view.len):
-                return self.others(connection, received)
+                if self.sends is None:
+                    return self.others(connection, received)
+                return self.sends.take(connection, received, <const uint8_t *>view.buf, view.len, False)
             return self.take(connection, received, <const uint8_t *>view.buf, view.len)
         finally:
             PyBuffer_Release(&view)
@@ -66,7 +75,7 @@ cdef class PullFeed:
         if PyBytes_GET_SIZE(frame) < 8 or not self.read(p, &h, &pull):
             return None
         pull.offset = offset
-        self.out.used = 0
+        self.begin()
         if not self.looks(grant, &pull) or not self.answer(grant, &h, &pull, False):
             return None
         return self.ready()
@@ -110,13 +119,13 @@ cdef class PullFeed:
         cdef Py_ssize_t at = 0, end, first
         cdef list left = [], others = [], waiting = []
         cdef bint behind = connection.unfinished > 0, done = False, drain = False
-        self.out.used = 0
+        self.begin()
         while True:
             end = self.frame_end(p, at, n)
             if end < 0:
                 break
             if is_pull(p + at):
-                if not behind and self.out.used < ENOUGH_BYTES and self.one(connection, p + at, end - at):
+                if not behind and self.made_bytes < ENOUGH_BYTES and self.one(connection, p + at, end - at):
                     done = True
                 else:
                     left.append(received[at:end])
@@ -127,7 +136,8 @@ cdef class PullFeed:
             while end >= 0 and not is_pull(p + at):
                 at = end
                 end = self.frame_end(p, at, n)
-            fed = self.others(connection, received[first:at])
+            piece = received[first:at]
+            fed = as_fed(self.others(connection, piece), piece)
             left.extend(fed.frames)
             if fed.ready:
                 others.append(fed.ready)
@@ -145,15 +155,19 @@ cdef class PullFeed:
         ready = self.ready()
         if others:
             ready = b"".join([*others, ready])
+        if at == n and not left and not waiting and not drain:
+            return ready  # as nearly always
         return make_tuple(Fed, (at, ready, waiting, left, drain))  # as Fed(...), without a call of Python's
 
+    cdef void begin(self) noexcept:
+        self.made_bytes = 0
+        self.made.clear()
+
     cdef bytes ready(self):
-        """The answers that were made, whose room is kept unless it is very much."""
-        cdef bytes made = PyBytes_FromStringAndSize(<char *>self.out.at, <Py_ssize_t>self.out.used)
-        if self.out.room > KEPT_BYTES:
-            free(self.out.at)
-            memset(&self.out, 0, sizeof(Buffer))
-        return made
+        """The answers that were made; a single one as it is."""
+        cdef bytes answers = <bytes>self.made[0] if len(self.made) == 1 else b"".join(self.made)
+        self.made.clear()
+        return answers
 
     cdef bint one(self, connection, const uint8_t *p, Py_ssize_t size) except -1:
         """One whole frame that may be a pull: answered or held. False: nothing was done about it."""
@@ -276,11 +290,11 @@ cdef class PullFeed:
     # --- reading --------------------------------------------------------------------------------------------------
 
     cdef bint answer(self, PullGrant grant, Header *h, Pull *pull, bint is_new) except -1:
-        """A whole frame behind those that are there. False: Python's to answer, and nothing is changed."""
-        cdef size_t before = self.out.used
+        """A whole frame behind those that are there, read into the bytes that leave. False: Python's to answer, and
+        nothing is changed."""
         cdef uint8_t *start
-        cdef uint8_t *r
         cdef Py_ssize_t most = 8 + 4 * 24, header
+        cdef bytes frame
         cdef int i
         if not self.select(grant, pull):
             return False
@@ -288,15 +302,20 @@ cdef class PullFeed:
             most += grant.json[i].n if h.is_json else (grant.binary[i].n if i < 4 else 0)
         if most + pull.total > self.max_frame:
             return False
-        reserve(&self.out, <size_t>(most + pull.total))
-        start = self.out.at + before
-        r = put_found_json(start + 8, grant, h, pull) if h.is_json else put_found_binary(start + 8, grant, h, pull)
-        header = r - start - 8
+        reserve(&self.head, <size_t>most)
+        start = self.head.at
+        header = (put_found_json(start, grant, h, pull) if h.is_json else put_found_binary(start, grant, h, pull)) - start
+        if header > self.max_header:
+            return False
+        frame = PyBytes_FromStringAndSize(NULL, 8 + header + <Py_ssize_t>pull.total)
+        start = <uint8_t *>PyBytes_AS_STRING(frame)
         put32(start, <uint32_t>(4 + header + pull.total))
         put32(start + 4, <uint32_t>header | (0 if h.is_json else <uint32_t>1 << 24))
-        if header > self.max_header or not self.fetch(r):
+        memcpy(start + 8, self.head.at, <size_t>header)
+        if not self.fetch(start + 8 + header):
             return False
-        self.out.used = before + 8 + <size_t>header + <size_t>pull.total
+        self.made.append(frame)
+        self.made_bytes += PyBytes_GET_SIZE(frame)
         if is_new:
             self.asked(grant, pull.offset, commit_of(pull))
         self.gave(grant, pull)
@@ -337,28 +356,67 @@ cdef class PullFeed:
     cdef bint select(self, PullGrant grant, Pull *pull) except -1:
         """Which records it gets, as pick_entries of kernel/python/pull.py; False: none, or Python has to look."""
         cdef int64_t until, count, step = grant.max_count
+        cdef const uint8_t *found
         cdef int picked = TAKEN
         if not pull.low <= pull.offset < pull.high:
             return False
         until = min(pull.high - pull.offset, grant.scan) + pull.offset
         pull.next, pull.total = pull.offset, 0
         self.taken.used = 0
-        while pull.next < until and picked == TAKEN:
+        while pull.next < until and picked == TAKEN and <int64_t>(self.taken.used // sizeof(Pulled)) < grant.max_count:
             count = min(until - pull.next, min(step, CHUNK_ENTRIES))
-            count = min(count, (grant.entries.file_bytes - pull.next * 20 % grant.entries.file_bytes) // 20)
-            if count < 1:
-                return False  # an entry across two files
-            reserve(&self.entries, <size_t>(20 * count))
-            if not grant.entries.read(pull.next * 20, self.entries.at, <Py_ssize_t>(20 * count)):
+            found = self.entries_of(grant, pull, &count)
+            if found == NULL:
                 return False
             reserve(&self.taken, <size_t>count * sizeof(Pulled))
-            picked = self.pick(grant, pull, count)
+            picked = self.pick(found, grant, pull, count)
             step = min(4 * step, CHUNK_ENTRIES)
+        grant.expected = pull.next
         return picked != LEFT and self.taken.used > 0
 
-    cdef int pick(self, PullGrant grant, Pull *pull, int64_t count) noexcept:
+    cdef const uint8_t *entries_of(self, PullGrant grant, Pull *pull, int64_t *count) except? NULL:
+        """Entries from `pull.next` on, `count` of them or less: those that were read ahead, else from the file. NULL: not
+        there, or not in memory."""
+        cdef Window window = grant.window
+        cdef int64_t ahead, in_file = (grant.entries.file_bytes - pull.next * 20 % grant.entries.file_bytes) // 20
+        if window is not None and window.first <= pull.next < window.until <= pull.high:
+            count[0] = min(count[0], window.until - pull.next)
+            grant.expected = window.until
+            window.used_at = self.begun
+            return window.at + 20 * (pull.next - window.first)
+        count[0] = min(count[0], in_file)
+        if count[0] < 1:
+            return NULL  # an entry across two files
+        ahead = min(min(AHEAD_ENTRIES, in_file), pull.high - pull.next)
+        if pull.next == grant.expected and count[0] < ahead:
+            window = self.window_of(grant)
+            if window is not None and grant.entries.read(pull.next * 20, window.at, <Py_ssize_t>(20 * ahead)):
+                window.first, window.until = pull.next, pull.next + ahead
+                return window.at
+        reserve(&self.entries, <size_t>(20 * count[0]))
+        if not grant.entries.read(pull.next * 20, self.entries.at, <Py_ssize_t>(20 * count[0])):
+            return NULL
+        return self.entries.at
+
+    cdef Window window_of(self, PullGrant grant):
+        """An empty one: the grant's own, a new one, or one that another has not used of late. None: all are in use."""
+        cdef Window window = grant.window
+        if window is None:
+            if len(self.windows) < MOST_WINDOWS:
+                window = Window()
+                self.windows.append(window)
+            else:
+                window = self.windows[self.next_window]
+                self.next_window = (self.next_window + 1) % MOST_WINDOWS
+                if self.begun - window.used_at < WINDOW_S:
+                    return None
+                window.grant.window = None
+            window.grant, grant.window = grant, window
+        window.until, window.used_at = 0, self.begun
+        return window
+
+    cdef int pick(self, const uint8_t *p, PullGrant grant, Pull *pull, int64_t count) noexcept:
         """From so many entries, for which `taken` has room. STOP at a limit or an unwritten entry; LEFT if one is odd."""
-        cdef const uint8_t *p = self.entries.at
         cdef int64_t i, position, size
         cdef Pulled *one
         for i in range(count):

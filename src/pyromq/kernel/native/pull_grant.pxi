@@ -4,6 +4,10 @@
 cdef enum:
     COMMITS = 1, MAY_BE_HELD = 2   # bits of a pull's flags
     SCAN_ENTRIES = 800             # looked at without a filter, as store/reader.py
+    AHEAD_ENTRIES = 512            # read at once for a pull that goes on where the one before ended
+
+
+cdef double WINDOW_S = 1.0   # entries that were read ahead and not used for so long make room for those of other pulls
 
 
 cdef class PullGrant:
@@ -17,6 +21,8 @@ cdef class PullGrant:
     cdef int64_t told_messages, told_size, told_times     # handed out, and not told to the broker's statistics yet
     cdef double told_ms
     cdef Files entries
+    cdef int64_t expected             # the offset at which a pull goes on where the one before ended
+    cdef Window window                # entries that were read ahead for such pulls, or None
     cdef int64_t max_count, max_bytes, scan
     cdef bytes codes                  # sorted, eight bytes each as this machine has them; None: no filter
     cdef tuple kept
@@ -47,6 +53,16 @@ cdef class PullGrant:
             self.json[i] = text_of(self.kept[i])
         for i in range(4):
             self.binary[i] = text_of(self.kept[5 + i])
+
+
+cdef class Window:
+    """Entries of a queue from offset `first` to before `until`, which were readable when they were read. Such entries never
+    change while the queue is the same object: a topic that is deleted takes its queues along."""
+
+    cdef PullGrant grant
+    cdef int64_t first, until
+    cdef double used_at
+    cdef uint8_t at[20 * AHEAD_ENTRIES]
 
 
 cdef struct Pulled:
