@@ -8,7 +8,7 @@
 #   make sanitize  the kernel's tests with address and undefined-behaviour checks
 
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-sdk-java interop coverage lint bench docs lock clean peers java native wheel sanitize
+.PHONY: setup demo test test-sdk-java interop coverage lint bench docs lock clean peers java native wheel sanitize FORCE
 .DELETE_ON_ERROR:
 
 VENV := .venv
@@ -57,12 +57,17 @@ $(DOCS): requirements/docs.txt $(CORE)
 	@$(INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
-# Without a compiler it says so, and the Python kernel serves.
-$(NATIVE): $(KERNEL) $(CORE)
+# Without a compiler it says so, and the Python kernel serves; once there is one, the next `make` builds it.
+$(NATIVE): $(KERNEL) $(CORE) $(if $(wildcard src/pyromq/kernel/native/kernel.*.so),,FORCE)
 	@$(BIN)/python scripts/native
 	@touch $@
 
-native: $(NATIVE)
+FORCE:
+
+# Whatever is there already: who is told to run it has a kernel that is damaged or of other sources.
+native: $(CORE)
+	@$(BIN)/python scripts/native
+	@touch $(NATIVE)
 
 wheel: $(NATIVE)
 	@$(BIN)/hatchling build -t wheel

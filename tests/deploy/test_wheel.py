@@ -74,3 +74,26 @@ def test_without_a_compiler_that_is_said_and_python_serves(sources: Path, ci: st
     assert (done.returncode, done.stderr) == (code, "")
     assert done.stdout == "the native kernel is not built: there is no gcc; the Python kernel serves\n"
     assert not (sources / "src" / KERNEL).exists()
+
+
+def test_make_native_builds_whatever_is_there_and_setup_where_it_is_missing(tmp_path: Path) -> None:
+    """Who is told to run it has a kernel that is damaged, or has got a compiler since."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    stamps = [tmp_path / ".venv" / name for name in ("pyvenv.cfg", ".core", ".spark", ".dev", ".native")]
+    kernel = tmp_path / "src" / KERNEL
+    for file in (*(tmp_path / "requirements" / f"{name}.txt" for name in ("core", "spark", "dev")), kernel, *stamps):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    for name in ("pyproject.toml", "scripts/native"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    for stamp in stamps:  # younger than all that they are made from
+        stamp.touch()
+
+    def would_build(goal: str) -> bool:
+        printed = subprocess.run(["make", "-n", goal], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        return "python scripts/native" in printed
+
+    assert (would_build("setup"), would_build("native")) == (False, True)
+    kernel.unlink()
+    assert (would_build("setup"), would_build("native")) == (True, True)

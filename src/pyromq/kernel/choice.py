@@ -17,6 +17,7 @@ from ..errors import ConfigError
 VARIABLE = "PYROMQ_KERNEL"
 _MODULE = "pyromq.kernel.native.kernel"
 _SOURCES = Path(__file__).parent / "native"
+_MAKEFILE = Path(__file__).parents[3] / "Makefile"  # of a clone; what is installed has none
 
 
 def is_built() -> bool:
@@ -29,9 +30,7 @@ def kernel_name() -> str:
     if wanted not in ("", "python", "native"):
         raise ConfigError(f"{VARIABLE}={wanted}: say python or native, or unset it")
     if wanted == "native" and not is_built():
-        raise ConfigError(
-            f"{VARIABLE}=native: the native kernel is not built here; run `make native` (it needs gcc), or say python"
-        )
+        raise ConfigError(f"{VARIABLE}=native: the native kernel is not built here; {_remedy()}, or say python")
     return "native" if wanted != "python" and is_built() else "python"
 
 
@@ -43,14 +42,20 @@ def native() -> ModuleType | None:
         module = import_module(_MODULE)
     except ImportError as fault:
         raise ConfigError(
-            f"the native kernel cannot be loaded ({fault}): run `make native`, or set {VARIABLE}=python"
+            f"the native kernel cannot be loaded ({fault}): {_remedy()}, or set {VARIABLE}=python"
         ) from None
     if sources_mark() != module.SOURCES:
         raise ConfigError(
-            f"the native kernel {module.__file__} was built from other sources than the ones here: run `make native`, "
+            f"the native kernel {module.__file__} was built from other sources than the ones here: {_remedy()}, "
             f"or set {VARIABLE}=python"
         )
     return module
+
+
+def _remedy() -> str:
+    if _MAKEFILE.exists():
+        return "run `make native` (it needs gcc)"
+    return "install a wheel that has it (`make wheel` makes one in a clone, where gcc is)"
 
 
 def sources_mark() -> str:
