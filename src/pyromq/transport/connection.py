@@ -38,6 +38,7 @@ class Owner(Protocol):
     warn: logs.Limited
     feed: Feed
     buffer: memoryview  # received bytes land here; shared, since they are dealt with before the next read
+    turn_buffer: memoryview  # the part of it that a connection usually fills in its turn
 
     def opened(self, connection: Connection) -> bool:
         """False: one too many, do not serve it."""
@@ -197,7 +198,9 @@ class Connection(asyncio.BufferedProtocol):
     # --- receiving ---------------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._owner.buffer
+        """All of it for who is in the middle of a frame that is larger than a turn."""
+        owner = self._owner
+        return owner.buffer if self._inbox.needed > len(owner.turn_buffer) else owner.turn_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes from the wire. Whatever is wrong with them ends this connection and nothing else."""
@@ -220,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             log.exception("receiving failed", peer=self.address)
             self.abort("internal error while receiving")
-        if nbytes == len(owner.buffer):
+        if nbytes >= len(owner.turn_buffer):
             self._let_others_read()
 
     def _let_others_read(self) -> None:

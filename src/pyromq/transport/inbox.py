@@ -12,12 +12,12 @@ _LENGTH_WORDS = 8
 class Inbox:
     """After a ProtocolError the stream is out of step and the inbox must be dropped."""
 
-    __slots__ = ("_limits", "_needed", "tail")
+    __slots__ = ("_limits", "needed", "tail")
 
     def __init__(self, limits: FrameLimits) -> None:
         self._limits = limits
         self.tail = bytearray()  # of a frame that is not complete yet
-        self._needed = _LENGTH_WORDS  # nothing is looked at before this many bytes are there
+        self.needed = _LENGTH_WORDS  # nothing is looked at before this many bytes are there
 
     @property
     def held(self) -> int:
@@ -40,7 +40,7 @@ class Inbox:
                 self.tail += received[used:]
             return fed, commands
         self.tail += received
-        if len(self.tail) < self._needed:
+        if len(self.tail) < self.needed:
             return NOTHING, []  # a large frame in small pieces is not scanned again with each piece
         view = memoryview(self.tail)
         fed = as_fed(feed(connection, view), view)
@@ -51,11 +51,11 @@ class Inbox:
     def _split(self, fed: Fed, view: memoryview) -> tuple[list[Command], int]:
         """The commands that are Python's, and how many bytes are dealt with."""
         if not fed.used:
-            commands, used, self._needed = decode_frames(view, self._limits)
+            commands, used, self.needed = decode_frames(view, self._limits)
             return commands, used
         if fed.used == len(view) and not fed.frames:  # all of it was the kernel's
-            self._needed = _LENGTH_WORDS
+            self.needed = _LENGTH_WORDS
             return [], fed.used
         commands = [command for frame in fed.frames for command in decode_frames(memoryview(frame), self._limits)[0]]
-        behind, used, self._needed = decode_frames(view[fed.used :], self._limits)
+        behind, used, self.needed = decode_frames(view[fed.used :], self._limits)
         return commands + behind, fed.used + used

@@ -25,7 +25,8 @@ from .request_class import PROPERTIES_FIELD, RequestClass, class_of
 
 log = logs.get("pyromq.transport")
 
-_RECEIVE_BYTES = 64 << 10  # a full one is some hundred messages: one connection's turn, in which others wait
+_RECEIVE_BYTES = 256 << 10
+_TURN_BYTES = 64 << 10  # some hundred small messages: while one connection has its turn, the others wait
 
 
 class Service:
@@ -46,6 +47,7 @@ class Service:
         self.warn = logs.Limited(log, clock)
         self.feed = feed
         self.buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self.turn_buffer = self.buffer[:_TURN_BYTES]
         self.opened = opened
         self._closed = closed
         self._dispatch = dispatch
