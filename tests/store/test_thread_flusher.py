@@ -47,6 +47,7 @@ class Noted:
 
 @asynccontextmanager
 async def running(folder: Path, make: Callable[[int, int], FlushThread]) -> AsyncIterator[MessageStore]:
+    native_module()  # where it is missing, the skip must not end the store's own task, which is waited for
     disk, started = RealDisk(folder, create=True), asyncio.Event()
 
     def made(bell: int, done: int) -> FlushThread:
