@@ -8,6 +8,7 @@ PyroError
 └── CallFailed             our own request to a peer did not succeed
     ├── CallTimedOut           no answer in time
     ├── ConnectionLost         the connection could not be made, or ended before the answer
+    ├── RequestTooLarge        it is larger than a frame may be: nothing was sent
     └── CallRefused            the peer answered with a code other than the ones we can use; carries it
 
 `transport/dispatch.py` is the only place that turns an exception into a response code.
@@ -55,7 +56,18 @@ class CallTimedOut(CallFailed):
 
 
 class ConnectionLost(CallFailed):
-    """The connection could not be made, or ended before the answer came."""
+    """The connection could not be made, or ended before the answer came.
+
+    `hint`: what to do, where the way it ended tells. Empty: nothing is known but that nobody answers.
+    """
+
+    def __init__(self, text: str, *, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+class RequestTooLarge(CallFailed):
+    """Larger than a frame may be. Nothing was sent, and the connection stays."""
 
 
 class CallRefused(CallFailed):

@@ -68,6 +68,18 @@ async def test_sends_at_about_the_same_time_share_a_request_and_each_has_its_res
     assert len({each.message_id for each in results}) == 3
 
 
+async def test_a_batch_fits_into_a_frame_whatever_the_producer_allows(cluster: Cluster) -> None:
+    broker = Batches(cluster.broker("a", T=1))
+    packing = Packing(max_message_bytes=30_000_000, compression=None)
+    producer = await producer_of(cluster, packing=packing, batching=Batching(max_bytes=30_000_000))
+    part = bytes(9_000_000)
+    gathered = [asyncio.create_task(producer.send("T", part)) for _ in range(2)]
+    await cluster.clock.advance(0.01)
+    await asyncio.gather(*gathered)
+    await producer.send_many("T", [part, part], max_batch_bytes=30_000_000)
+    assert broker.taken == [[part]] * 4
+
+
 async def test_one_alone_is_a_message_like_any_other(cluster: Cluster) -> None:
     broker = cluster.broker("a", T=1)
     batches = Batches(broker)

@@ -398,6 +398,21 @@ async def test_a_bad_message_is_refused_before_it_is_sent(
     assert broker.requests(SEND) == []
 
 
+@pytest.mark.parametrize("way", ["send", "send_oneway", "send_many"])
+async def test_a_message_larger_than_a_frame_is_refused_and_the_connection_stays(cluster: Cluster, way: str) -> None:
+    broker = cluster.broker("a", T=1)
+    client = await cluster.client()
+    async with client.producer(packing=Packing(max_message_bytes=20_000_000, compression=None)) as producer:
+        await producer.send("T", b"before")
+        large = bytes(17_000_000)
+        with pytest.raises(BadMessage, match=r"it is a frame of 17000[0-9]{3} bytes .* 16777216") as refusal:
+            await getattr(producer, way)("T", [large] if way == "send_many" else large)
+        assert "com.rocketmq.remoting.frameMaxLength" in refusal.value.hint
+        assert refusal.value.address == broker.address
+        await producer.send("T", b"behind")
+    assert [request.body for request in broker.requests(SEND)] == [b"before", b"behind"]
+
+
 async def test_stop_waits_for_sends_in_flight_and_refuses_new_ones(cluster: Cluster) -> None:
     broker = cluster.broker("a", T=1)
 

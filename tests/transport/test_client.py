@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pyromq.errors import CallFailed, CallTimedOut, ConfigError, ConnectionLost
+from pyromq.errors import CallTimedOut, ConfigError, ConnectionLost, RequestTooLarge
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.frame import FrameLimits
 from pyromq.testing.clock import ManualClock
@@ -194,7 +194,7 @@ async def test_cancelling_a_call_leaves_nothing_behind(
 async def test_a_request_over_the_frame_limit_is_not_sent(make_server: MakeServer, make_client: MakeClient) -> None:
     make_server(Dispatcher({ECHO: echo}))
     client = make_client(limits=Limits(frame=FrameLimits(frame_bytes=1000)))
-    with pytest.raises(CallFailed, match=r"request 30 cannot be sent to server:1: it is a frame of \d+ bytes"):
+    with pytest.raises(RequestTooLarge, match=r"request 30 cannot be sent to server:1: it is a frame of \d+ bytes"):
         await client.call(ADDRESS, command(body=bytes(2000)), 3)
     assert (await client.call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS
 

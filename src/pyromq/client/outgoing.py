@@ -18,6 +18,7 @@ from ..model.message import KEY_SEPARATOR, Property
 from ..protocol.batch import ENTRY_BYTES, BatchEntry, encode_batch
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.compression import DEFAULT_LEVEL, Compression, compress, compressed_flag
+from ..protocol.frame import DEFAULT_LIMITS
 from ..protocol.headers.send import LONG_NAMES, SendMessageV2
 from ..protocol.properties import properties_text
 from .arguments import Seconds, check_count, check_text, kind_fault, milliseconds
@@ -27,6 +28,7 @@ from .values import encode_value
 
 MAX_MESSAGE_BYTES = 4 << 20
 COMPRESS_OVER_BYTES = 4096
+_FRAME_ROOM = DEFAULT_LIMITS.frame_bytes - (64 << 10)  # for a batch, beside a header of any size that ours have
 WRITTEN = (Compression.ZLIB, Compression.LZ4, Compression.ZSTD)  # ZLIB_LEGACY is only read
 _OWN_PROPERTIES = frozenset(
     value for name, value in vars(Property).items() if not name.startswith("_") and isinstance(value, str)
@@ -56,6 +58,11 @@ class Packing:
         check_count("max_message_bytes", self.max_message_bytes, example=MAX_MESSAGE_BYTES)
         if (fault := kind_fault("level", self.level, int, "a whole number")) is not None:
             raise Error(fault, hint=f"Write level={DEFAULT_LEVEL}, or leave it out")
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """What fits into a frame too: each message of a batch could have been sent alone."""
+        return min(self.max_message_bytes, _FRAME_ROOM)
 
 
 class Outgoing(msgspec.Struct, kw_only=True):

@@ -85,7 +85,7 @@ class Producer:
         async def send(topic: str, order_key: str | None, items: list[BatchItem]) -> list[SendResult]:
             return await self._sender.send(pack_batch(topic, items), _choice(order_key, None))
 
-        return Gathering(self._session.clock, batching, self._packing.max_message_bytes, self._lanes, send)
+        return Gathering(self._session.clock, batching, self._packing.max_batch_bytes, self._lanes, send)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
         return Received(message, queue, self._session.config.namespace)
@@ -223,7 +223,7 @@ class Producer:
         """
         name = self._on_wire(topic)
         _check_values(values)
-        most = min(max_batch_bytes, self._packing.max_message_bytes)
+        most = min(max_batch_bytes, self._packing.max_batch_bytes)
         choose = _choice(order_key, None)
 
         def draft(value: Any) -> Draft:

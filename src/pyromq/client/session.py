@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import logs
 from ..ambient import Clock, Random
-from ..errors import CallTimedOut, ConnectionLost
+from ..errors import CallTimedOut, ConnectionLost, RequestTooLarge
 from ..model import names
 from ..model.codes import RequestCode, ResponseCode
 from ..model.ids import UniqueIds
@@ -31,7 +31,7 @@ from ..transport.peer import Peer
 from .background import Bell, Tasks
 from .config import ClientConfig, own_ip
 from .core.routing import Route
-from .errors import Closed, Error, NoBroker, TimedOut, TopicNotFound, Unreachable, refused
+from .errors import BadMessage, Closed, Error, NoBroker, TimedOut, TopicNotFound, Unreachable, refused
 from .name_servers import NameServers
 from .namespace import with_namespace
 
@@ -135,7 +135,7 @@ class Session:
         timeout_s: float | None = None,
         expected: Iterable[int] = (ResponseCode.SUCCESS,),
     ) -> Command:
-        """The answer, if its code is one of those expected. Unreachable, TimedOut or Refused."""
+        """The answer, if its code is one of those expected. Unreachable, TimedOut, Refused or BadMessage."""
         self.check_open()
         fields = {} if header is None else header if isinstance(header, dict) else header.to_fields()
         request = Command(code=code, fields=fields, body=body)
@@ -149,6 +149,8 @@ class Session:
             self.look_again()
             hint = "Is the broker running, and is the address that it advertises (brokerIP1) one you can reach?"
             raise Unreachable(str(fault), hint=hint, address=address) from None
+        except RequestTooLarge as fault:
+            raise _too_large(fault, address) from None
         if answer.code not in expected:
             raise refused(answer.code, answer.remark, address)
         return answer
@@ -160,6 +162,8 @@ class Session:
         except ConnectionLost as fault:
             self.look_again()
             raise Unreachable(str(fault), hint="Is the broker running?", address=address) from None
+        except RequestTooLarge as fault:
+            raise _too_large(fault, address) from None
 
     def check_open(self) -> None:
         if self.is_closed:
@@ -339,6 +343,14 @@ class Session:
     def _connection_lost(self, peer: Peer) -> None:
         if not self.is_closed:
             self._silent.ring()  # a broker forgets clients with their connections
+
+
+def _too_large(fault: RequestTooLarge, address: str) -> BadMessage:
+    hint = (
+        "Split it, or store the data elsewhere: this client's limits are the ones that brokers have by default "
+        "(com.rocketmq.remoting.frameMaxLength, headerMaxLength)"
+    )
+    return BadMessage(str(fault), hint=hint, address=address)
 
 
 def master_of(route: Route, queue: MessageQueue) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 from .. import logs
 from ..ambient import Clock, Timer
-from ..errors import CallFailed, CallTimedOut, ConnectionLost, ProtocolError
+from ..errors import CallTimedOut, ConnectionLost, ProtocolError, RequestTooLarge
 from ..kernel.seam import Fed, Feed, Waiting, as_fed
 from ..model.client_info import Language
 from ..model.codes import ResponseCode
@@ -25,6 +25,7 @@ from .limits import Limits
 from .outbox import FLUSH_BYTES, Outbox
 from .request_class import RequestClass, class_of
 from .tls import Opening, TlsSession
+from .tls_hints import hint as tls_hint
 from .watchdog import Watchdog
 
 log = logs.get("pyromq.transport")
@@ -96,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parked_bytes = 0
         self._writable: asyncio.Future[None] | None = None  # made for those who wait until it does
         self._close_reason = "closed by the peer"
+        self._ended_by_peer = False
         self._linger: Timer | None = None
         self._gone: asyncio.Event | None = None  # made for those who wait for the end
         # Set from connection_made to connection_lost.
@@ -170,6 +172,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_open and exc is not None:
             self._close_reason = str(exc)
+        self._ended_by_peer = self.is_open
         self.is_open = False
         self._stream = None
         self._watchdog.stop()
@@ -185,7 +188,15 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.closed(self)
 
     def _lost(self) -> ConnectionLost:
-        return ConnectionLost(f"the connection to {self.address} ended: {self._close_reason}")
+        hint = "" if self.has_spoken else self._hint()
+        return ConnectionLost(f"the connection to {self.address} ended: {self._close_reason}", hint=hint)
+
+    def _hint(self) -> str:
+        tls = self._tls
+        is_secured = tls is not None and tls.is_ready
+        return tls_hint(
+            self._close_reason, is_tls=tls is not None, is_secured=is_secured, by_peer=self._ended_by_peer
+        )
 
     def _late(self, name: str) -> None:
         seconds: float = getattr(self._owner.limits, name)
@@ -366,7 +377,7 @@ class Connection(asyncio.BufferedProtocol):
         return CallTimedOut(f"{self.address} did not answer request {code} within {timeout_s:.3g} s")
 
     def send(self, command: Command, *, at_once: bool = False) -> None:
-        """Write without waiting. CallFailed if it is over the frame limit; a response that is becomes an error.
+        """Write without waiting. RequestTooLarge if it is over the frame limit; a response that is becomes an error.
 
         `at_once`: not at the end of the turn, where nothing is expected to join it.
         """
@@ -407,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
             f"the limits are {limit.frame_bytes} and {limit.header_bytes}"
         )
         if not command.is_response:
-            raise CallFailed(f"request {command.code} cannot be sent to {self.address}: it is {what}")
+            raise RequestTooLarge(f"request {command.code} cannot be sent to {self.address}: it is {what}")
         self._owner.warn.warning("answer too large", peer=self.address, code=command.code, answer=what)
         self.send(
             Command(
