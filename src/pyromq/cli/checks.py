@@ -13,7 +13,7 @@ from typing import Any
 from ..admin import cluster, groups, offsets, settings, topics
 from ..admin.calls import Calls
 from ..admin.cluster import BrokerPlace
-from ..client.errors import Error, Refused
+from ..client.errors import Error, Refused, Unreachable
 from ..errors import CallFailed
 from ..model import names
 from ..model.codes import RequestCode
@@ -82,13 +82,15 @@ async def examine(patient: Patient) -> list[Finding]:
 
 async def name_servers(patient: Patient) -> AsyncIterator[Finding]:
     known: dict[str, frozenset[str]] = {}
+    is_explained = False
     addresses = patient.calls.session.config.name_servers
     for address in addresses:
         try:
             answer = await patient.calls.broker(address, RequestCode.GET_BROKER_CLUSTER_INFO)
         except Error as fault:
-            cure = "Start it (pyromq namesrv), mend the address, or take it out of the list"
-            what = str(fault).removesuffix(fault.hint).rstrip(". ")  # its hint is for brokers
+            cure = _told(fault) or "Start it (pyromq namesrv), mend the address, or take it out of the list"
+            is_explained |= bool(_told(fault))
+            what = str(fault).removesuffix(fault.hint).rstrip(". ")  # its hint is for brokers, or the cure
             yield Finding("name server", BROKEN, f"{address} does not answer: {what}", cure)
             continue
         table = decode_body(ClusterInfo, answer.body or b"{}").broker_addr_table
@@ -96,11 +98,16 @@ async def name_servers(patient: Patient) -> AsyncIterator[Finding]:
         yield Finding("name server", GOOD, f"{address} answers and knows {len(known[address])} brokers")
     if not known:
         cure = "Is one running? Start all by: pyromq up. Name another by -n, --profile or PYROMQ_NAMESRV"
-        yield Finding("name server", BROKEN, "none answers", cure, ends_it=True)
+        yield Finding("name server", BROKEN, "none answers", "See above" if is_explained else cure, ends_it=True)
     elif len(set(known.values())) > 1:
         text = "; ".join(f"{address} knows {', '.join(sorted(each)) or 'none'}" for address, each in known.items())
         cure = "Give every broker the whole list (namesrvAddr): clients see what the one tells them that they ask"
         yield Finding("name servers agree", BROKEN, text, cure)
+
+
+def _told(fault: Exception) -> str:
+    """The fault's own hint, where the way the connection ended told what is wrong: TLS."""
+    return fault.hint if isinstance(fault, Unreachable) and fault.is_explained else ""
 
 
 async def brokers(patient: Patient) -> AsyncIterator[Finding]:
@@ -114,7 +121,9 @@ async def brokers(patient: Patient) -> AsyncIterator[Finding]:
             patient.reached[place.address] = await cluster.runtime(patient.calls, place.address)
         except CallFailed as fault:
             cure = "Clients get this address from the name server: set brokerIP1 (--advertise) to one they can reach"
-            yield Finding("advertised address", BROKEN, f"{place.name} at {place.address}: {fault}", cure)
+            told = _told(fault)
+            what = str(fault).removesuffix(told).rstrip(". ") if told else str(fault)
+            yield Finding("advertised address", BROKEN, f"{place.name} at {place.address}: {what}", told or cure)
             continue
         yield Finding("advertised address", GOOD, f"{place.name} answers at {place.address}")
     for name in sorted({place.name for place in patient.brokers}):

@@ -16,7 +16,7 @@ Error                       .code (the broker's answer, or None), .address (of w
 
 from __future__ import annotations
 
-from ..errors import CallFailed, PyroError
+from ..errors import CallFailed, ConnectionLost, PyroError
 from ..model.codes import ResponseCode
 
 
@@ -33,6 +33,8 @@ class Error(PyroError):
 class NoNameServer(Error, CallFailed):
     """No name server answered."""
 
+    is_explained = False  # the hint is not whether one runs: the way connections ended told more
+
 
 class TopicNotFound(Error):
     """No such topic."""
@@ -44,6 +46,8 @@ class NoBroker(Error, CallFailed):
 
 class Unreachable(Error, CallFailed):
     """Not connected, or cut off before the answer."""
+
+    is_explained = False  # as of NoNameServer
 
 
 class TimedOut(Error, CallFailed):
@@ -75,6 +79,13 @@ _HINTS: dict[int, str] = {
     ResponseCode.NO_PERMISSION: "Check the permissions of topic and broker (mqadmin topicRoute, updateTopicPerm)",
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "Create the group: mqadmin updateSubGroup",
 }
+
+
+def unreachable(fault: ConnectionLost, address: str, hint: str) -> Unreachable:
+    """`hint` is for where the fault has none of its own."""
+    error = Unreachable(str(fault), hint=fault.hint or hint, address=address)
+    error.is_explained = bool(fault.hint)
+    return error
 
 
 def refused(code: int, remark: str | None, address: str, hint: str | None = None) -> Refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import logs
 from ..ambient import Random
-from ..errors import CallFailed
+from ..errors import CallFailed, ConnectionLost
 from ..model.codes import RequestCode, ResponseCode
 from ..model.names import DLQ_PREFIX
 from ..protocol.bodies.body import decode_body
@@ -82,7 +82,7 @@ class NameServers:
 
     async def ask(self, code: RequestCode, header: Header | None = None) -> tuple[str, Command]:
         """The first answer, whatever its code, and whose it is. NoNameServer."""
-        faults = []
+        faults, hint = [], ""
         addresses = self._order.all()
         for number, address in enumerate(addresses, 1):
             is_last = number == len(addresses)
@@ -92,10 +92,13 @@ class NameServers:
                 return address, await self._client.call(address, request, timeout_s)
             except CallFailed as fault:
                 faults.append(str(fault))
+                hint = hint or (fault.hint if isinstance(fault, ConnectionLost) else "")
                 self._order.failed(address)
                 log.debug("name server does not answer", address=address, fault=str(fault))
-        raise NoNameServer(
+        error = NoNameServer(
             f"no name server answers: {'; '.join(faults)}",
-            hint="Is one running there (pyromq up)? Name others by connect(...) or PYROMQ_NAMESRV",
+            hint=hint or "Is one running there (pyromq up)? Name others by connect(...) or PYROMQ_NAMESRV",
             address=";".join(addresses),
         )
+        error.is_explained = bool(hint)
+        raise error

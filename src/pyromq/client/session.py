@@ -31,7 +31,7 @@ from ..transport.peer import Peer
 from .background import Bell, Tasks
 from .config import ClientConfig, own_ip
 from .core.routing import Route
-from .errors import BadMessage, Closed, Error, NoBroker, TimedOut, TopicNotFound, Unreachable, refused
+from .errors import BadMessage, Closed, Error, NoBroker, TimedOut, TopicNotFound, refused, unreachable
 from .name_servers import NameServers
 from .namespace import with_namespace
 
@@ -148,7 +148,7 @@ class Session:
         except ConnectionLost as fault:
             self.look_again()
             hint = "Is the broker running, and is the address that it advertises (brokerIP1) one you can reach?"
-            raise Unreachable(str(fault), hint=hint, address=address) from None
+            raise unreachable(fault, address, hint) from None
         except RequestTooLarge as fault:
             raise _too_large(fault, address) from None
         if answer.code not in expected:
@@ -161,7 +161,7 @@ class Session:
             await self.transport.send(address, Command(code=code, fields=fields, body=body))
         except ConnectionLost as fault:
             self.look_again()
-            raise Unreachable(str(fault), hint="Is the broker running?", address=address) from None
+            raise unreachable(fault, address, "Is the broker running?") from None
         except RequestTooLarge as fault:
             raise _too_large(fault, address) from None
 

@@ -107,7 +107,7 @@ async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -
 
 def words_of(fault: Exception, command: Subcommand) -> str:
     """What went wrong, and what to do where we know it."""
-    if isinstance(fault, NoNameServer):
+    if isinstance(fault, NoNameServer) and not fault.is_explained:
         return f"{str(fault).removesuffix(fault.hint).rstrip('. ')}. Is it running? Name others by -n or NAMESRV_ADDR"
     text = str(fault)
     if isinstance(fault, Refused):

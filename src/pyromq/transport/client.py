@@ -56,7 +56,7 @@ class Reconnect:
 class _Route:
     """What is known of one address."""
 
-    __slots__ = ("attempt", "connection", "failures", "last_fault", "not_before")
+    __slots__ = ("attempt", "connection", "failures", "hint", "last_fault", "not_before")
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
@@ -64,6 +64,7 @@ class _Route:
         self.failures = 0
         self.not_before = float("-inf")
         self.last_fault = ""
+        self.hint = ""  # what to do about that
 
 
 class Client:
@@ -171,7 +172,8 @@ class Client:
         if route.attempt is None:
             wait_s = route.not_before - self._clock.monotonic()
             if wait_s > 0:
-                raise ConnectionLost(f"{address} not reached ({route.last_fault}); next attempt in {wait_s:.1f} s")
+                text = f"{address} not reached ({route.last_fault}); next attempt in {wait_s:.1f} s"
+                raise ConnectionLost(text, hint=route.hint)
             route.attempt = asyncio.get_running_loop().create_task(self._open(address, route))
             route.attempt.add_done_callback(_retrieve)
         # Shielded: the attempt is shared, one caller that gives up does not end it for the others.
@@ -187,8 +189,9 @@ class Client:
             connection.abort("not connected")
             route.failures += 1
             route.last_fault = str(fault) or f"no answer within {self._reconnect.attempt_s:g} s"
+            route.hint = fault.hint if isinstance(fault, ConnectionLost) else ""
             route.not_before = self._clock.monotonic() + self._reconnect.delay_s(route.failures, self._rng)
-            raise ConnectionLost(f"cannot connect to {address}: {route.last_fault}") from None
+            raise ConnectionLost(f"cannot connect to {address}: {route.last_fault}", hint=route.hint) from None
         except asyncio.CancelledError:
             connection.abort("the client is closed")
             raise ConnectionLost("this client is closed") from None  # for those who wait; nobody cancelled them

@@ -12,8 +12,13 @@ from typing import Any, Protocol, cast
 
 from .. import logs
 from ..ambient import Clock, Timer
+<<<<<<< HEAD
 from ..errors import CallTimedOut, ConnectionLost, ProtocolError, RequestTooLarge
 from ..kernel.seam import Fed, Feed, Waiting, as_fed
+=======
+from ..errors import CallFailed, CallTimedOut, ConnectionLost, ProtocolError
+from ..kernel.seam import Fed, Feed, Waiting
+>>>>>>> transport: one look tells whether received bytes go straight to the kernel
 from ..model.client_info import Language
 from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
@@ -84,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner = owner
         self._opening = opening
         self._tls = tls
-        self._is_plain = opening is None and tls is None  # bytes are frames
+        self._is_usual = False  # plain bytes, the first whole frames have come, and the last one had its end
         self._secured: asyncio.Future[None] | None = None  # client side: done when the TLS handshake is
         self._inbox = Inbox(owner.limits.frame)
         self._calls = PendingCalls(owner.clock, self._too_late)
@@ -217,18 +222,17 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes from the wire. Whatever is wrong with them ends this connection and nothing else."""
         if not self.is_open:
             return
-        owner, watchdog = self._owner, self._watchdog
-        watchdog.active_at = owner.clock.monotonic()
+        owner = self._owner
+        self._watchdog.active_at = owner.clock.monotonic()
         data = owner.buffer[:nbytes]
         try:
-            if not self._is_plain or self._inbox.tail:
+            if not self._is_usual:
                 self._take_unfed(data)
-            elif type(fed := owner.feed(self, data)) is bytes and not watchdog.deadlines:
-                self.has_spoken = True  # nearly always all of it was the kernel's: then this is all that there is to do
-                if fed:
+            elif isinstance(fed := owner.feed(self, data), bytes):
+                if fed:  # nearly always all of it was the kernel's: then this is all that there is to do
                     self.send_now(fed)
             else:
-                self._take(data, as_fed(fed, data))
+                self._take(data, fed)
         except ProtocolError as fault:
             self.violation("bad bytes from a peer", fault=str(fault))
         except Exception:
@@ -262,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
         """The first bytes of a connection, which say whether it speaks TLS, that, or the end of a frame."""
         if self._opening is not None:
             self._tls = self._outbox.tls = self._opening(data[0])
-            self._opening, self._is_plain = None, self._tls is None
+            self._opening = None
         if self._tls is not None:
             data = memoryview(self._decrypt(self._tls, data))
         if data:
@@ -277,6 +281,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._watchdog.met("opening_s")
                 self._watchdog.met("frame_s")
         held = self._inbox.held
+        self._is_usual = not held and self._tls is None and self.has_spoken
         if held:
             self._watchdog.expect("frame_s", self._owner.limits.frame_s)
         if held != held_before:
