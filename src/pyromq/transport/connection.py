@@ -12,13 +12,8 @@ from typing import Any, Protocol, cast
 
 from .. import logs
 from ..ambient import Clock, Timer
-<<<<<<< HEAD
 from ..errors import CallTimedOut, ConnectionLost, ProtocolError, RequestTooLarge
-from ..kernel.seam import Fed, Feed, Waiting, as_fed
-=======
-from ..errors import CallFailed, CallTimedOut, ConnectionLost, ProtocolError
 from ..kernel.seam import Fed, Feed, Waiting
->>>>>>> transport: one look tells whether received bytes go straight to the kernel
 from ..model.client_info import Language
 from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
