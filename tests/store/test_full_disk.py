@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from pyromq.errors import ConfigError
 from pyromq.store.disk import DiskFull
 from pyromq.store.message_store import MessageStore
 from pyromq.store.verify import verify_store
@@ -62,6 +65,36 @@ def test_a_store_says_that_it_has_no_room_until_it_has_some() -> None:
     assert store.why_no_room() is not None  # nobody has tried since
     put(store, "b" * 500)
     assert store.why_no_room() is None
+
+
+def test_a_disk_that_is_smaller_than_a_log_file_is_told_at_once_and_helped_by_smaller_files(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimulatedDisk(capacity=100 * PAGE)
+    store = opened(disk, replace(SMALL, commit_log_file_bytes=1 << 20))
+    (told,) = [record.getMessage() for record in caplog.records if "no room for the first" in record.getMessage()]
+    assert f"mappedFileSizeCommitLog={1 << 20} total={100 * PAGE}" in told
+    with pytest.raises(DiskFull, match=r"cannot allocate 1048576 bytes for .* lower mappedFileSizeCommitLog"):
+        put(store, "a")
+    store.close()
+    caplog.clear()
+    store = opened(disk)  # with the smaller files that it asked for
+    assert "no room" not in "".join(record.getMessage() for record in caplog.records)
+    put(store, "a")
+    assert bodies(store) == [b"a"]
+    store.close()
+    assert verify_store(disk, SMALL).exit_code == 0
+    with pytest.raises(ConfigError, match="was written with 8192"):
+        opened(disk, replace(SMALL, commit_log_file_bytes=16384))
+
+
+def test_a_further_log_file_is_refused_with_its_size() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, "a")
+    full(disk)
+    with pytest.raises(DiskFull, match=r"allocate 8192 bytes for .* takes 8192 \(mappedFileSizeCommitLog\)"):
+        store.commit_log.make_file(8192)
 
 
 async def test_a_next_file_that_cannot_be_made_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

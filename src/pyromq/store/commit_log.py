@@ -13,7 +13,7 @@ from ..kernel.records import Placed, place_burst
 from ..model.message import SysFlag
 from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, HEAD, LONG, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Record
 from .config import StoreConfig
-from .disk import Bytes, Disk, DiskError, DiskFile
+from .disk import Bytes, Disk, DiskError, DiskFile, DiskFull
 from .errors import RecordTooLarge
 from .file_sequence import FileSequence, Irregular
 from .layout import COMMIT_LOG
@@ -178,7 +178,12 @@ class CommitLog:
 
     def make_file(self, base: int) -> None:
         """The slow part, for a helper thread: room for a whole file, synced. `adopt` follows in the writer's thread."""
-        prepare_whole(self._disk, self.sequence.name(base), self.file_bytes)
+        try:
+            prepare_whole(self._disk, self.sequence.name(base), self.file_bytes)
+        except DiskFull as fault:
+            if self.sequence.bases:  # from the first file on the size is what it is
+                raise DiskFull(f"{fault}: a log file takes {self.file_bytes} (mappedFileSizeCommitLog)") from fault
+            raise DiskFull(f"{fault}, or start with a lower mappedFileSizeCommitLog: nothing is stored yet") from fault
 
     def adopt(self, base: int) -> None:
         if base == self._base_after():

@@ -19,6 +19,8 @@ from .layout import COMMIT_LOG
 from .segment import parse_segment_name
 from .sizes import inferred_config
 
+_LOG_SIZE = "mappedFileSizeCommitLog"
+
 
 @dataclass(frozen=True, slots=True)
 class MarksFound:
@@ -69,6 +71,8 @@ def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> No
         written = inferred_config(disk, config).file_sizes
     else:
         return
+    if marks.synced == 0 and not disk.list(COMMIT_LOG):  # not a byte was stored: no file has a size to be kept
+        written = {**written, _LOG_SIZE: config.file_sizes[_LOG_SIZE]}
     for key, size in config.file_sizes.items():
         if written.get(key, size) != size:
             raise ConfigError(f"{key} = {size}: the store in {disk.root} was written with {written[key]}; set it so")

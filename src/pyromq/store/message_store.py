@@ -43,7 +43,7 @@ from .recovery import Recovery, RecoveryReport
 from .removals import Removals
 from .resting import note_folders, note_queues
 from .retention import FilesInUse, LogFile
-from .room import Room
+from .room import Room, say_if_none_fits
 from .tables import table_names
 from .taken import forget_taken
 from .watermark import Watermark
@@ -116,6 +116,8 @@ class MessageStore:
         self._writer = Writer(config, self.commit_log, self.queues, self.index, self._readable, clock.now_ms)
         self.reader = Reader(self.commit_log, self.queues, self.index, self._readable)
         _say_what_has_no_effect(config)
+        if not self.commit_log.sequence.bases:
+            say_if_none_fits(disk, config.commit_log_file_bytes)
 
     def _recover(self) -> RecoveryReport:
         checkpoint = read_checkpoint(self._disk)

@@ -112,7 +112,7 @@ class RealFile:
             written += os.pwrite(self.descriptor, data[written:], offset + written)
 
     def allocate(self, offset: int, length: int) -> None:
-        with self._disk.explained("allocate", self._name, offset):
+        with self._disk.explained(f"allocate {length} bytes for", self._name, offset):
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self.descriptor, offset, length)
                 return

@@ -1,10 +1,27 @@
-"""Whether the last message found room on disk: what a broker's health shows, long before the next one is tried."""
+"""Whether there is room on disk: for the first log file, and for the last message, as a broker's health shows it."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
+from .. import logs
 from .disk import Disk, DiskFull
+
+log = logs.get("pyromq.store")
+
+
+def say_if_none_fits(disk: Disk, log_file_bytes: int) -> None:
+    """Of a store without a log file: its first message would be refused, however ready the broker looks."""
+    usage = disk.usage()
+    if usage.total - usage.used < log_file_bytes:
+        log.warning(
+            "the disk has no room for the first log file, sends will be refused: free some space, or start with a "
+            "lower mappedFileSizeCommitLog",
+            root=disk.root,
+            mappedFileSizeCommitLog=log_file_bytes,
+            total=usage.total,
+            used=usage.used,
+        )
 
 
 class Room:

@@ -371,7 +371,7 @@ class SimulatedDisk:
 
     def allocate(self, name: str, node: _Node, offset: int, length: int) -> None:
         self.check_power()
-        self._take_room("allocate", name, node, offset, length)
+        self._take_room(f"allocate {length} bytes for", name, node, offset, length)
         if offset + length > len(node.content):
             node.pending.append(_Resize(self.operations + 1, offset + length))
             _resize(node, offset + length)
