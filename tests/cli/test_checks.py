@@ -20,7 +20,8 @@ from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionG
 from pyromq.protocol.bodies.heartbeat import SubscriptionData
 from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.offsets import ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody, QueueTimeSpan
-from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable
+from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, TopicRouteData
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.header import Header
 from pyromq.testing.clock import ManualClock
@@ -146,6 +147,30 @@ async def test_which_kernel_serves() -> None:
     apache = Told({(A, OwnRequestCode.INSPECT): ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
     (one,) = await found(checks.readiness, apache, brokers=[PLACE], reached={A: {"brokerVersionDesc": "V5_5_0"}})
     assert "is Apache's, version V5_5_0" in one.text
+
+
+async def test_a_topic_is_compared_within_its_cluster() -> None:
+    other = "10.0.0.4:10911"
+    places = [PLACE, BrokerPlace("C", "broker-b", 0, B), BrokerPlace("D", "broker-d", 0, other)]
+
+    async def told(**having: set[str]) -> list[tuple[str, str]]:
+        answers: dict[tuple[str, int], Any] = {(NAMES, RequestCode.GET_ROUTEINFO_BY_TOPIC): TopicRouteData()}
+        for place in places:
+            table = {name: TopicConfig(topic_name=name) for name in having[place.name[-1]]}
+            answers[place.address, RequestCode.GET_ALL_TOPIC_CONFIG] = TopicConfigSerializeWrapper(
+                topic_config_table=table
+            )
+        reached: dict[str, dict[str, str]] = {place.address: {} for place in places}
+        return [
+            (one.state, one.text) for one in await found(checks.routes, Told(answers), brokers=places, reached=reached)
+        ]
+
+    assert await told(a={"orders"}, b={"orders"}, d={"bills"}) == [
+        ("good", "2 topics have routes, on all brokers of their clusters")
+    ]
+    assert await told(a={"orders"}, b=set(), d={"orders"}) == [
+        ("warning", "orders is on 1 of 2 brokers of C (broker-a)")
+    ]
 
 
 def group_answers(consumed: float, delay_ms: int, wants: tuple[str, ...]) -> dict[tuple[str, int], Any]:

@@ -250,7 +250,9 @@ async def routes(patient: Patient) -> AsyncIterator[Finding]:
             bad += 1
             yield one
     if not bad:
-        yield Finding("topics", GOOD, f"{len(wanted)} topics have routes, on all {len(patient.configs)} brokers")
+        is_one = len({place.cluster for place in patient.masters}) < 2
+        where = f"on all {len(patient.configs)} brokers" if is_one else "on all brokers of their clusters"
+        yield Finding("topics", GOOD, f"{len(wanted)} topics have routes, {where}")
 
 
 async def _drained(patient: Patient, wanted: list[str]) -> AsyncIterator[Finding]:
@@ -270,12 +272,24 @@ async def _drained(patient: Patient, wanted: list[str]) -> AsyncIterator[Finding
         yield Finding("permission", BROKEN if is_all else WARNING, text, cure)
 
 
+async def _spread(patient: Patient, name: str, having: set[str]) -> AsyncIterator[Finding]:
+    """Within a cluster that has the topic: of others nobody expects it."""
+    clusters: dict[str, set[str]] = {}
+    for place in patient.masters:
+        clusters.setdefault(place.cluster, set()).add(place.name)
+    cure = "If one fails, nothing can be sent: pyromq topic create it on the others (-b), or leave it so on purpose"
+    for cluster_name, members in sorted(clusters.items()):
+        here = sorted(members & having)
+        if here and len(here) < len(members):
+            where = f" of {cluster_name}" if len(clusters) > 1 else ""
+            text = f"{name} is on {len(here)} of {len(members)} brokers{where} ({', '.join(here)})"
+            yield Finding("topic", WARNING, text, cure)
+
+
 async def _route(patient: Patient, name: str) -> AsyncIterator[Finding]:
     having = sorted(broker for broker, each in patient.configs.items() if name in each)
-    if len(having) < len(patient.configs):
-        text = f"{name} is on {len(having)} of {len(patient.configs)} brokers ({', '.join(having)})"
-        cure = "If one fails, nothing can be sent: pyromq topic create it on the others (-b), or leave it so on purpose"
-        yield Finding("topic", WARNING, text, cure)
+    async for one in _spread(patient, name, set(having)):
+        yield one
     if patient.routes[name] is None:
         cure = "The broker tells it within 30 s of a change; if it stays so, see its log for registrations that fail"
         yield Finding("route", BROKEN, f"the name server has no route of {name}", cure)
