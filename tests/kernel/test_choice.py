@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -61,6 +65,26 @@ def test_a_kernel_that_cannot_be_loaded_says_what_to_do(monkeypatch: pytest.Monk
     monkeypatch.setattr(choice, "import_module", too_short)
     with pytest.raises(ConfigError, match=r"cannot be loaded .*too short.*make native.*PYROMQ_KERNEL=python"):
         choice.native()
+
+
+def test_a_kernel_that_is_cut_off_is_not_imported(tmp_path: Path) -> None:
+    """In a process of its own, for which it would be the end."""
+    require(choice.is_built(), "the native kernel is not built here: make native")
+    spec = find_spec("pyromq.kernel.native.kernel")
+    assert spec is not None
+    assert spec.origin is not None
+    whole = Path(spec.origin).read_bytes()
+    asked = [sys.executable, "-c", "from pyromq.kernel.choice import native; native()"]
+    for length in (len(whole) - 1, 5000, 63):
+        (tmp_path / Path(spec.origin).name).write_bytes(whole[:length])
+        done = subprocess.run(
+            asked,
+            env={**os.environ, "PYROMQ_KERNEL_PATH": str(tmp_path), choice.VARIABLE: "native"},
+            capture_output=True,
+            text=True,
+        )
+        assert f"native kernel cannot be loaded ({tmp_path}" in done.stderr
+        assert "make native" in done.stderr
 
 
 def test_the_mark_changes_with_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Looked at once, when the first part of the kernel is imported.
 from __future__ import annotations
 
 import os
+import struct
 import zlib
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,6 +18,8 @@ from ..errors import ConfigError
 VARIABLE = "PYROMQ_KERNEL"
 _MODULE = "pyromq.kernel.native.kernel"
 _SOURCES = Path(__file__).parent / "native"
+_ELF = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
+_SECTIONS = struct.Struct("<40xQ10xHH")  # in its head: where their table begins, bytes of an entry, entries
 _MAKEFILE = Path(__file__).parents[3] / "Makefile"  # of a clone; what is installed has none
 
 
@@ -38,7 +41,10 @@ def native() -> ModuleType | None:
     """The native module, if it serves. ConfigError if it was built from other sources than those that lie here."""
     if kernel_name() != "native":
         return None
+    spec = find_spec(_MODULE)
     try:
+        if spec is not None and spec.origin is not None and _is_cut_off(Path(spec.origin)):
+            raise ImportError(f"{spec.origin}: its end is missing")
         module = import_module(_MODULE)
     except ImportError as fault:
         raise ConfigError(
@@ -50,6 +56,16 @@ def native() -> ModuleType | None:
             f"or set {VARIABLE}=python"
         )
     return module
+
+
+def _is_cut_off(library: Path) -> bool:
+    """By an interrupted copy, say: importing it would kill the process (SIGBUS). The sections' table is at the end."""
+    with library.open("rb") as file:
+        head = file.read(_SECTIONS.size)
+    if len(head) < _SECTIONS.size or not head.startswith(_ELF):
+        return False  # too short, or no such file: the import says so
+    begin, entry_bytes, entries = _SECTIONS.unpack(head)
+    return library.stat().st_size < begin + entry_bytes * entries
 
 
 def _remedy() -> str:
