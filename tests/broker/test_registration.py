@@ -172,6 +172,20 @@ async def test_changes_during_a_registration_share_the_next(setting: Setting) ->
         assert len(server.registrations[-1][1]) == 52
 
 
+async def test_a_change_is_told_once_more_a_period_later(setting: Setting) -> None:
+    """A deletion on its way from the brokers to the name servers may have taken what was announced meanwhile."""
+    server = setting.server("a:1")
+    async with setting.registration("a:1") as registration:
+        setting.change("C")
+        registration.announce()
+        await setting.clock.settle(100)
+        assert [topics for _, topics in server.registrations] == [["A", "B"], ["A", "B", "C"]]
+        await setting.clock.advance(31)
+        assert [topics for _, topics in server.registrations][2:] == [["A", "B", "C"]]
+        await setting.clock.advance(60)
+        assert (len(server.registrations), server.questions) == (3, 2)
+
+
 async def test_a_name_server_that_knows_nothing_is_told_again(setting: Setting) -> None:
     server = setting.server("a:1")
     async with setting.registration("a:1"):

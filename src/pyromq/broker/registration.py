@@ -2,7 +2,9 @@
 
 A change is announced at once; changes that come while a registration is under way share the next one. Between changes
 a small question (has your picture of my topics changed?) keeps the broker alive there, and its answer makes up for a
-name server that was restarted.
+name server that was restarted. A period after a change it is told in full once more: who deletes a topic tells the
+brokers first and the name servers then, so a send in between makes the topic anew, and the second deletion takes its
+route although the broker has announced it.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ class Registration:
     def announce(self) -> None:
         """Something changed: every name server is told in full, soon."""
         for server in self._servers.values():
-            server.stale = True
+            server.stale = server.once_more = True
             server.wake.set()
 
     def lost(self, peer: Peer) -> None:
@@ -165,8 +167,10 @@ class Registration:
 
     async def _tell(self, server: _NameServer) -> None:
         picture = self._picture()
-        if not server.stale and not await self._is_outdated(server, picture.version):
-            return
+        if not server.stale:
+            if not server.once_more and not await self._is_outdated(server, picture.version):
+                return
+            server.once_more = False
         server.stale = False
         body = picture.body()
         header = RegisterBroker(
@@ -215,11 +219,12 @@ class Registration:
 class _NameServer:
     """What is known of one name server."""
 
-    __slots__ = ("address", "stale", "state", "tried", "wake")
+    __slots__ = ("address", "once_more", "stale", "state", "tried", "wake")
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.stale = True  # it must be told in full
+        self.once_more = False  # and again when the period is over
         self.state = "not registered yet"
         self.wake = asyncio.Event()
         self.tried = asyncio.Event()
