@@ -65,7 +65,8 @@ def _is_cut_off(library: Path) -> bool:
     if len(head) < _SECTIONS.size or not head.startswith(_ELF):
         return False  # too short, or no such file: the import says so
     begin, entry_bytes, entries = _SECTIONS.unpack(head)
-    return library.stat().st_size < begin + entry_bytes * entries
+    end: int = begin + entry_bytes * entries
+    return library.stat().st_size < end
 
 
 def _remedy() -> str:
