@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 
-# Brokers of a bench are by themselves: settings of the caller's environment are not for them, least of all where his name
-# server is, at which they would take the place of a broker of the same name.
+# Brokers of a bench are by themselves: settings of the caller's environment are not for them, least of all where his
+# name server is, at which they would take the place of a broker of the same name.
 for _name in [name for name in os.environ if name == "NAMESRV_ADDR" or name.startswith("PYROMQ_")]:
     if _name not in ("PYROMQ_KERNEL", "PYROMQ_LOOP"):
         del os.environ[_name]
