@@ -155,7 +155,7 @@ class Servers(ABC):
 
 
 class World(Servers):
-    """Ours, in this process. Settings are those of `BrokerConfig`."""
+    """Ours, in this process. Settings are those of `BrokerConfig`; those of TLS are the name servers' too."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
@@ -173,7 +173,8 @@ class World(Servers):
 
     async def start_name_server(self, port: int = 0) -> str:
         folder = self.folder / f"names{len(self.name_servers)}"
-        config = NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=port)
+        tls = {name: value for name, value in self._settings.items() if name.startswith("tls_")}
+        config = NamesrvConfig(kv_config_path=folder / "kv.json", listen_port=port, **tls)
         server = NameServer(Loaded(config), clock=SystemClock(), rng=random.Random(1), run_blocking=at_once)
         address = await server.listen()
         server.start_loops()

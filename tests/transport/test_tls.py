@@ -14,7 +14,8 @@ from pyromq.ambient import SystemClock
 from pyromq.errors import ConfigError, ConnectionLost
 from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock
-from pyromq.transport.client import Client
+from pyromq.transport import tls_hints
+from pyromq.transport.client import Client, Reconnect
 from pyromq.transport.dispatch import Dispatcher
 from pyromq.transport.memory import MemoryNetwork
 from pyromq.transport.server import Server
@@ -94,6 +95,71 @@ async def test_disabled_takes_plain_only(
     assert (await make_client().call(ADDRESS, command(), 3)).code == ResponseCode.SUCCESS
     with pytest.raises(ConnectionLost):
         await make_client(tls=ClientTls(ca=ca.file)).call(ADDRESS, command(), 3)
+
+
+# --- what clients are told -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["plain", "untrusted", "other name", "no TLS there", "no certificate", "foreign one"])
+async def test_the_hint_says_what_is_wrong(ca: Authority, stranger: Authority, pair: Pair, how: str) -> None:
+    mine = stranger.issue("mine")
+    shown = ca.issue("elsewhere", host="10.9.8.7") if how == "other name" else pair
+    wants_ours = how in ("no certificate", "foreign one")
+    mode = TlsMode.DISABLED if how == "no TLS there" else TlsMode.ENFORCING
+    wanted = ClientCertificates.REQUIRE if wants_ours else ClientCertificates.NONE
+    server = Server(
+        Dispatcher({ECHO: echo}),
+        clock=SystemClock(),
+        tls=server_tls(shown, mode, ca=ca.file, client_certificates=wanted),
+    )
+    tls = {
+        "plain": None,
+        "untrusted": ClientTls(ca=stranger.file),
+        "foreign one": ClientTls(ca=ca.file, certificate=mine.certificate, key=mine.key),
+    }.get(how, ClientTls(ca=ca.file))
+    told = {
+        "plain": tls_hints.SILENT,
+        "untrusted": tls_hints.UNTRUSTED,
+        "other name": tls_hints.OTHER_NAME,
+        "no TLS there": tls_hints.NO_TLS,
+        "no certificate": tls_hints.NOT_OURS,
+        "foreign one": tls_hints.NOT_OURS,
+    }
+    address = await server.start("127.0.0.1", 0)
+    patient = Reconnect(first_s=600, most_s=600, attempt_s=60)
+    async with Client(clock=SystemClock(), rng=random.Random(1), tls=tls, reconnect=patient) as client:
+        with pytest.raises(ConnectionLost) as caught:
+            await client.call(address, command(), 20)
+        assert caught.value.hint == told[how]
+        if how in ("untrusted", "other name", "no TLS there"):  # while the next attempt is put off, the same
+            with pytest.raises(ConnectionLost, match="next attempt") as again:
+                await client.call(address, command(), 20)
+            assert again.value.hint == told[how]
+    await server.stop(grace_s=0)
+
+
+def test_hints_of_endings_that_are_not_seen_above() -> None:
+    def hint(reason: str, by_peer: bool = False) -> str:
+        return tls_hints.hint(reason, is_tls=True, is_secured=False, by_peer=by_peer)
+
+    assert hint("TLS handshake: [SSL: CERTIFICATE_VERIFY_FAILED] certificate has expired") == tls_hints.EXPIRED
+    assert hint("TLS handshake: [SSL: WRONG_VERSION_NUMBER] wrong version number") == tls_hints.NO_TLS
+    assert hint("TLS handshake: [SSL: UNSUPPORTED_PROTOCOL]") == tls_hints.FAULTY
+    assert hint("the client is closed") == ""
+    assert tls_hints.hint("the client is closed", is_tls=False, is_secured=False, by_peer=False) == ""
+
+
+async def test_no_hint_where_nobody_listens_or_the_server_has_spoken() -> None:
+    server = Server(Dispatcher({ECHO: echo}), clock=SystemClock())
+    address = await server.start("127.0.0.1", 0)
+    async with Client(clock=SystemClock(), rng=random.Random(1)) as client:
+        peer = await client.connect(address)
+        assert (await client.call(address, command(), 20)).code == ResponseCode.SUCCESS
+        await server.stop(grace_s=0)
+        for call in (peer.call(command(), 20), client.call(address, command(), 20)):
+            with pytest.raises(ConnectionLost) as caught:
+                await call
+            assert caught.value.hint == ""
 
 
 # --- certificates ----------------------------------------------------------------------------------------------------

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from ..errors import PyroError
 from .numbers import seconds
-from .profiles import chosen_name_servers
+from .profiles import chosen_reach
 from .shell import Shell, ask
+from .tls_options import take, tls_options
 from .tree import examples
 
 HERE = "127.0.0.1:10911"
@@ -28,6 +30,7 @@ HERE = "127.0.0.1:10911"
 @click.option("-b", "--broker", metavar="NAME|HOST:PORT", help=f"Which one.  [default: {HERE}, or what -n knows]")
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server that knows it; several with ; between.")
 @click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.")
+@tls_options
 @click.option(
     "--timeout",
     type=seconds(),
@@ -38,19 +41,24 @@ HERE = "127.0.0.1:10911"
 @click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing: for supervisors, who read the exit code.")
 def inspect(
-    broker: str | None, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, quiet: bool
+    broker: str | None,
+    namesrv: str | None,
+    profile: str | None,
+    timeout: float,
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
 ) -> None:
     """Show what a broker holds. Exit code 0: ready, 1: not ready, 2: no answer.
 
     An address is asked directly, so that a probe depends on nothing else; a name, or -n alone, by way of name servers.
     """
-    import asyncio
-
     if broker is None and not namesrv and not profile:
-        broker = HERE
-    if broker is None or ":" not in broker:
-        broker = ask(_address, chosen_name_servers(namesrv, profile), timeout, {"name": broker})
-    found = asyncio.run(_ask(broker, timeout))
+        broker = namesrv = HERE  # whose TLS no profile tells
+    reach = chosen_reach(namesrv, profile, take(given))
+    if broker is not None and ":" in broker:
+        reach = replace(reach, namesrv=broker)  # no name server is asked, nor even its name looked up
+    found = ask(_inspect, reach, timeout, {"broker": broker})
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif not quiet:
@@ -58,27 +66,20 @@ def inspect(
     sys.exit(0 if found["ready"] else 1)
 
 
-async def _address(shell: Shell, name: str | None) -> str:
-    places = await shell.masters(name)
+async def _inspect(shell: Shell, broker: str | None) -> dict[str, Any]:
+    from ..admin import cluster
+    from ..client.errors import Refused
+
+    places = await shell.masters(broker)
     if len(places) > 1:
         known = ", ".join(place.name for place in places)
         raise click.UsageError(f"there are several brokers, {known}: say which with -b")
-    return places[0].address
-
-
-async def _ask(address: str, timeout_s: float) -> dict[str, Any]:
-    from ..ambient import SystemClock, system_random
-    from ..model.codes import OwnRequestCode
-    from ..protocol.command import Command
-    from ..transport.client import Client
-
-    async with Client(clock=SystemClock(), rng=system_random()) as client:
-        answer = await client.call(address, Command(code=OwnRequestCode.INSPECT), timeout_s)
-    if not answer.body:
+    address = places[0].address
+    try:
+        return await cluster.inspect(shell.calls, address)
+    except Refused as fault:
         cure = "Only ours tell this; of Apache's: pyromq broker stats, pyromq doctor"
-        raise PyroError(f"{address} is no PyroMQ broker, or an older one: {(answer.remark or '').strip()}. {cure}")
-    found: dict[str, Any] = json.loads(bytes(answer.body))
-    return found
+        raise PyroError(f"{address} is no PyroMQ broker, or an older one: {fault.remark.strip()}. {cure}") from None
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import click
 
@@ -15,6 +15,9 @@ from .progress import progress_bar
 from .shell import Shell, changes, one_broker, talks, to_json
 from .times import time_ms
 from .tree import Fail, examples
+
+if TYPE_CHECKING:
+    from ..transport.tls import ClientTls
 
 
 @click.command(
@@ -78,6 +81,13 @@ async def export(
         shell.rows([{"topic": topic, "file": file, "messages": count}])
 
 
+def _tls_words(tls: ClientTls) -> dict[str, str]:
+    """As options of the data source; those that are empty are left out later."""
+    files = {"tls.ca": tls.ca, "tls.certificate": tls.certificate, "tls.key": tls.key}
+    words = {name: "" if path is None else str(path) for name, path in files.items()}
+    return {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or "", **words}
+
+
 async def _export_columns(
     shell: Shell, topic: str, file: str, tags: tuple[str, ...], begin: str | None, end: str | None
 ) -> None:
@@ -86,10 +96,10 @@ async def _export_columns(
     except ImportError as missing:
         raise Fail(f"{file}: needs {missing.name}: pip install 'pyromq[spark]'") from None
     own = shell.session.config
-    if own.tls is not None:
-        raise Fail(f"{file}: columns are not read by TLS from here; use Spark's source, or JSON lines")
     given = {"nameServer": ";".join(own.name_servers), "topic": topic, "tags": " || ".join(tags)}
     given |= {"accessKey": own.access_key, "secretKey": own.secret_key, "securityToken": own.security_token}
+    if own.tls is not None:
+        given |= _tls_words(own.tls)
     if begin:
         given |= {"startingTimestamp": str(time_ms(begin, "--from")), "startingOffsetsByTimestampStrategy": "latest"}
     if end:

@@ -28,7 +28,7 @@ from ..spark.session import check_machine, new_session
 from .exits import NO
 from .pipeline_faults import JobFailed, is_debugging, quieten, told_plainly
 from .pipeline_stop import run_stoppable
-from .profiles import chosen_name_servers
+from .profiles import chosen_reach
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,9 @@ def _keep_profile(context: click.Context, option: click.Parameter, value: str | 
 
 
 def _name_servers(context: click.Context, option: click.Parameter, value: str | None) -> str:
-    return chosen_name_servers(value, context.meta.get(_PROFILE)) or "127.0.0.1:9876"
+    from ..client.tls_choice import TlsChoice
+
+    return chosen_reach(value, context.meta.get(_PROFILE), TlsChoice()).namesrv or "127.0.0.1:9876"
 
 
 def name_server(command: F) -> F:

@@ -1,15 +1,20 @@
-"""`pyromq profile`: name servers under names of your own."""
+"""`pyromq profile`: name servers, and the TLS that they want, under names of your own."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import tables
-from .profiles import Profiles, load_profiles
+from .profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles
 from .shell import to_json
+from .tls_options import take, tls_options
 from .tree import Tree, examples, unknown
+
+if TYPE_CHECKING:
+    from ..client.tls_choice import TlsChoice
 
 _json = click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 
@@ -19,7 +24,7 @@ def profile() -> None:
     """Name servers under names of your own.
 
     A command asks those of -n, else of --profile, PYROMQ_PROFILE, PYROMQ_NAMESRV, NAMESRV_ADDR, else of the profile
-    that `use` chose, else 127.0.0.1:9876.
+    that `use` chose, else 127.0.0.1:9876. A profile's TLS is for its own name servers.
     """
 
 
@@ -30,7 +35,8 @@ def list_profiles(as_json: bool) -> None:
     found = load_profiles()
     used = os.environ.get("PYROMQ_PROFILE") or found.default
     rows = [
-        {"profile": name, "namesrv": servers, "inUse": name == used} for name, servers in sorted(found.lists.items())
+        {"profile": name, "namesrv": one.namesrv, "inUse": name == used, **one.tls}
+        for name, one in sorted(found.named.items())
     ]
     for line in map(to_json, rows) if as_json else tables.lines(rows):
         click.echo(line)
@@ -38,22 +44,37 @@ def list_profiles(as_json: bool) -> None:
         click.echo(f"no profiles in {found.path}. Make one: pyromq profile set NAME HOST:PORT")
 
 
-@profile.command("set", epilog=examples("pyromq profile set prod '10.0.0.1:9876;10.0.0.2:9876'"))
+@profile.command(
+    "set",
+    epilog=examples(
+        "pyromq profile set prod '10.0.0.1:9876;10.0.0.2:9876'",
+        "pyromq profile set prod 10.0.0.1:9876 --tls-ca /etc/pyromq/ca.pem",
+    ),
+)
 @click.argument("name")
 @click.argument("namesrv", metavar="HOST:PORT")
+@tls_options
 @_json
-def put(name: str, namesrv: str, as_json: bool) -> None:
-    """Make profile NAME, or change it. Several name servers have ; between them."""
+def put(name: str, namesrv: str, as_json: bool, **given: Any) -> None:
+    """Make profile NAME, or make it anew. Several name servers have ; between them."""
     from ..client.config import name_servers
     from ..transport.address import parse_address
 
     for address in name_servers(namesrv):
         parse_address(address)
     found = load_profiles()
-    found.lists[name] = namesrv
+    made = found.named[name] = Profile(namesrv, _tls(take(given)))
     found.save()
-    row = {"profile": name, "namesrv": namesrv, "file": str(found.path)}
-    click.echo(to_json(row) if as_json else f"{name}: {namesrv} ({found.path})")
+    row = {"profile": name, "namesrv": namesrv, **made.tls, "file": str(found.path)}
+    how = "".join(f", {key} {word}" for key, word in made.tls.items())
+    click.echo(to_json(row) if as_json else f"{name}: {namesrv}{how} ({found.path})")
+
+
+def _tls(choice: TlsChoice) -> dict[str, str]:
+    """With whole paths: the profile is used from any folder."""
+    words = choice.words()
+    found = {key: words[name] for key, name in TLS_KEYS.items() if name in words}
+    return {key: os.path.abspath(word) if key in TLS_FILES else word for key, word in found.items()}
 
 
 @profile.command(epilog=examples("pyromq profile use prod", "pyromq profile use --none"))
@@ -80,7 +101,7 @@ def remove(name: str, as_json: bool) -> None:
     """Forget profile NAME."""
     found = load_profiles()
     _known(found, name)
-    del found.lists[name]
+    del found.named[name]
     if found.default == name:
         found.default = ""
     found.save()
@@ -89,5 +110,5 @@ def remove(name: str, as_json: bool) -> None:
 
 
 def _known(found: Profiles, name: str) -> None:
-    if name not in found.lists:
-        raise unknown("profile", name, found.lists)
+    if name not in found.named:
+        raise unknown("profile", name, found.named)

@@ -6,10 +6,12 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from .exits import REFUSED, USAGE
+from .tls_options import take, tls_options
 from .tree import Fail, examples
 
 
@@ -33,6 +35,7 @@ from .tree import Fail, examples
 )
 @click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server, for an app that names none itself.")
 @click.option("--profile", metavar="NAME", help="Name servers by the name of a profile (pyromq profile).")
+@tls_options
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when the standard input ends: workers.")
 def run(
     target: str,
@@ -42,14 +45,17 @@ def run(
     namesrv: str | None,
     profile: str | None,
     until_eof: bool,
+    **given: Any,
 ) -> None:
     """Run the service MODULE:APP, a pyromq.App."""
     from ..transport import loop
-    from .profiles import chosen_name_servers
+    from .profiles import chosen_reach
 
     folder = folder.resolve()
-    if (servers := chosen_name_servers(namesrv, profile)) is not None:
-        os.environ["PYROMQ_NAMESRV"] = servers  # the app reads it, here and in the workers
+    reach = chosen_reach(namesrv, profile, take(given))
+    os.environ.update(reach.tls.to_environment())  # the app reads it, here and in the workers
+    if reach.namesrv is not None:
+        os.environ["PYROMQ_NAMESRV"] = reach.namesrv
     if workers == 1 and not reload:
         loop.run(_serve(target, folder, until_eof))
     else:

@@ -5,8 +5,8 @@
     async def list_topics(shell: Shell) -> None:
         shell.rows([{"topic": name} for name in await topics.names(shell.calls)])
 
-`talks` adds -n, --profile, --timeout, --json and --quiet; `changes` adds --yes and --dry-run too. The SDK is imported
-when such a command runs, never for its help.
+`talks` adds -n, --profile, --tls and its like, --timeout, --json and --quiet; `changes` adds --yes and --dry-run too.
+The SDK is imported when such a command runs, never for its help.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ import click
 from . import tables
 from .importing import importing
 from .numbers import seconds
-from .profiles import chosen_name_servers
+from .profiles import Reach, chosen_reach
 from .tables import Row
+from .tls_options import take, tls_options
 from .tree import Fail, unknown
 
 if TYPE_CHECKING:
@@ -182,8 +183,9 @@ def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         *, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, quiet: bool, **own: Any
     ) -> None:
         flags = {"is_sure": own.pop("yes", False), "is_dry": own.pop("dry_run", False)}
+        reach = chosen_reach(namesrv, profile, take(own))
         with _silence() if quiet else nullcontext():
-            ask(function, chosen_name_servers(namesrv, profile), timeout, own, as_json=as_json, **flags)
+            ask(function, reach, timeout, own, as_json=as_json, **flags)
 
     return cluster_options(update_wrapper(run, function))
 
@@ -207,6 +209,7 @@ def _silence() -> Iterator[None]:
 
 
 def cluster_options(command: F) -> F:
+    command = tls_options(command)
     for option in (
         click.option("--quiet", is_flag=True, help="Print no results: the exit code tells."),
         click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
@@ -235,9 +238,7 @@ def one_broker(command: F) -> F:
     return click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker.")(command)
 
 
-def ask(
-    function: Callable[..., Awaitable[T]], namesrv: str | None, timeout: float, own: dict[str, Any], **flags: bool
-) -> T:
+def ask(function: Callable[..., Awaitable[T]], reach: Reach, timeout: float, own: dict[str, Any], **flags: bool) -> T:
     """The coroutine function with a Shell of its own, to its end. For what is no command of `talks` itself."""
     with importing():
         import asyncio
@@ -249,7 +250,8 @@ def ask(
 
     async def main() -> T:
         config = ClientConfig(
-            name_servers=name_servers(namesrv),
+            name_servers=name_servers(reach.namesrv),
+            tls=reach.tls.settings(),
             call_timeout_s=timeout,
             name_server_timeout_s=timeout,
             access_key=os.environ.get("PYROMQ_ACCESS_KEY", ""),  # no options: others could read them off the command

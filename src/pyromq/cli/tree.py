@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import click
 
+from .tls_options import OPTIONS as TLS_OPTIONS
+
 _NEGATIVE = re.compile(r"-\d+(\.\d+)?")
 _GIVEN = "pyromq.given"  # options that stood before a command's name, as words
 
@@ -21,6 +23,7 @@ ANYWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--json",), {"is_flag": True, "default": None, "help": "JSON instead of tables."}),
     (("--quiet",), {"is_flag": True, "default": None, "help": "Print no results: the exit code tells."}),
     (("--timeout",), {"metavar": "SECONDS", "help": "To wait for each answer."}),
+    *(((spelling,), how) for spelling, how in TLS_OPTIONS),
     (("-y", "--yes"), {"is_flag": True, "default": None, "help": "Do not ask before something is changed."}),
     (("--dry-run",), {"is_flag": True, "default": None, "help": "Only show what would be changed."}),
 )
@@ -78,7 +81,9 @@ def refuse_given(ctx: click.Context) -> None:
 def _handed_on(names: tuple[str, ...], how: dict[str, Any], is_shown: bool) -> click.Option:
     def keep(ctx: click.Context, option: click.Parameter, value: object) -> None:
         if value is not None:
-            ctx.meta.setdefault(_GIVEN, []).extend([names[-1]] if value is True else [names[-1], str(value)])
+            yes, _, no = names[-1].partition("/")
+            words = [yes if value else no] if isinstance(value, bool) else [yes, str(value)]
+            ctx.meta.setdefault(_GIVEN, []).extend(words)
 
     return click.Option(names, **how, expose_value=False, callback=keep, hidden=not is_shown)
 

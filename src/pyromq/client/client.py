@@ -29,6 +29,7 @@ from .push_consumer import ConsumeOptions, PushConsumer
 from .sending import SendPolicy
 from .session import Session
 from .subscription import Filter
+from .tls_choice import from_environment
 from .trace_search import find_traces
 from .tracing import Tracer
 
@@ -41,10 +42,13 @@ def connect(
     """A client of the cluster behind these name servers: argument, else PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876.
 
     Nothing is opened before `async with`. `middleware` stands around all its sends and handlers, the first outermost.
-    Further settings are those of `ClientConfig`.
+    Further settings are those of `ClientConfig`; keys and TLS that are not given are the environment's
+    (PYROMQ_ACCESS_KEY, PYROMQ_TLS and their like).
     """
     if settings.keys().isdisjoint(CREDENTIAL_VARIABLES):
         settings |= credentials()
+    if "tls" not in settings:
+        settings["tls"] = from_environment().settings()
     return Client(ClientConfig(name_servers=name_servers(namesrv), **settings), middleware=middleware)
 
 

@@ -14,6 +14,7 @@ from ..ambient import SystemClock, system_random
 from ..client.config import ClientConfig, name_servers
 from ..client.errors import NoNameServer, Refused
 from ..client.session import Session
+from ..client.tls_choice import from_environment
 from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
 from . import catalogue
@@ -96,6 +97,7 @@ async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -
         access_key=keys.access_key,
         secret_key=keys.secret_key,
         security_token=keys.security_token,
+        tls=from_environment().settings(),
     )
     clock = SystemClock()
     session = Session(config, clock=clock, rng=system_random())  # not started: it asks, and is no member of anything

@@ -18,7 +18,7 @@ OTHER_NAME = (
     "Brokers are reached at the address that they advertise (brokerIP1)"
 )
 EXPIRED = "TLS: its certificate is past its time, or the clock of this machine is wrong. Renew it: no restart is needed"
-NOT_OURS = f"TLS: the server wants a certificate of ours, signed by whom it trusts. Name one: {_OWN}"
+NOT_OURS = f"TLS: the server may want a certificate of ours, signed by whom it trusts: see its log. Name one: {_OWN}"
 FAULTY = "TLS: certificates or versions of both sides do not fit; the server's log has its part of it"
 
 
