@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -305,4 +306,20 @@ def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.pwrite(0, b"0123456789")
     file.pwritev(10, [b"abc", b"defgh"])
     assert file.pread(0, 100) == b"0123456789abcdefgh"
+    file.close()
+
+
+def test_room_that_cannot_be_there_is_not_tried_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A try that fails takes all that there is from everybody meanwhile. What the file has already is not asked for."""
+    tried: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda descriptor, offset, length: tried.append((offset, length)))
+    free = SimpleNamespace(f_blocks=10, f_bfree=2, f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda path: free)
+    file = RealDisk(tmp_path).open("log", create=True)
+    with pytest.raises(DiskFull, match=r"cannot allocate 8193 bytes for .*log at 0: No space left"):
+        file.allocate(0, 8193)
+    assert tried == []
+    file.truncate(8193)
+    file.allocate(0, 8193 + 8192)
+    assert tried == [(0, 8193 + 8192)]
     file.close()

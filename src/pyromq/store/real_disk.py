@@ -113,6 +113,7 @@ class RealFile:
 
     def allocate(self, offset: int, length: int) -> None:
         with self._disk.explained(f"allocate {length} bytes for", self._name, offset):
+            self._disk.expect_room(offset + length - max(offset, self.size()))
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self.descriptor, offset, length)
                 return
@@ -279,6 +280,12 @@ class RealDisk:
         figures = os.statvfs(self._root)
         used = (figures.f_blocks - figures.f_bfree) * figures.f_frsize
         return DiskUsage(total=used + figures.f_bavail * figures.f_frsize, used=used)
+
+    def expect_room(self, length: int) -> None:
+        """ENOSPC if there cannot be so much: a try would take what there is from all others meanwhile."""
+        figures = os.statvfs(self._root)
+        if length > figures.f_bfree * figures.f_frsize:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def lock(self, name: str) -> FileLock:
         with self.explained("open", name):
