@@ -14,7 +14,7 @@ import pyromq
 from pyromq.cli.main import cli
 from pyromq.cli.profiles import chosen_reach
 from pyromq.cli.shell import cluster_options
-from pyromq.client.tls_choice import TlsChoice
+from pyromq.client.tls_choice import TlsChoice, from_environment
 from pyromq.mqadmin.main import run as mqadmin
 from pyromq.transport import tls_hints
 from pyromq.transport.tls import TlsMode, Verify
@@ -175,6 +175,18 @@ def test_the_sdk_and_mqadmin_read_the_same_variables(
     assert pyromq.connect(secret.names, tls=None).session.config.tls is None
 
 
+def test_a_service_gets_it_by_the_environment(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYROMQ_TLS", "PYROMQ_TLS_CA", "PYROMQ_NAMESRV"):  # so that they are as before afterwards
+        monkeypatch.setenv(name, "")
+    done = pyromq_command("run", "no_such_module:app", "-n", "127.0.0.1:1", "--tls-ca", str(authority.file))
+    assert "no_such_module" in done.stderr
+    assert pyromq.connect().session.config.tls == pyromq.ClientTls(ca=authority.file)
+    whole = TlsChoice(
+        enabled=True, ca=Path("a"), certificate=Path("b"), key=Path("c"), key_password="d", verify=Verify.CA
+    )
+    assert from_environment(whole.to_environment()) == whole
+
+
 # --- words for who comes otherwise ------------------------------------------------------------------------------------
 
 
@@ -195,6 +207,7 @@ def test_doctor_advises_tls(secret: Standing) -> None:
 def test_certificate_faults_say_so(secret: Standing, authority: Authority) -> None:
     untrusted = secret.refused("topic", "list", "--tls", code=2)
     assert "certificate verify failed" in untrusted
+    assert untrusted.count("\n") == 1
     assert tls_hints.UNTRUSTED in untrusted
     port = secret.names.rpartition(":")[2]
     ca = ["--tls-ca", str(authority.file)]

@@ -101,7 +101,9 @@ async def test_disabled_takes_plain_only(
 
 
 @pytest.mark.parametrize("how", ["plain", "untrusted", "other name", "no TLS there", "no certificate", "foreign one"])
-async def test_the_hint_says_what_is_wrong(ca: Authority, stranger: Authority, pair: Pair, how: str) -> None:
+async def test_the_hint_says_what_is_wrong(
+    ca: Authority, stranger: Authority, pair: Pair, how: str, caplog: Logs
+) -> None:
     mine = stranger.issue("mine")
     shown = ca.issue("elsewhere", host="10.9.8.7") if how == "other name" else pair
     wants_ours = how in ("no certificate", "foreign one")
@@ -131,6 +133,7 @@ async def test_the_hint_says_what_is_wrong(ca: Authority, stranger: Authority, p
         with pytest.raises(ConnectionLost) as caught:
             await client.call(address, command(), 20)
         assert caught.value.hint == told[how]
+        assert [line for line in violations(caplog) if line["peer"] == address] == []  # it is told once, by the error
         if how in ("untrusted", "other name", "no TLS there"):  # while the next attempt is put off, the same
             with pytest.raises(ConnectionLost, match="next attempt") as again:
                 await client.call(address, command(), 20)

@@ -194,9 +194,7 @@ class Connection(asyncio.BufferedProtocol):
     def _hint(self) -> str:
         tls = self._tls
         is_secured = tls is not None and tls.is_ready
-        return tls_hint(
-            self._close_reason, is_tls=tls is not None, is_secured=is_secured, by_peer=self._ended_by_peer
-        )
+        return tls_hint(self._close_reason, is_tls=tls is not None, is_secured=is_secured, by_peer=self._ended_by_peer)
 
     def _late(self, name: str) -> None:
         seconds: float = getattr(self._owner.limits, name)
@@ -229,7 +227,10 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._take(data, fed)
         except ProtocolError as fault:
-            self.violation("bad bytes from a peer", fault=str(fault))
+            if self._secured is not None and not self.has_spoken:
+                self.abort(str(fault))  # our TLS does not fit theirs: who wants to connect tells it
+            else:
+                self.violation("bad bytes from a peer", fault=str(fault))
         except Exception:
             log.exception("receiving failed", peer=self.address)
             self.abort("internal error while receiving")
