@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.measure.compiled import compiled
+
 ROOT = Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -78,10 +80,7 @@ def scratch(parent: str | None = None) -> Iterator[Path]:
 
 def built(folder: Path, name: str) -> Path:
     """A C program of bench/."""
-    made = folder / name
-    if not made.exists():
-        subprocess.run(["cc", "-O2", "-o", made, ROOT / "bench" / f"{name}.c"], check=True)
-    return made
+    return compiled(ROOT / "bench" / f"{name}.c", folder)
 
 
 @contextmanager

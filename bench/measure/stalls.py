@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.measure.compiled import compiled
+
 NEAR_MS = 30  # an answer that late may come so long after the loop goes on
 MACHINE = "the machine: a CPU that served nobody"
 NO_CPU = "the loop's thread waited for a CPU"
@@ -65,9 +67,7 @@ class PauseWatch:
 
 @contextmanager
 def pauses_watched(folder: Path, least_ms: float = 1) -> Iterator[PauseWatch]:
-    program = folder / "pauses"
-    if not program.exists():
-        subprocess.run(["cc", "-O2", "-pthread", "-o", program, Path(__file__).with_name("pauses.c")], check=True)
+    program = compiled(Path(__file__).with_name("pauses.c"), folder, "-pthread")
     watch = PauseWatch(program, folder / "pauses.seen", least_ms)
     try:
         yield watch

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from bench.measure.compiled import compiled
 
 from tests.house.source import ROOT
 
@@ -66,6 +68,28 @@ def test_a_python_without_venv_names_its_package(machine: Path) -> None:
     done = run(machine, "venv", str(machine / "venv"))
     assert done.returncode == 1
     assert done.stderr.endswith("type: sudo apt-get install python3.12-venv\n")
+
+
+def test_the_kernels_tests_with_checks_say_that_there_is_no_compiler(machine: Path) -> None:
+    for tool in ("bash", "dirname", "env"):
+        (machine / "bin" / tool).symlink_to(Path(SYSTEM_PATH.partition(":")[0]) / tool)
+    done = subprocess.run(
+        [str(ROOT / "scripts" / "sanitize"), sys.executable],
+        env={"PATH": str(machine / "bin")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    assert "need gcc" in done.stderr
+    assert "there is no gcc" in done.stderr
+
+
+def test_a_benchmark_says_that_there_is_no_compiler(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(machine / "bin"))
+    with pytest.raises(SystemExit, match=r"echo.c cannot be compiled: there is no cc; type: .*install gcc"):
+        compiled(ROOT / "bench" / "echo.c", machine)
 
 
 def test_a_python_that_is_too_old_is_not_taken(machine: Path) -> None:
