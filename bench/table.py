@@ -92,12 +92,12 @@ def broker(*rows: str) -> list[str]:
 
 
 PARTS = [
-    Part("sends, drains and end to end", broker(*BROKER_ROWS), 9, 2, ("--runs", "1", "--seconds", "0.5")),
+    Part("sends and drains", broker(*BROKER_ROWS), 9, 2, ("--runs", "1", "--seconds", "0.5")),
     Part("at rest", broker("rest"), 6, 1, ("--messages", "100000", "--runs", "1")),
     Part("TLS and signed sends", ["bench/tls.py", "--seconds", "2"], 3, 1, ("--runs", "1", "--seconds", "0.5")),
     Part("Apache's benchmark", ["bench/apache.py", "--runs", "3", "--seconds", "21"], 7, 2, ("--runs", "1")),
     Part(
-        "connections, held pulls, queues",
+        "connections and queues",
         ["bench/scale.py"],
         6,
         2,
