@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 
 import pytest
@@ -35,6 +36,16 @@ def test_without_uvloop_plain_asyncio_serves(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_unknown_loop_is_refused() -> None:
     with pytest.raises(ConfigError, match="PYROMQ_LOOP=trio is no event loop"):
         loop_factory("trio")
+
+
+def test_what_cannot_run_for_an_unknown_loop_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def daemon() -> None: ...
+
+    monkeypatch.setenv("PYROMQ_LOOP", "trio")
+    main = daemon()
+    with pytest.raises(ConfigError, match="PYROMQ_LOOP=trio"):
+        run(main)
+    assert inspect.getcoroutinestate(main) == inspect.CORO_CLOSED  # Python warns of one that was never begun
 
 
 @pytest.mark.parametrize(("wanted", "module"), [("asyncio", "asyncio"), ("uvloop", "uvloop")])

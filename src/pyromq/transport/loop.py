@@ -40,10 +40,15 @@ def loop_factory(wanted: str | None = None) -> LoopFactory:
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a daemon or tool to its end on the chosen loop."""
+    try:
+        factory = loop_factory()
+    except ConfigError:
+        main.close()  # or Python warns behind the error that it was never awaited
+        raise
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=factory) as runner:
             return runner.run(main)
     finally:
         sys.setswitchinterval(before)
