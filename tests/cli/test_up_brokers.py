@@ -58,11 +58,15 @@ async def up(folder: Path, *flags: str) -> AsyncIterator[Cluster]:
         await process.communicate()
 
 
-async def test_a_cluster_of_two_serves_mends_itself_and_stops_as_one(tmp_path: Path) -> None:
+async def test_a_cluster_of_two_serves_mends_itself_and_stops_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")  # of the user's other cluster
     async with up(tmp_path / "data", "--brokers", "2") as cluster:
         welcome = await cluster.line_with("PyroMQ is up")
         addresses = re.findall(r"127\.0\.0\.1:\d+", welcome)
         assert len(addresses) == 3
+        assert not any("NAMESRV_ADDR" in line or "namesrv-addr" in line for line in cluster.lines)
         assert f"({kernel_name()} kernel)" in welcome
         used: set[str] = set()
         while len(used) < 2:  # the first send makes the topic, on the other broker a moment later
@@ -100,6 +104,12 @@ def test_names_folders_and_ports(tmp_path: Path) -> None:
     found = [(one.name, one.folder.name, one.port) for one in places(tmp_path, 3, "127.0.0.1", 10911)]
     assert found == [("broker-0", "broker-0", 10911), ("broker-1", "broker-1", 10921), ("broker-2", "broker-2", 10931)]
     assert [one.port for one in places(tmp_path, 2, "127.0.0.1", 0)] == [0, 0]
+    assert [one.port for one in places(tmp_path, 2, "127.0.0.1", 65525)] == [65525, 65535]
+
+
+def test_ports_that_do_not_exist_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--broker-port 65526 with --brokers 2: .* would be 65536"):
+        places(tmp_path, 2, "127.0.0.1", 65526)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ log = logs.get("pyromq.up")
 
 PORT_STEP = 10  # between brokers: each also takes the port two below its own
 MOST = 64
+MOST_PORT = 65535
 _DEATHS = 3  # within this many seconds: it will not get better by itself
 _DEATHS_S = 60.0
 _PAUSE_S = 1.0
@@ -46,6 +47,12 @@ def places(data: Path, count: int, host: str, port: int) -> list[Place]:
     """broker-0, broker-1 ... ConfigError if the folder holds brokers that would not be started."""
     if not 1 <= count <= MOST:
         raise ConfigError(f"--brokers {count}: from 1 to {MOST}")
+    last = port + (count - 1) * PORT_STEP
+    if port and last > MOST_PORT:
+        raise ConfigError(
+            f"--broker-port {port} with --brokers {count}: ports are {PORT_STEP} apart, so the last would be {last}, "
+            f"and they end at {MOST_PORT}"
+        )
     if (data / "store").exists():
         if numbered := _numbered(data):
             raise ConfigError(_both(data, numbered))

@@ -50,6 +50,7 @@ Topics are made by the first send to them."""
 
 # What a child of --brokers is told by the environment, where the user has not said it there himself.
 _VARIABLE = "PYROMQ_BROKER_{}"
+_NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
 
 
 @click.command()
@@ -125,7 +126,9 @@ def up(
     flags = [word for name, value in logging.items() for word in (f"--{name.replace('_', '-')}", value)]
 
     async def several(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
-        clock, environment = SystemClock(), os.environ | variables
+        # A name server of the environment is another one than theirs, and no news to anybody.
+        inherited = {name: value for name, value in os.environ.items() if name not in _NAME_SERVERS}
+        clock, environment = SystemClock(), inherited | variables
         await run_brokers(
             [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in homes],
             lambda addresses: _welcome(namesrv_address, ", ".join(addresses), folder),
