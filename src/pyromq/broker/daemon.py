@@ -84,10 +84,17 @@ def _in(pool: ThreadPoolExecutor) -> RunBlocking:
         try:
             return await asyncio.shield(begun)
         except asyncio.CancelledError:
+            begun.add_done_callback(_told)
             await asyncio.wait((begun,))
             raise
 
     return run_blocking
+
+
+def _told(ended: asyncio.Future[Any]) -> None:
+    """Nobody waits for the outcome any more: a fault is a line of the log, not a traceback of Python's own."""
+    if not ended.cancelled() and (fault := ended.exception()) is not None:
+        log.warning("a job failed while the broker stopped", why=f"{type(fault).__name__}: {fault}")
 
 
 async def until(stop_wanted: asyncio.Event, loops: list[Coroutine[Any, Any, None]]) -> None:
