@@ -137,13 +137,16 @@ async def test_clocks_disks_and_permissions() -> None:
 
 
 async def test_which_kernel_serves() -> None:
-    for kernel, state in (("native", "good"), ("python", "warning")):
-        told = {"kernel": kernel, "ready": True, "troubles": []}
+    forced = {"kernelForced": True}
+    for kernel, more, state in (("native", {}, "good"), ("python", {}, "warning"), ("python", forced, "good")):
+        told = {"kernel": kernel, "ready": True, "troubles": [], **more}
         (one,) = await found(
             checks.readiness, Told({(A, OwnRequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
         )
         assert one.state == state
         assert f"served by the {kernel} kernel" in one.text
+        assert ("make native" in one.cure) == (state == "warning")
+        assert ("PYROMQ_KERNEL" in one.text) == bool(more)
     apache = Told({(A, OwnRequestCode.INSPECT): ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
     (one,) = await found(checks.readiness, apache, brokers=[PLACE], reached={A: {"brokerVersionDesc": "V5_5_0"}})
     assert "is Apache's, version V5_5_0" in one.text

@@ -25,6 +25,7 @@ def test_the_native_one_serves_where_it_was_built_unless_told_otherwise(
     monkeypatch.setenv(choice.VARIABLE, wanted)
     monkeypatch.setattr(choice, "is_built", lambda: built)
     assert choice.kernel_name() == serves
+    assert choice.is_forced() == bool(wanted)
 
 
 @pytest.mark.parametrize(("wanted", "says"), [("native", "make native"), ("rust", "python or native")])

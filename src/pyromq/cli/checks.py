@@ -158,13 +158,19 @@ async def readiness(patient: Patient) -> AsyncIterator[Finding]:
         except Refused:
             yield Finding("kernel", GOOD, f"{place.name} is Apache's, version {_version(patient, place)}")
             continue
-        cure = "" if told["kernel"] == "native" else "The compiled one is quicker: make native (docs/kernel.md)"
-        yield Finding(
-            "kernel", GOOD if not cure else WARNING, f"{place.name} is served by the {told['kernel']} kernel", cure
-        )
+        yield _kernel(place, told)
         if not told["ready"]:
             text = f"{place.name} is not ready: {'; '.join(told['troubles'])}"
             yield Finding("ready", BROKEN, text, f"See pyromq inspect -b {place.address}, and its log")
+
+
+def _kernel(place: BrokerPlace, told: dict[str, Any]) -> Finding:
+    text = f"{place.name} is served by the {told['kernel']} kernel"
+    if told["kernel"] == "native":
+        return Finding("kernel", GOOD, text)
+    if told.get("kernelForced"):  # brokers before this one do not say it
+        return Finding("kernel", GOOD, f"{text}, as its PYROMQ_KERNEL wants it")
+    return Finding("kernel", WARNING, text, "The compiled one is quicker: make native (docs/kernel.md)")
 
 
 def _version(patient: Patient, place: BrokerPlace) -> str:

@@ -37,6 +37,11 @@ def kernel_name() -> str:
     return "native" if wanted != "python" and is_built() else "python"
 
 
+def is_forced() -> bool:
+    """By the environment: it serves because somebody wants it."""
+    return os.environ.get(VARIABLE, "") != ""
+
+
 def native() -> ModuleType | None:
     """The native module, if it serves. ConfigError if it was built from other sources than those that lie here."""
     if kernel_name() != "native":

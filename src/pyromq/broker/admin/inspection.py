@@ -13,7 +13,7 @@ import msgspec
 
 from ...ambient import Clock
 from ...config import Live
-from ...kernel.choice import kernel_name
+from ...kernel.choice import is_forced, kernel_name
 from ...model.codes import OwnRequestCode
 from ...model.topic import Perm
 from ...store.message_store import MessageStore
@@ -78,6 +78,7 @@ class Inspection:
         table = {
             "ready": not troubles,
             "kernel": kernel_name(),
+            "kernelForced": is_forced(),
             "troubles": troubles,
             "parked": dict(self._parked()),
             "halfMessages": self._undecided(MOST),
