@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyromq.broker.admin.expired import REMEMBERED, Expired
@@ -16,21 +17,33 @@ BORN = NOW - DAY_MS + 9 * FILE + 500
 
 
 class Log:
-    """A record begins each file, a second apart."""
+    """A record begins each file, a second apart. What is asked outside of `ask` would wait for the medium."""
+
+    def __init__(self) -> None:
+        self.commit_log = self
+        self._asked = False
+
+    async def ask(self, query: Callable[[], Any]) -> Any:
+        self._asked = True
+        try:
+            return query()
+        finally:
+            self._asked = False
 
     def store_time_at(self, position: int) -> int | None:
+        assert self._asked
         return NOW - DAY_MS + position
 
 
 async def test_the_last_files_are_remembered_by_place_and_by_time() -> None:
     disk = SimulatedDisk(now_ms=lambda: NOW)
     table = Table(disk, "pyromq/expired.json")
-    log: Any = Log()
-    expired = Expired(table, log, lambda: NOW)
+    store: Any = Log()
+    expired = Expired(table, store, lambda: NOW)
     for number in range(REMEMBERED + 5):
         await expired.note(number * FILE, (number + 1) * FILE)
     table.save()
-    again = Expired(Table(disk, "pyromq/expired.json"), log, lambda: NOW)
+    again = Expired(Table(disk, "pyromq/expired.json"), store, lambda: NOW)
     for known in (expired, again):
         assert known.at(4 * FILE) is None
         assert known.at(5 * FILE) == NOW

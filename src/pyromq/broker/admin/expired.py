@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...model.ids import parse_offset_message_id, parse_unique_id
-from ...store.commit_log import CommitLog
+from ...store.message_store import MessageStore
 from ...store.tables import Table
 from ..metadata.table_content import entry, section
 
@@ -28,10 +28,10 @@ class Expired:
     """Event loop only. `changed` is called when there is something to write."""
 
     def __init__(
-        self, table: Table, log: CommitLog, now_ms: Callable[[], int], changed: Callable[[], None] = lambda: None
+        self, table: Table, store: MessageStore, now_ms: Callable[[], int], changed: Callable[[], None] = lambda: None
     ) -> None:
         self._table = table
-        self._log = log
+        self._store = store
         self._now_ms = now_ms
         self._changed = changed
         saved = section(table.load(), SECTION)
@@ -40,9 +40,9 @@ class Expired:
         }
 
     async def note(self, start: int, end: int) -> None:
-        now = self._now_ms()
-        first = self._log.store_time_at(start)
-        last = self._log.store_time_at(end)
+        now, time_at = self._now_ms(), self._store.commit_log.store_time_at
+        # The oldest pages are the least likely to be in memory, and the event loop must not wait for them.
+        first, last = await self._store.ask(lambda: (time_at(start), time_at(end)))
         gone = _Gone(end, first or 0, now if last is None else last, now)
         self._files[start] = gone
         self._table.put(SECTION, str(start), list(gone))

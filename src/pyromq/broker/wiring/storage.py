@@ -21,9 +21,7 @@ class Storage:
         self.gate = DiskGate(ground.disk, retention, clock)
         self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)
         self._expired_save = ground.table("pyromq/expired.json")
-        self.expired = Expired(
-            self._expired_save.table, self.store.commit_log, clock.now_ms, self._expired_save.changed
-        )
+        self.expired = Expired(self._expired_save.table, self.store, clock.now_ms, self._expired_save.changed)
 
     def refusal(self) -> str | None:
         """Why nothing may be written, if that is so."""
