@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ..config.settings import FALSE, TRUE
 from ..errors import ConfigError
 from ..transport.tls import ClientTls, Verify
 
@@ -27,7 +28,7 @@ VARIABLES = {
     "key_password": "PYROMQ_TLS_KEY_PASSWORD",
     "verify": "PYROMQ_TLS_VERIFY",
 }
-_SWITCH = {"true": True, "1": True, "on": True, "yes": True, "false": False, "0": False, "off": False, "no": False}
+_SWITCH = dict.fromkeys(TRUE, True) | dict.fromkeys(FALSE, False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
