@@ -1,0 +1,27 @@
+"""Numbers in text that came from elsewhere: header fields, properties, bodies, names of files.
+
+This is the only place that turns such text into a number (`tests/house/test_wire_text.py` looks for others). Python's own
+`int` takes digits of every script, underscores and blanks, and raises above 4,300 digits; `isdigit` calls `²` a digit.
+Here a number is ASCII, short and within a range, or it is none. Pure, never raises.
+"""
+
+from __future__ import annotations
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+
+_LONGEST = 24  # characters: a sign, the 19 digits of a long, and a few leading zeros
+
+
+def whole_number(text: str | bytes | None, low: int = 0, high: int = LONG_MAX) -> int | None:
+    """Return the number that the text spells in ASCII digits, with a sign at most; None if it is none in this range."""
+    if text is None or not 0 < len(text) <= _LONGEST or not text.isascii():
+        return None
+    digits = text[1:] if text[0] in _SIGNS else text
+    if not digits.isdigit():  # ASCII alone, by now
+        return None
+    number = int(text)
+    return number if low <= number <= high else None
+
+
+_SIGNS = ("+", "-", ord("+"), ord("-"))  # an index into bytes gives a number
