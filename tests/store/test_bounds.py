@@ -82,6 +82,32 @@ def test_state_of_a_queue_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
     assert held / 1000 < 1024
 
 
+def test_the_first_message_of_a_queue_takes_a_page_of_disk_and_a_busy_queue_asks_seldom_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = RealDisk(tmp_path)
+    files = OpenFiles(disk, 16)
+    queues = QueueTable(disk, files, Changes(), StoreConfig())
+    fill(queues, 50)
+    taken = [path.stat().st_blocks * 512 for path in tmp_path.rglob("0*") if path.is_file()]
+    assert len(taken) == 50
+    assert max(taken) <= 4096
+    asked = 0
+    allocate = RealFile.allocate
+
+    def counted(file: RealFile, offset: int, length: int) -> None:
+        nonlocal asked
+        asked += 1
+        allocate(file, offset, length)
+
+    monkeypatch.setattr(RealFile, "allocate", counted)
+    queue = queues.get_or_make("Topic0", 0)
+    for number in range(1, 30_000):
+        queue.accept([Placed(number * 100, 100, "Topic0", 0, number, 0, 0, 0, b"", 1)])
+    files.close()
+    assert asked <= 8
+
+
 def fill(queues: QueueTable, count: int) -> None:
     for number in range(count):
         topic = f"Topic{number}"

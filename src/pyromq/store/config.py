@@ -68,7 +68,7 @@ class StoreConfig:
         1_000, java="flushIntervalConsumeQueue", low=1, help="time between two flushes of queues, index and checkpoint"
     )
     allocation_step_bytes: int = setting(
-        64 << 10, low=4096, help="queue and index files get room on disk in steps of this, ahead of the writes"
+        4096, low=4096, help="room on disk that a queue or index file begins with; it doubles ahead of the writes"
     )
     max_open_queue_files: int = setting(1_024, low=8, help="queue and index files held open at a time")
     transient_store_pool: bool = setting(False, java="transientStorePoolEnable", help="no effect here: docs/store.md")

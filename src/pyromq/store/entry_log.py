@@ -17,6 +17,7 @@ from .open_files import OpenFiles
 from .queue import Rest
 
 _PAGE = 4096
+_FAR = 64 << 10  # bytes into a file: whoever has entries there has more than a page of them
 
 
 class EntryLog:
@@ -69,7 +70,7 @@ class EntryLog:
         page = self.sequence.read(first * self.entry_bytes, length).ljust(length, b"\0")
         few = -(-len(page.rstrip(b"\0")) // self.entry_bytes)
         known = first
-        for place in (first + count, first + self._step // self.entry_bytes):
+        for place in (first + count, first + _FAR // self.entry_bytes):
             if place < limit and self.head(place)[1]:
                 known = place
         heads = [ENTRY_HEAD.unpack_from(page, number * self.entry_bytes) for number in range(few)]
