@@ -16,6 +16,7 @@ from .. import logs
 from ..errors import ProtocolError
 from ..model import names
 from ..model.codes import ResponseCode
+from ..model.foreign_text import file_name
 from ..model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from ..model.message import StoredMessage
 from ..protocol.bodies.heartbeat import ConsumerData
@@ -157,7 +158,8 @@ class PushConsumer:
     def _make_offsets(self) -> Offsets:
         if not self.options.broadcast:
             return BrokerOffsets(self._session, self.group)
-        return LocalOffsets(self.options.offsets_folder / self._session.lasting_id / self.group / "offsets.json")
+        own = self.options.offsets_folder / file_name(self._session.lasting_id) / file_name(self.group)
+        return LocalOffsets(own / "offsets.json")
 
     def _make_deliveries(self, attempt: Attempt) -> Deliveries:
         options = self.options

@@ -7,9 +7,11 @@ from pathlib import Path
 from ..admin import groups
 from ..client.errors import Error
 from ..model.codes import ResponseCode
+from ..model.foreign_text import visible
 from ..protocol.bodies.connections import ConsumerConnection
 from . import places, running_info
 from .command import Run, command, failed
+from .files import write_private
 from .options import flag, may, need
 from .printing import java, version_name
 from .progress import members_of
@@ -100,9 +102,7 @@ async def consumer_status(run: Run) -> None:
             run.warn(str(fault))
             continue
         infos[one.client_id] = info
-        path = Path(folder) / one.client_id
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(running_info.text(info))
-        run.say(f"{len(infos):<10} {one.client_id:<40} {version_name(one.version):<20} {folder}/{one.client_id}")
+        path = write_private(Path(), (folder,), one.client_id, visible(running_info.text(info)).encode())
+        run.say(f"{len(infos):<10} {one.client_id:<40} {version_name(one.version):<20} {path}")
     if infos:
         run.print(running_info.verdict(infos, run.clock.now_ms()))

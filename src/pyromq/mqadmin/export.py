@@ -13,13 +13,14 @@ from ..model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, 
 from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.bodies.topics import TopicConfig
 from .command import Run, command
+from .files import write_private
 from .options import BROKER, CLUSTER, flag, may, need
 from .parsing import UsageError
 from .printing import pretty_value, truth, version_name
 
-FOLDER = "/tmp/rocketmq/export"
+FOLDERS = ("rocketmq", "export")  # of /tmp, where others may write too
 CLUSTER_NEEDED = need("c", "clusterName", "the cluster")
-TO = may("f", "filePath", f"folder for the file, default {FOLDER}")
+TO = may("f", "filePath", f"folder for the file, default /tmp/{'/'.join(FOLDERS)}")
 # Settings that tell a cluster's character.
 SHOWN = [
     "brokerClusterName",
@@ -42,10 +43,14 @@ SHOWN = [
 
 
 def _write(run: Run, name: str, content: dict[str, Any]) -> None:
-    folder = Path(run.get("f") or FOLDER)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(pretty_value(content))
-    run.say(f"export {folder / name} success")
+    text = pretty_value(content)
+    if "f" in run:
+        path = Path(run["f"]) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8", "backslashreplace")
+    else:
+        path = write_private(Path("/tmp"), FOLDERS, name, text.encode("utf-8", "backslashreplace"))
+    run.say(f"export {path} success")
 
 
 async def _own_topics(run: Run, address: str, *, special: bool = False) -> dict[str, TopicConfig]:

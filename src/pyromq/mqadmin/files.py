@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from ..model.foreign_text import file_name
 from .command import Failed
 
 
@@ -15,8 +18,49 @@ def read_file(name: str) -> bytes:
     return path.read_bytes()
 
 
-def write_aside(path: Path, content: bytes) -> None:
-    """In a folder that others may write to as well: a link in our way is not followed, and nobody else may read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+def write_private(base: Path, folders: Sequence[str], name: str, content: bytes) -> Path:
+    """Write the file into these folders below `base`, for this user alone, and return its path.
+
+    `base` may be a folder that everybody writes to, as /tmp is. The folders must be ours: a link in their place, or one
+    that others own or may write to, is refused as `Failed`. `name` is text from elsewhere and becomes the name of one
+    file in there (`foreign_text.file_name`); what stood under that name is replaced, and a link never followed.
+    """
+    name = file_name(name)
+    path = base.joinpath(*folders, name)
+    descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            outer, descriptor = descriptor, _own_folder(descriptor, folder, path.parent)
+            os.close(outer)
+        _replace(descriptor, name, content)
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def _own_folder(outer: int, name: str, path: Path) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=outer)
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=outer)
+    except OSError as fault:
+        raise Failed(f"{path}: {name} is no folder of ours ({fault.strerror}). Remove it, or set TMPDIR") from None
+    found = os.fstat(descriptor)
+    if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+        return descriptor
+    os.close(descriptor)
+    raise Failed(
+        f"{path}: {name} belongs to user {found.st_uid} with rights {found.st_mode & 0o777:o}, and others could put "
+        "files of theirs there. Remove it, or set TMPDIR to a folder of your own"
+    )
+
+
+def _replace(folder: int, name: str, content: bytes) -> None:
+    """Under another name first, that nobody had before; the renaming replaces a link and does not follow it."""
+    aside = f"{name}.{os.getpid()}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(aside, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(aside, flags, 0o600, dir_fd=folder), "wb") as file:
         file.write(content)
+    os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)

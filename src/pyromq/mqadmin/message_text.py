@@ -14,8 +14,8 @@ from ..model.ids import host_text
 from ..model.java_hash import unsigned_hash
 from ..model.message import Property, StoredMessage, SysFlag
 from ..protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerConnection
-from .command import Run
-from .files import write_aside
+from .command import Failed, Run
+from .files import write_private
 from .printing import java_map, when
 from .progress import members_of
 
@@ -82,7 +82,7 @@ async def show(
         "Store Host:": host_text(message.store_host),
         "System Flag:": _plain_flag(message),
         "Properties:": property_text(message.properties),
-        "Message Body Path:": _body_file(message, number),
+        "Message Body Path:": _body_file(run, message, number),
     }
     if not with_place:
         del rows["OffsetID:"]
@@ -99,12 +99,14 @@ async def show(
         run.say("WARN: No Consumer")
 
 
-def _body_file(message: StoredMessage, number: int) -> str:
-    """Where the body is put for other programs."""
+def _body_file(run: Run, message: StoredMessage, number: int) -> Path | str:
+    """Where the body is put for other programs. The message is shown also if it could not be put there."""
     name = f"{message.message_id}_{number}" if number else message.message_id
-    path = Path(tempfile.gettempdir()) / "rocketmq" / "msgbodys" / name
-    write_aside(path, message.body)
-    return str(path)
+    try:
+        return write_private(Path(tempfile.gettempdir()), ("rocketmq", "msgbodys"), name, message.body)
+    except (Failed, OSError) as fault:
+        run.warn(f"the body is in no file: {fault}")
+        return "null"
 
 
 # --- who has consumed it ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from ..protocol.bodies.body import decode_body, encode_body
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.bodies.topics import TopicRemappingDetailWrapper
 from .command import Failed, Run, command
-from .files import read_file, write_aside
+from .files import read_file, write_private
 from .options import may, need, one_of
 from .static_mapping import Configs, Move, extended, mapping_of, moved, settle
 
@@ -88,8 +88,7 @@ def _keep(run: Run, topic: str, move: Move, suffix: str, what: str) -> None:
         broker_to_map_in=list(move.takers),
         broker_to_map_out=list(move.givers),
     )
-    path = Path(tempfile.gettempdir()) / f"{topic}-{epoch}.{suffix}"
-    write_aside(path, encode_body(wrapper))
+    path = write_private(Path(tempfile.gettempdir()), (), f"{topic}-{epoch}.{suffix}", encode_body(wrapper))
     run.say(f"{what} data is written to file {path}")
 
 

@@ -1,0 +1,69 @@
+"""Text that came from elsewhere, made harmless for where it is shown: terminals, logs, cells of tables, names of files.
+
+Topics, groups, client ids, addresses, keys, properties, bodies and remarks are written by whoever can connect. They are
+kept as they came and escaped once, where they leave: `cli/printing.py`, `mqadmin/command.py` and `logs.py` call this,
+commands never have to. Pure, and light: it is loaded with every command.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What moves a cursor, ends a line, turns the direction of writing or has no width; half of a surrogate pair cannot even
+# be written. Line ends and tabs are not among them: `one_line` takes those too.
+_HIDDEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    r"\U000e0000-\U000e0fff"
+)
+_UNSEEN = re.compile(f"[{_HIDDEN}]")
+_UNSEEN_OR_BREAK = re.compile(rf"[{_HIDDEN}\n\t]")
+_SHORT = {"\n": "\\n", "\t": "\\t"}
+
+_LONGEST_NAME = 200  # bytes, of the 255 that file systems take: room for what a caller puts behind it
+_KEPT_OF_LONG = 150
+# In a name of a file these stay. A percent sign stays where it could not be taken for an escape, as in %RETRY%group.
+_NOT_IN_NAMES = re.compile(rb"[^A-Za-z0-9@#:._+=,%-]|%(?=[0-9A-Fa-f]{2})|^[.-]")
+
+
+def visible(text: str) -> str:
+    """Return the text with everything unseen as `\\x1b` or `\\u202e`; line ends and tabs stay.
+
+    JSON stays JSON of the same value: what its writers leave unescaped is written here as JSON escapes it.
+    """
+    return text if text.isascii() and text.isprintable() else _UNSEEN.sub(_escape, text)
+
+
+def one_line(text: str) -> str:
+    """Return the text as one line without tabs, for a cell or a field: it can neither end its line nor its column."""
+    return text if text.isprintable() and text.isascii() else _UNSEEN_OR_BREAK.sub(_escape, text)
+
+
+def file_name(text: str) -> str:
+    """Return a name for a file in a folder of the caller's: no separator, never hidden, at most 200 bytes.
+
+    Ids as honest clients make them stay as they are; other bytes are percent-escaped, so two texts never share a name.
+    """
+    escaped = _NOT_IN_NAMES.sub(_percent, text.encode("utf-8", "surrogatepass")).decode("ascii")
+    if len(escaped) > _LONGEST_NAME:
+        import hashlib  # not at the top: it brings OpenSSL with it, and ids are short
+
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{escaped[:_KEPT_OF_LONG]}~{digest[:32]}"
+    return escaped or "~"
+
+
+def _escape(found: re.Match[str]) -> str:
+    one = found[0]
+    if one in _SHORT:
+        return _SHORT[one]
+    code = ord(one)
+    if code < 0x20:
+        return f"\\x{code:02x}"  # in JSON these are escaped already
+    if code > 0xFFFF:
+        code -= 0x10000
+        return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    return f"\\u{code:04x}"
+
+
+def _percent(found: re.Match[bytes]) -> bytes:
+    return b"%%%02X" % found[0][0]
