@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import pytest
 from hypothesis import given
@@ -203,6 +204,43 @@ def test_the_number_of_fields_is_bounded(encoding: Encoding) -> None:
     command = Command(code=1, fields={str(n): "x" for n in range(11)}, encoding=encoding)
     with pytest.raises(ProtocolError, match="11 header fields, the limit is 10"):
         decode_header(encoding, encode_header(command), 10)
+
+
+FIELDS = b",".join(b'"%x":""' % number for number in range(90_000))
+HOSTILE_HEADERS = {
+    "commas": b"{" + b"," * 900_000 + b"}",
+    "fields": b'{"code":1,"extFields":{' + FIELDS + b"}}",
+    "fields whose names end in a backslash": b'{"code":1,"extFields":{' + FIELDS.replace(b'":', b'\\\\":') + b"}}",
+    "numbers": b'{"code":1,"extFields":{' + FIELDS.replace(b'""', b"1") + b"}}",
+    "keys without quotes": b'{"extFields":{' + b",".join(b"%d:1" % number for number in range(90_000)) + b"}}",
+    "escapes": b"{'" + b"\\x41" * 200_000 + b"':1}",
+    "comments": b"{" + b"/**/" * 200_000 + b"}",
+    "digits": b'{"code":' + b"9" * 900_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE_HEADERS)
+def test_a_hostile_json_header_is_refused_before_work_is_spent_on_it(what: str) -> None:
+    """Up to half a second of the loop each, before anyone could be authenticated. The margin is wide."""
+    begun = time.thread_time()
+    with pytest.raises(ProtocolError):
+        decode_header(0, HOSTILE_HEADERS[what], 1024)
+    assert time.thread_time() - begun < 0.03
+
+
+@pytest.mark.parametrize("entry", [b"\0\1a\0\0\0\0", b"\0\1a\0\0\0\1b"])
+def test_entries_of_a_binary_header_are_counted_while_they_are_read(entry: bytes) -> None:
+    """Those of no length too, which leave nothing behind: 130,000 of them took 50 ms."""
+    with pytest.raises(ProtocolError, match="at least 1025 header fields, the limit is 1024"):
+        decode_header(1, binary_header(block=entry * 100_000), 1024)
+
+
+def test_a_long_header_of_a_few_fields_is_read() -> None:
+    """A quote in a value comes escaped, so that texts in texts are not taken for fields."""
+    command = Command(code=1, fields={"i": '{"a":"b"}' * 20_000, "n": "," * 100_000})
+    assert back(command).fields == command.fields
+    loose = encode_header(command).replace(b'"code":1', b'"code":"1"')
+    assert decode_header(0, loose, 1024).fields == command.fields
 
 
 def test_a_code_over_16_bits_is_cut_in_the_binary_header_as_in_java() -> None:

@@ -13,6 +13,7 @@ from ..model.codes import RequestCode, ResponseCode
 from ..protocol.bodies.body import decode_body
 from ..protocol.command import Command
 from ..protocol.headers.header import Header
+from ..protocol.json import ANSWER_LIMITS
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class Calls:
 
 def read(kind: type[T], answer: Command) -> T:
     """The body of an answer; one that is empty is an empty object."""
-    return decode_body(kind, answer.body or b"{}")
+    return decode_body(kind, answer.body or b"{}", ANSWER_LIMITS)
 
 
 def read_plain(answer: Command) -> Any:

@@ -28,7 +28,7 @@ from ..protocol.headers.offsets import (
     SearchOffset,
     UpdateConsumerOffset,
 )
-from ..protocol.json import Dialect
+from ..protocol.json import FILE_LIMITS, Dialect
 from .errors import Error, NoBroker
 from .session import Session
 
@@ -104,7 +104,7 @@ class LocalOffsets:
         """The file, or the one before it if that is damaged or gone, as Java's clients do."""
         for path in (self._path, self._path.with_name(self._path.name + ".bak")):
             try:
-                return decode_body(ResetOffsetBody, path.read_bytes()).offset_table
+                return decode_body(ResetOffsetBody, path.read_bytes(), FILE_LIMITS).offset_table
             except FileNotFoundError:
                 continue
             except (OSError, PyroError) as fault:

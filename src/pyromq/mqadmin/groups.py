@@ -10,6 +10,7 @@ from ..model.names import dlq_topic, retry_topic
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from ..protocol.bodies.heartbeat import SetMessageRequestModeRequestBody
+from ..protocol.json import ANSWER_LIMITS
 from .command import Failed, Run, command
 from .files import read_file
 from .options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
@@ -102,7 +103,7 @@ def _policy_text(policy: GroupRetryPolicy) -> str:
     need("f", "filename", "file with a JSON list of group settings, as exportMetadata writes each"),
 )
 async def update_sub_group_list(run: Run) -> None:
-    configs = decode_body(list[SubscriptionGroupConfig], read_file(run["f"]))
+    configs = decode_body(list[SubscriptionGroupConfig], read_file(run["f"]), ANSWER_LIMITS)
     if not configs:
         raise Failed(f"{run['f']} lists no group")
     for address in await run.masters():

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..protocol.bodies.body import Body, encode_body
 from ..protocol.bodies.keyed import MessageQueue
-from ..protocol.json import Dialect, parse_json
+from ..protocol.json import ANSWER_LIMITS, Dialect, parse_json
 
 _V4_0_0 = 212  # its snapshot
 
@@ -74,7 +74,7 @@ def cut(text: str, width: int) -> str:
 
 def pretty(body: Body) -> str:
     """JSON as fastjson's pretty printer lays it out: tabs, empty containers on one line, numbers as bare keys."""
-    return pretty_value(parse_json(encode_body(body, Dialect.STANDARD)))
+    return pretty_value(parse_json(encode_body(body, Dialect.STANDARD), ANSWER_LIMITS))
 
 
 def pretty_value(value: Any, depth: int = 0) -> str:

@@ -10,6 +10,7 @@ from ..admin import cluster, static_topics, topics
 from ..protocol.bodies.body import decode_body, encode_body
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.bodies.topics import TopicRemappingDetailWrapper
+from ..protocol.json import ANSWER_LIMITS
 from .command import Failed, Run, command
 from .files import read_file, write_private
 from .options import may, need, one_of
@@ -62,7 +63,7 @@ async def _known(run: Run, topic: str, addresses: Mapping[str, str]) -> Configs:
 
 
 def _from_file(run: Run, topic: str) -> TopicRemappingDetailWrapper:
-    wrapper = decode_body(TopicRemappingDetailWrapper, read_file(run["mf"]))
+    wrapper = decode_body(TopicRemappingDetailWrapper, read_file(run["mf"]), ANSWER_LIMITS)
     if wrapper.topic != topic:
         raise Failed(f"{run['mf']} is the mapping of {wrapper.topic}, not of {topic}")
     return wrapper

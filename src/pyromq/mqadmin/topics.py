@@ -6,6 +6,7 @@ from ..admin import cluster, settings, topics
 from ..model.topic import Perm, TopicFlag
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.topics import TopicConfig
+from ..protocol.json import ANSWER_LIMITS
 from . import places
 from .command import Failed, Run, command
 from .files import read_file
@@ -104,7 +105,7 @@ def topic_text(topic: TopicConfig) -> str:
     need("f", "filename", "file with a JSON list of topic settings, as exportMetadata writes each"),
 )
 async def update_topic_list(run: Run) -> None:
-    configs = decode_body(list[TopicConfig], read_file(run["f"]))
+    configs = decode_body(list[TopicConfig], read_file(run["f"]), ANSWER_LIMITS)
     if not configs:
         raise Failed(f"{run['f']} lists no topic")
     for address in await run.masters():

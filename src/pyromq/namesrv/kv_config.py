@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import ConfigError, Malformed, RequestRefused
 from ..files import replace_file
 from ..protocol.bodies.body import Body, always_new, decode_body, encode_body
+from ..protocol.json import FILE_LIMITS
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"  # namespace: topic to `broker-a:4;broker-b:4`
 
@@ -108,7 +109,7 @@ def read(path: Path) -> Table:
     data = path.read_bytes()
     if not data.strip():
         raise ValueError("the file is empty")  # what a crash during Java's writing leaves
-    return decode_body(KvFile, data).config_table
+    return decode_body(KvFile, data, FILE_LIMITS).config_table
 
 
 def _remedy(path: Path) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from ..errors import ProtocolError
 from ..model.client_info import Language, Version
 from .ints import Int32
-from .json import DEFAULT_LIMITS, read_json
+from .json import JsonLimits, read_json
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
@@ -70,14 +70,28 @@ def encode_header(command: Command) -> bytes:
 def decode_header(encoding: int, header: bytes | memoryview, max_fields: int) -> Command:
     """A command without its body. ProtocolError says what is wrong with the bytes."""
     if encoding == 0:
+        if len(header) > _SMALL_HEADER:
+            _check_strings(header, max_fields)
         command = _decode_json(header)
     elif encoding == 1:
-        command = _decode_binary(bytes(header))
+        command = _decode_binary(bytes(header), max_fields)
     else:
         raise ProtocolError(f"unknown serialize type {encoding} in the header-length word (0 is JSON, 1 ROCKETMQ)")
     if len(command.fields) > max_fields:
         raise ProtocolError(f"{len(command.fields)} header fields, the limit is {max_fields}")
     return command
+
+
+_SMALL_HEADER = 16 << 10  # bytes: has not many fields, whatever they are
+_OTHER_STRINGS = 64  # of a header: the names of its members and what is no field
+
+
+def _check_strings(header: bytes | memoryview, max_fields: int) -> None:
+    """Refuse a JSON header with many more strings than its fields may have, before they are made."""
+    text = bytes(header)
+    strings = (text.count(b'"') - text.count(b'\\"')) // 2
+    if strings > 2 * max_fields + _OTHER_STRINGS:
+        raise ProtocolError(f"{strings} strings in a JSON header, the limit of header fields is {max_fields}")
 
 
 # --- JSON: fastjson's alphabetical order of keys, absent values left out ---------------------------------------------
@@ -112,6 +126,8 @@ class _LooseJsonIn(_JsonIn, gc=False, rename={"fields": "extFields"}):
     fields: dict[str, str | int | float | bool | None] = msgspec.field(default_factory=dict)  # type: ignore[assignment]
 
 
+# No program writes headers in fastjson's dialect by itself; Java reads them, and so do we if they are small.
+_ODD_LIMITS = JsonLimits(odd_bytes=64 << 10, odd_marks=10_000, quoted_keys=2_000)
 _JSON_ENCODER = msgspec.json.Encoder()
 _JSON_DECODER = msgspec.json.Decoder(_JsonIn)
 _LOOSE_DECODER = msgspec.json.Decoder(_LooseJsonIn, strict=False)
@@ -141,7 +157,7 @@ def _decode_json(header: bytes | memoryview) -> Command:
 def _decode_loosely(header: bytes | memoryview) -> _JsonIn:
     """Other types than Java's are common (C++, Node), fastjson's dialect is not, but every Java server reads it."""
     try:
-        raw = read_json(_LOOSE_DECODER.decode, header, DEFAULT_LIMITS)
+        raw = read_json(_LOOSE_DECODER.decode, header, _ODD_LIMITS)
     except msgspec.DecodeError as fault:
         raise ProtocolError(f"the JSON header cannot be read: {fault}") from None
     raw.fields = {name: _as_text(value) for name, value in raw.fields.items() if value is not None}
@@ -188,7 +204,7 @@ def _encode_binary(command: Command) -> bytes:
     return b"".join(parts)
 
 
-def _decode_binary(data: bytes) -> Command:
+def _decode_binary(data: bytes, max_fields: int) -> Command:
     end = len(data)
     try:
         code, language, version, opaque, flag, remark_length = _HEAD.unpack_from(data)
@@ -199,7 +215,7 @@ def _decode_binary(data: bytes) -> Command:
         block_length = _LENGTH.unpack_from(data, fields_at)[0]
         if block_length < 0 or at + block_length > end:
             raise ProtocolError(f"field block of {block_length} bytes in a header with {end - at} left")
-        fields = _binary_fields(data, at, at + block_length)
+        fields = _binary_fields(data, at, at + block_length, max_fields)
     except struct.error:
         raise ProtocolError(f"the binary header ends early, it has {end} bytes") from None
     # Java decodes text with replacement characters too, in both encodings.
@@ -209,8 +225,9 @@ def _decode_binary(data: bytes) -> Command:
     )
 
 
-def _binary_fields(data: bytes, at: int, end: int) -> dict[str, str]:
+def _binary_fields(data: bytes, at: int, end: int, max_fields: int) -> dict[str, str]:
     fields: dict[str, str] = {}
+    left = max_fields
     key_length, value_length = _KEY_LENGTH.unpack_from, _LENGTH.unpack_from
     while at < end:
         key_at = at + 2
@@ -219,6 +236,9 @@ def _binary_fields(data: bytes, at: int, end: int) -> dict[str, str]:
         at = value_at + value_length(data, value_word_at)[0]
         if not key_at <= value_word_at <= value_at <= at <= end:
             raise ProtocolError(f"a field at {key_at} leaves the block of fields, which ends at {end}")
+        left -= 1
+        if left < 0:
+            raise ProtocolError(f"at least {max_fields + 1} header fields, the limit is {max_fields}")
         if at > value_at:  # a value of no length is null in Java
             fields[data[key_at:value_word_at].decode("utf-8", "replace")] = data[value_at:at].decode("utf-8", "replace")
     return fields

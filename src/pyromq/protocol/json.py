@@ -1,9 +1,10 @@
 """JSON in fastjson's dialect, which every Java peer reads and writes. Read here, written by `bodies/`.
 
-Reading tries msgspec first. What that refuses is turned into standard JSON and tried again: quickly where only the
-keys of maps are odd, as Java's own programs write them; else by a small bounded scanner that knows the whole dialect
-(names without quotes, single quotes, stray commas, comments, NaN). An object used as a key becomes the string of its
-own JSON text (`{{"a":1}:2}` reads as `{'{"a":1}': 2}`), which is also how fastjson quotes it.
+Reading tries msgspec first. What that refuses is turned into standard JSON and tried again: quickly where it is not
+UTF-8, has null for what is absent, or only the keys of maps are odd, as Java's own programs write them; else by a small
+bounded scanner that knows the whole dialect (names without quotes, single quotes, stray commas, comments, NaN). An
+object used as a key becomes the string of its own JSON text (`{{"a":1}:2}` reads as `{'{"a":1}': 2}`), which is also
+how fastjson quotes it. Nothing is begun before it is known to be small enough: a text costs a few milliseconds at most.
 No sockets, no types: a value that is well-formed but of the wrong type is for the caller to refuse.
 """
 
@@ -33,15 +34,42 @@ class Dialect(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLimits:
-    """What a text may make us do. The frame's length has been checked before."""
+    """What a text may make us do before its content is looked at. The frame's length has been checked before.
+
+    Marks are commas, braces and quotes: whoever repairs a text has to look at each of them.
+    """
 
     depth: int = 64
-    values: int = 4_000_000  # in standard JSON: each costs memory
-    quoted_keys: int = 500_000  # keys that Java left without quotes: each costs a microsecond or two
-    scanned_values: int = 50_000  # in the rest of the dialect: each costs five, and no program writes that much of it
+    bytes: int = 4 << 20
+    values: int = 200_000  # in standard JSON: each costs memory, and up to 0.1 microseconds
+    odd_bytes: int = 1 << 20  # where a text has to be repaired
+    odd_marks: int = 40_000  # there: each costs up to 0.2 microseconds
+    quoted_keys: int = 5_000  # keys that Java left without quotes: each costs one or two
+    scanned_bytes: int = 64 << 10  # in the rest of the dialect, which no program writes much of
+    scanned_steps: int = 2_000  # values, keys and commas there: each costs up to five
 
 
-DEFAULT_LIMITS = JsonLimits()
+DEFAULT_LIMITS = JsonLimits()  # for what anybody may send
+# For what a tool has asked for itself: the tables of a large cluster.
+ANSWER_LIMITS = JsonLimits(
+    bytes=64 << 20,
+    values=4_000_000,
+    odd_bytes=64 << 20,
+    odd_marks=16_000_000,
+    quoted_keys=500_000,
+    scanned_bytes=16 << 20,
+    scanned_steps=500_000,
+)
+# For files of our own: only there to end a runaway, so far above what a store holds.
+FILE_LIMITS = JsonLimits(
+    bytes=1 << 40,
+    values=100_000_000,
+    odd_bytes=1 << 40,
+    odd_marks=1 << 40,
+    quoted_keys=100_000_000,
+    scanned_bytes=1 << 40,
+    scanned_steps=1 << 40,
+)
 
 
 def parse_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> Any:
@@ -54,23 +82,68 @@ def parse_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) ->
 
 def read_json(decode: Callable[[bytes | memoryview], T], data: bytes | memoryview, limits: JsonLimits) -> T:
     """What `decode` makes of the text, or of its standard form. ProtocolError, or what `decode` said at last."""
-    check_count(data, limits)
-    with suppress(*_REFUSALS):
+    _check_size(data, limits)
+    try:
         return decode(data)
-    with suppress(*_REFUSALS):
-        return decode(quote_keys(data, limits))
-    # Here also: null where a value is wanted, which Java takes as absent.
-    return decode(standard_json(data, limits))
+    except _REFUSALS as fault:
+        refusal = fault
+    text = bytes(data)
+    if isinstance(refusal, UnicodeDecodeError) or not _is_utf8(text):
+        # Java decodes with replacement characters too: text that is not UTF-8 arrives damaged, but it arrives.
+        text = text.decode("utf-8", "replace").encode()
+        with suppress(*_REFUSALS):
+            return decode(text)
+    if isinstance(refusal, RecursionError):
+        raise ProtocolError(f"JSON nested deeper than {limits.depth}")
+    _check_odd(text, limits, refusal)
+    for repair in (_without_nulls, quote_keys):
+        with suppress(*_REFUSALS):
+            return decode(repair(text, limits))
+    return decode(standard_json(text, limits))
 
 
-def check_count(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> None:
-    """A cheap upper bound of the number of values, before memory is spent on them."""
+def _check_size(data: bytes | memoryview, limits: JsonLimits) -> None:
+    """Refuse a text by its length and a cheap upper bound of its values, before memory is spent on them."""
+    if len(data) > limits.bytes:
+        raise ProtocolError(f"JSON of {len(data)} bytes, the limit is {limits.bytes}")
     if len(data) <= limits.values:
         return
     text = bytes(data)
     count = text.count(b",") + text.count(b"[") + text.count(b"{")
     if count > limits.values:
         raise ProtocolError(f"JSON with up to {count} values, the limit is {limits.values}")
+
+
+def _check_odd(text: bytes, limits: JsonLimits, refusal: Exception) -> None:
+    """Refuse a text that is too large to be repaired; `refusal` is what was wrong with it."""
+    if len(text) > limits.odd_bytes:
+        raise ProtocolError(f"{refusal}; with {len(text)} bytes it is too large to be read as fastjson's dialect")
+    marks = text.count(b",") + text.count(b"{") + text.count(b"[") + text.count(b'"')
+    if marks > limits.odd_marks:
+        raise ProtocolError(
+            f"{refusal}; with {marks} commas, braces and quotes it is too large to be read as fastjson's dialect"
+        )
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_nulls(text: bytes, limits: JsonLimits) -> bytes:
+    """Leave out the members of standard JSON that are null, which Java takes as absent."""
+    if b"null" not in text:
+        raise msgspec.DecodeError("there is none")
+    return msgspec.json.encode(_with_values(_ANY.decode(text)))
+
+
+def _with_values(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_values(member) for key, member in value.items() if member is not None}
+    return [_with_values(item) for item in value] if isinstance(value, list) else value
 
 
 def quote_keys(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> bytes:
@@ -90,7 +163,10 @@ def quote_keys(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) ->
 
 def standard_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> bytes:
     """The same value in standard JSON, members that are null left out. ProtocolError says what is wrong and where."""
-    # Java decodes with replacement characters too: text that is not UTF-8 arrives damaged, but it arrives.
+    if len(data) > limits.scanned_bytes:
+        raise ProtocolError(
+            f"{len(data)} bytes that are no standard JSON, the limit of the dialect is {limits.scanned_bytes}"
+        )
     return _Scanner(bytes(data).decode("utf-8", "replace"), limits).whole().encode()
 
 
@@ -124,7 +200,7 @@ class _Scanner:
         self._text = text
         self._limits = limits
         self._at = 0
-        self._values = 0
+        self._steps = 0
         self._in_key = False
 
     def whole(self) -> str:
@@ -140,10 +216,13 @@ class _Scanner:
             self._at = blank.end()
         return self._text[self._at : self._at + 1]
 
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > self._limits.scanned_steps:
+            raise self._fault(f"more than {self._limits.scanned_steps} values, keys and commas")
+
     def _value(self, depth: int) -> str:
-        self._values += 1
-        if self._values > self._limits.scanned_values:
-            raise self._fault(f"more than {self._limits.scanned_values} values")
+        self._step()
         char = self._next()
         if char in ("{", "["):
             if depth >= self._limits.depth:
@@ -179,6 +258,7 @@ class _Scanner:
         """Past the commas, as many as there are. False, and past the end, when the container is closed."""
         commas = 0
         while (char := self._next()) == ",":
+            self._step()
             self._at += 1
             commas += 1
         if char == end:
@@ -191,6 +271,7 @@ class _Scanner:
         return True
 
     def _key(self, depth: int) -> str:
+        self._step()
         char = self._next()
         if char in ("{", "["):
             return self._object_key(depth)

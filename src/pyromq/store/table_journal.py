@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..errors import ProtocolError
-from ..protocol.json import parse_json
+from ..protocol.json import FILE_LIMITS, parse_json
 from .disk import Disk, DiskFile, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
-from .table_text import LIMITS, render
+from .table_text import render
 
 JOURNAL_FOLDER = "pyromq/journal"
 DROPPED = object()
@@ -70,7 +70,7 @@ def read_changes(disk: Disk, table: str, content: bytes) -> list[Change]:
         if checksum != _checksum(text):
             break
         try:
-            section, key, *value = parse_json(text, LIMITS)
+            section, key, *value = parse_json(text, FILE_LIMITS)
         except (ProtocolError, ValueError):
             break
         changes.append(Change(section, key, value[0] if value else DROPPED))

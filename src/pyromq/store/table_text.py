@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.json import JsonLimits, parse_json
+from ..protocol.json import FILE_LIMITS, parse_json
 
 # Where Java has maps with integer keys: file, then paths of member names (* is any). JSON readers give them as strings.
 INTEGER_KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -23,14 +23,11 @@ INTEGER_KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "lmqConsumerOffset.json": (("lmqOffsetTable", "*"),),
 }
 
-# Local files of ours: only there to end a runaway, so far above what a store holds.
-LIMITS = JsonLimits(depth=64, values=100_000_000, scanned_values=100_000_000)
-
 
 def parse_table(data: bytes) -> dict[str, Any]:
     """The table's members, all keys as text. ProtocolError says what is wrong and where; ValueError if it is no
     object."""
-    content = parse_json(data, LIMITS)
+    content = parse_json(data, FILE_LIMITS)
     if not isinstance(content, dict):
         raise ValueError(f"a JSON object was expected, not {type(content).__name__}")
     return content

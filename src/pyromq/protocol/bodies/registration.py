@@ -13,7 +13,7 @@ import msgspec
 
 from ...errors import Malformed
 from ...model.client_info import Version
-from ..json import Dialect
+from ..json import ANSWER_LIMITS, Dialect
 from .body import Body, always_new, decode_body, encode_body
 from .topics import (
     TopicConfig,
@@ -42,7 +42,7 @@ def decode_registration(
     if not data:
         return RegisterBrokerBody()
     if version < Version.V3_0_11:  # sends the bare table; a whole RegisterBrokerBody here reads as one without topics
-        table = decode_body(TopicConfigSerializeWrapper, data)
+        table = decode_body(TopicConfigSerializeWrapper, data, ANSWER_LIMITS)
         wrapper = TopicConfigAndMappingSerializeWrapper(
             data_version=table.data_version, topic_config_table=table.topic_config_table
         )
@@ -51,7 +51,7 @@ def decode_registration(
     # stream and no JSON.
     if compressed or data[0] == 0x78:
         return _Parts(_inflate(data, max_inflated)).registration(version)
-    return decode_body(RegisterBrokerBody, data)
+    return decode_body(RegisterBrokerBody, data, ANSWER_LIMITS)
 
 
 def encode_registration(body: RegisterBrokerBody, compressed: bool = False) -> bytes:
