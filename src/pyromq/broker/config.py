@@ -326,6 +326,39 @@ class BrokerConfig(StoreConfig):
         False, flag=False, live=True, help="refuse a heartbeat that subscribes otherwise than its group"
     )
 
+    # What clients may make a broker keep or do: ours alone, Java's broker takes whatever comes. Each is far above what
+    # honest clients need, and a refusal names it.
+    max_heartbeat_bytes: int = setting(
+        2 << 20, low=1 << 10, flag=False, live=True, help="bytes of one heartbeat, then it is refused"
+    )
+    max_groups_per_client: int = setting(
+        1_000, low=1, flag=False, live=True, help="groups of one connection, consumers' and producers' together"
+    )
+    max_subscriptions_per_group: int = setting(
+        1_000, low=1, flag=False, live=True, help="topics that one heartbeat may subscribe a group to"
+    )
+    max_tags_per_subscription: int = setting(
+        2_000, low=1, flag=False, live=True, help="tags of one subscription, in heartbeats and pulls"
+    )
+    max_expression_bytes: int = setting(
+        64 << 10, low=256, flag=False, live=True, help="characters of a subscription's tags or SQL92 expression"
+    )
+    max_clients_per_group: int = setting(10_000, low=1, flag=False, live=True, help="connections in one group")
+    max_client_table_bytes: int = setting(
+        128 << 20,
+        low=1 << 20,
+        flag=False,
+        live=True,
+        wide=True,
+        help="bytes that are kept of all heartbeats, estimated",
+    )
+    max_auto_created_topics: int = setting(
+        50_000, low=0, flag=False, live=True, help="topics of this broker above which only administrators make more"
+    )
+    max_auto_created_groups: int = setting(
+        50_000, low=0, flag=False, live=True, help="groups of this broker above which only administrators make more"
+    )
+
     def __post_init__(self) -> None:
         StoreConfig.__post_init__(self)  # no super(): a class with slots is made anew by the decorator
         check_ranges(self)

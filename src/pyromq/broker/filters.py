@@ -19,6 +19,7 @@ from ..model.message import Property
 from ..protocol.bodies.heartbeat import SubscriptionData
 from ..protocol.properties import decode_properties, find_property
 from ..protocol.record import property_bytes
+from .config import BrokerConfig
 from .record_loop import record_loop
 
 log = logs.get("pyromq.broker")
@@ -36,6 +37,22 @@ def check_enabled(expression_type: str | None, enabled: bool) -> None:
         raise RequestRefused(
             f"The broker does not support consumer to filter message by {expression_type}: it has "
             f"enablePropertyFilter=false; subscribe by {TAG}, or set it to true"
+        )
+
+
+def check_expression(topic: str, tags: int, text: str, config: BrokerConfig) -> None:
+    """Refuse more tags or a longer text than a subscription may have, before anything is made of it."""
+    if len(text) > config.max_expression_bytes:
+        raise RequestRefused(
+            f"the subscription to topic {topic} is {len(text)} characters long, the limit (maxExpressionBytes) is "
+            f"{config.max_expression_bytes}",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        )
+    if tags > config.max_tags_per_subscription or text.count("||") >= config.max_tags_per_subscription:
+        raise RequestRefused(
+            f"the subscription to topic {topic} has {max(tags, text.count('||') + 1)} tags, the limit "
+            f"(maxTagsPerSubscription) is {config.max_tags_per_subscription}",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
         )
 
 

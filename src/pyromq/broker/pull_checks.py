@@ -17,7 +17,18 @@ from ..protocol.headers.pull import PullMessage
 from .clients.consumers import Consumers
 from .clients.filter_data import ConsumerFilters
 from .config import BrokerConfig
-from .filters import EVERYTHING, Sieve, Wanted, check_enabled, codes_of, for_topic, is_by_tags, parsed, tag_codes
+from .filters import (
+    EVERYTHING,
+    Sieve,
+    Wanted,
+    check_enabled,
+    check_expression,
+    codes_of,
+    for_topic,
+    is_by_tags,
+    parsed,
+    tag_codes,
+)
 from .metadata.groups import Groups
 from .metadata.topics import Topics
 
@@ -80,7 +91,7 @@ class PullChecks:
 
     def _group(self, header: PullMessage, config: BrokerConfig) -> SubscriptionGroupConfig:
         name = header.consumer_group
-        group = self._groups.ensure(name, config.may_create_group(name))
+        group = self._groups.ensure(name, config)
         if group is None:
             raise RequestRefused(
                 f"subscription group [{name}] does not exist", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -110,6 +121,7 @@ class PullChecks:
         if not header.sys_flag & PullFlag.SUBSCRIPTION:
             return self._by_heartbeat(header, group, config)
         kind, text = header.expression_type, header.subscription or ""
+        check_expression(header.topic, 0, text, config)
         if is_by_tags(kind):
             self._check_active(header, config)
             return _by_tags(tag_codes(text.split("||")))

@@ -113,17 +113,31 @@ class SendChecks:
 
     def _create(self, header: SendMessage, config: BrokerConfig) -> TopicConfig | None:
         is_retry = names.is_retry(header.topic)
+        may_inherit = header.default_topic != names.AUTO_CREATE_TOPIC or config.auto_create_topic_enable
+        if is_retry or may_inherit:
+            self._check_room(header.topic, config)
         flag = 0
         if header.unit_mode:
             flag = int(TopicFlag.UNIT_SUB if is_retry else TopicFlag.UNIT)
         made = None
-        if header.default_topic != names.AUTO_CREATE_TOPIC or config.auto_create_topic_enable:
+        if may_inherit:
             made = self._topics.inherit(header.topic, header.default_topic, header.default_topic_queue_nums, flag)
         if made is None and is_retry:
             return self._topics.ensure(header.topic, 1, int(Perm.READ_WRITE), flag)
         if made is not None:
             self._on_auto_created(made)
         return made
+
+    def _check_room(self, topic: str, config: BrokerConfig) -> None:
+        """Retry topics of groups that exist are made nevertheless: there are no more of them than groups."""
+        own = names.is_retry(topic) and topic.removeprefix(names.RETRY_PREFIX) in self._groups
+        if not own and len(self._topics) >= config.max_auto_created_topics:
+            raise RequestRefused(
+                f"topic[{topic}] not exist, and no send makes it: this broker has {len(self._topics)} topics, the "
+                f"limit (maxAutoCreatedTopics) is {config.max_auto_created_topics}. Create it "
+                f"(mqadmin updateTopic -t {topic}), or raise the setting",
+                ResponseCode.TOPIC_NOT_EXIST,
+            )
 
     def _check_permission(self, topic: TopicConfig, config: BrokerConfig) -> None:
         if not config.broker_permission & WRITE and (topic.order or config.enforce_topic_permission):
@@ -154,7 +168,7 @@ class SendChecks:
     ) -> Destination:
         """A message that a consumer gave back by sending it: tried too often, it goes to the dead letters."""
         name = header.topic.removeprefix(names.RETRY_PREFIX)
-        group = self._groups.ensure(name, config.may_create_group(name))
+        group = self._groups.ensure(name, config)
         if group is None:
             raise RequestRefused(f"subscription group not exist, {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         most = group.retry_max_times

@@ -60,6 +60,7 @@ SYSTEM_GROUPS = (
 MAX_TOPIC = 127
 MAX_RETRY_TOPIC = 255
 MAX_GROUP = 120  # leaves room for the prefix and, with pop, the topic behind it
+MAX_LABEL = 255
 
 _ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
 _CHARACTERS = "letters, digits and % | _ -"
@@ -100,6 +101,14 @@ def topic_fault(topic: str) -> str | None:
 def group_fault(group: str) -> str | None:
     """The same for a group's name."""
     return _fault("group", group, MAX_GROUP)
+
+
+def label_fault(what: str, text: str) -> str | None:
+    """What is wrong with a text by which a client calls itself: its id, which may hold nearly anything, or a group that
+    need not exist."""
+    if len(text) > MAX_LABEL:
+        return f"the {what} {text[:64] + '...'!r} has {len(text)} characters, at most {MAX_LABEL} are allowed"
+    return None if text.isprintable() else f"the {what} {text!r} has characters that cannot be printed"
 
 
 def _fault(what: str, name: str, longest: int) -> str | None:

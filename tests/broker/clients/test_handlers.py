@@ -22,6 +22,7 @@ from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.tables import Table
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
+from pyromq.transport.dispatch import Reply
 from tests.broker.peers import FakePeer
 from tests.broker.settings import live, request
 
@@ -56,6 +57,7 @@ class Room:
             "producerDataSet": [{"groupName": "P"}],
         } | extra
         reply = self.handlers.heartbeat(request(RequestCode.HEART_BEAT, peer, json.dumps(body).encode()))
+        assert isinstance(reply, Reply)
         assert reply.header is not None
         return reply.header.to_fields()
 

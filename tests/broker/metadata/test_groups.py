@@ -11,6 +11,7 @@ from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.store.disk import read_whole
 from pyromq.store.tables import Table
 from pyromq.testing.simulated_disk import SimulatedDisk
+from tests.broker.settings import live
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store-clean.tar.gz"
 NAME = "config/subscriptionGroup.json"
@@ -37,12 +38,13 @@ def test_a_new_broker_has_java_s_system_groups_with_its_defaults(disk: Simulated
 
 def test_a_group_is_made_on_demand_if_that_is_allowed_and_its_name_is(disk: SimulatedDisk) -> None:
     groups, _ = groups_on(disk)
-    assert groups.ensure("G", may_create=False) is None
-    assert groups.ensure("G G", may_create=True) is None
-    made = groups.ensure("G", may_create=True)
+    closed = live(auto_create_subscription_group=False).config
+    assert groups.ensure("G", closed) is None
+    assert groups.ensure("G G", live().config) is None
+    made = groups.ensure("G", live().config)
     assert made is not None
     assert (made.retry_max_times, made.retry_queue_nums, made.consume_enable) == (16, 1, True)
-    assert groups.ensure("G", may_create=False) is made
+    assert groups.ensure("G", closed) is made
 
 
 def test_changes_move_the_version_and_survive_a_restart(disk: SimulatedDisk) -> None:

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ...model.group import ConsumeFromWhere, ConsumeType, MessageModel
 from ...protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from ...transport.peer import Peer
 
 ALL_TAGS = "*"
+NOTHING = "nothing"
+_COMPARED = 4  # members whose wishes are looked at for being the same object
+
+# Estimates of what Python's objects take besides their texts: of one client in one group, of a subscription, of a tag.
+_MEMBER_BYTES, _SUBSCRIPTION_BYTES, _TAG_BYTES = 700, 600, 70
 
 
 @dataclass(slots=True)
 class Member:
-    """One client in one group. `subscriptions` is what this client itself said."""
+    """One client in one group. `subscriptions` is what this client itself said; `wishes` the same in one spelling, and
+    the same object for members that want the same, so that comparing them is quick."""
 
     peer: Peer
     client_id: str
     version: int
     seen: float
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    wishes: dict[str, str] = field(default_factory=dict)
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +93,14 @@ class Registered:
 
 
 class Consumers:
-    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors the members."""
+    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors the members, `_heard` has
+    each of their connections, and `held_bytes` is about what all of them take."""
 
     def __init__(self) -> None:
+        self.held_bytes = 0
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Peer, set[str]] = {}
+        self._heard: dict[Peer, float] = {}
 
     def find(self, group: str) -> ConsumerGroup | None:
         return self._groups.get(group)
@@ -110,6 +122,19 @@ class Consumers:
         its = (member for member in members if member.client_id == client_id)
         return max(its, key=lambda member: member.seen, default=None)
 
+    def count_with(self, peer: Peer, groups: set[str]) -> int:
+        """How many groups the connection would be a member of after a heartbeat with these."""
+        return len(groups | self._groups_of.get(peer, set()))
+
+    def growth(self, peer: Peer, wanted: Iterable[ConsumerData]) -> int:
+        """About how many bytes more are kept after a heartbeat of this connection for these groups."""
+        return sum(_bytes(data) - self._held(peer, data.group_name) for data in wanted)
+
+    def _held(self, peer: Peer, name: str) -> int:
+        group = self._groups.get(name)
+        member = None if group is None else group.members.get(peer)
+        return 0 if member is None else member.bytes
+
     def conflicts(self) -> list[Conflict]:
         return [group.conflict for group in self._groups.values() if group.conflict is not None]
 
@@ -120,9 +145,9 @@ class Consumers:
         group = self._groups.get(data.group_name)
         if group is None:
             return None
-        said = {one.topic: one for one in data.subscription_data_set}
+        wishes = {one.topic: wish(one) for one in data.subscription_data_set}
         others = (member for member in group.members.values() if member.peer is not peer)
-        return _conflict(group.name, Member(peer, client_id, 0, 0, said), others)
+        return _conflict(group.name, Member(peer, client_id, 0, 0, wishes=wishes), others)
 
     def register(
         self, peer: Peer, client_id: str, data: ConsumerData, now: float, *, fingerprint: int = 0, short: bool = False
@@ -134,9 +159,10 @@ class Consumers:
         member = group.members.get(peer)
         joined = member is None
         if member is None or member.client_id != client_id:
-            member = group.members[peer] = Member(peer, client_id, peer.version, now)
+            self.held_bytes += _MEMBER_BYTES - self._held(peer, group.name)
+            member = group.members[peer] = Member(peer, client_id, peer.version, now, bytes=_MEMBER_BYTES)
             self._groups_of.setdefault(peer, set()).add(group.name)
-        member.seen = now
+        member.seen = self._heard[peer] = now
         wants = fingerprint != 0 and group.fingerprint not in (0, fingerprint)
         group.fingerprint = fingerprint
         before = group.conflict
@@ -144,16 +170,19 @@ class Consumers:
         if short:
             wants = wants or not member.subscriptions
         else:
-            changed = self._subscribe(group, member, data.subscription_data_set)
+            changed = self._subscribe(group, member, data)
         notice = self._notice(group) if joined or changed else None
         conflict = group.conflict if group.conflict != before else None
         return Registered(joined or changed, notice, conflict, wants)
 
-    def _subscribe(self, group: ConsumerGroup, member: Member, wanted: Iterable[SubscriptionData]) -> bool:
-        said = {one.topic: one for one in wanted}
+    def _subscribe(self, group: ConsumerGroup, member: Member, data: ConsumerData) -> bool:
+        said = {one.topic: one for one in data.subscription_data_set}
         if said == member.subscriptions and all(topic in group.subscriptions for topic in said):
             return False  # the usual heartbeat: nothing new
-        member.subscriptions = said
+        size = _bytes(data)
+        self.held_bytes += size - member.bytes
+        member.subscriptions, member.bytes = said, size
+        member.wishes = _shared({topic: wish(one) for topic, one in said.items()}, group.members.values())
         changed = said.keys() != group.subscriptions.keys()
         for topic, one in said.items():
             old = group.subscriptions.get(topic)
@@ -182,25 +211,22 @@ class Consumers:
 
     def _remove(self, group: ConsumerGroup, peers: Iterable[Peer]) -> Notice | None:
         for peer in peers:
-            del group.members[peer]
+            self.held_bytes -= group.members.pop(peer).bytes
             groups = self._groups_of[peer]
             groups.discard(group.name)
             if not groups:
-                del self._groups_of[peer]
+                del self._groups_of[peer], self._heard[peer]
         if not group.members:
             del self._groups[group.name]
             return None
-        members = list(group.members.values())
-        group.conflict = _conflict(group.name, members[0], members[1:])
+        if group.conflict is not None:  # who leaves can end one, but not begin one
+            members = list(group.members.values())
+            group.conflict = _conflict(group.name, members[0], members[1:])
         return self._notice(group)
 
     def silent_since(self, moment: float) -> list[Peer]:
         """Connections over which no heartbeat came since then: to be closed, which makes `lose` happen."""
-        return [
-            peer
-            for peer, groups in self._groups_of.items()
-            if all(self._groups[group].members[peer].seen < moment for group in groups)
-        ]
+        return [peer for peer, heard in self._heard.items() if heard < moment]
 
     def _notice(self, group: ConsumerGroup) -> Notice | None:
         """Broadcasting members do not share queues, so nothing changes for them."""
@@ -211,22 +237,38 @@ class Consumers:
 
 def _conflict(group: str, member: Member, others: Iterable[Member]) -> Conflict | None:
     """The first difference between what a member wants and what another one does. Who said nothing has no wish."""
-    if not member.subscriptions:
+    mine = member.wishes
+    if not mine:
         return None
     for other in others:
-        if not other.subscriptions or other.client_id == member.client_id:
+        theirs = other.wishes
+        if theirs is mine or not theirs or other.client_id == member.client_id or theirs == mine:
             continue
-        for topic in sorted(member.subscriptions.keys() | other.subscriptions.keys()):
-            mine, theirs = wish(member.subscriptions.get(topic)), wish(other.subscriptions.get(topic))
-            if mine != theirs:
-                return Conflict(group, topic, member.client_id, mine, other.client_id, theirs)
+        topic = min(topic for topic in mine.keys() | theirs.keys() if mine.get(topic) != theirs.get(topic))
+        return Conflict(
+            group, topic, member.client_id, mine.get(topic, NOTHING), other.client_id, theirs.get(topic, NOTHING)
+        )
     return None
+
+
+def _shared(wishes: dict[str, str], members: Iterable[Member]) -> dict[str, str]:
+    """The same as another member has it, if one does: members of a group want the same nearly always."""
+    return next((other.wishes for other in islice(members, _COMPARED) if other.wishes == wishes), wishes)
+
+
+def _bytes(data: ConsumerData) -> int:
+    """About what a member with these subscriptions takes."""
+    size = _MEMBER_BYTES + len(data.group_name)
+    for one in data.subscription_data_set:
+        texts = len(one.topic) + 3 * len(one.sub_string) + sum(map(len, one.tags_set))
+        size += _SUBSCRIPTION_BYTES + texts + _TAG_BYTES * (len(one.tags_set) + len(one.code_set))
+    return size
 
 
 def wish(subscription: SubscriptionData | None) -> str:
     """What is subscribed to, in one spelling: `TagB || TagA` and `TagA||TagB` are the same."""
     if subscription is None:
-        return "nothing"
+        return NOTHING
     if (subscription.expression_type or "TAG") != "TAG":
         return f"{subscription.expression_type} {subscription.sub_string.strip()}"
     tags = {tag.strip() for tag in subscription.sub_string.split("||")} - {""}

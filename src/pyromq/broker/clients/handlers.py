@@ -33,18 +33,21 @@ from ...protocol.headers.clients import (
     NotifyConsumerIdsChanged,
     UnregisterClient,
 )
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Answer, Reply, Request
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..filters import check_enabled, is_by_tags, parsed
+from ..filters import check_enabled, check_expression, is_by_tags, parsed
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
 from ..order_locks import OrderLocks
 from .consumers import Consumers, Notice
 from .filter_data import ConsumerFilters
+from .heartbeat_checks import check_content, check_size, check_tables
 from .producers import Producers
 
 log = logs.get("pyromq.broker")
+
+_AT_ONCE = 20  # groups of a heartbeat that are registered before others are served
 
 
 class ClientHandlers:
@@ -75,14 +78,33 @@ class ClientHandlers:
 
     # --- 34 -------------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, request: Request) -> Reply:
+    def heartbeat(self, request: Request) -> Answer:
+        config = self._live.config
+        check_size(request.body, config)
         beat = decode_body(HeartbeatData, request.body)
-        asks = [self._consumer(request.peer, beat, data) for data in beat.consumer_data_set]
+        check_content(beat, config)
+        check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config)
+        if len(beat.consumer_data_set) > _AT_ONCE:
+            return self._in_turns(request.peer, beat)
+        return self._answer(
+            request.peer, beat, [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]
+        )
+
+    async def _in_turns(self, peer: Peer, beat: HeartbeatData) -> Reply | None:
+        """A heartbeat with many groups: others are served in between. None: the client has gone meanwhile."""
+        asks = []
+        for start in range(0, len(beat.consumer_data_set), _AT_ONCE):
+            if not peer.is_open:
+                return None
+            asks += [self._consumer(peer, beat, one) for one in beat.consumer_data_set[start : start + _AT_ONCE]]
+            await self._clock.sleep(0)
+        return self._answer(peer, beat, asks) if peer.is_open else None
+
+    def _answer(self, peer: Peer, beat: HeartbeatData, asks: Iterable[bool]) -> Reply:
         if self._live.config.enable_register_producer:
+            now, now_ms = self._clock.monotonic(), self._clock.now_ms()
             for producer in beat.producer_data_set:
-                self._producers.register(
-                    request.peer, beat.client_id, producer.group_name, self._clock.monotonic(), self._clock.now_ms()
-                )
+                self._producers.register(peer, beat.client_id, producer.group_name, now, now_ms)
         # To a full heartbeat Java answers "changed" too, which makes the client send another full one next time.
         changed = any(asks) if beat.heartbeat_fingerprint else True
         return Reply(header=HeartbeatAnswer(is_support_heart_beat_v2=True, is_sub_change=changed))
@@ -92,7 +114,7 @@ class ClientHandlers:
         config = self._live.config
         if config.reject_pull_consumer_enable and data.consume_type is ConsumeType.ACTIVELY:
             return False
-        group = self._groups.ensure(data.group_name, config.may_create_group(data.group_name))
+        group = self._groups.ensure(data.group_name, config)
         if group is None:
             return False  # as Java: the heartbeat of an unknown group is passed over, its pulls are refused
         short = bool(beat.heartbeat_fingerprint) and beat.without_sub
@@ -149,8 +171,11 @@ class ClientHandlers:
 
     def check_config(self, request: Request) -> Reply:
         """46: whether a subscription that is not by tags can be served."""
+        config = self._live.config
+        check_size(request.body, config)
         wanted = decode_body(CheckClientRequestBody, request.body).subscription_data
-        check_enabled(wanted.expression_type, self._live.config.enable_property_filter)
+        check_expression(wanted.topic, len(wanted.tags_set), wanted.sub_string, config)
+        check_enabled(wanted.expression_type, config.enable_property_filter)
         if not is_by_tags(wanted.expression_type):
             parsed(wanted.expression_type, wanted.sub_string)
         return Reply()

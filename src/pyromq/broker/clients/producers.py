@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ...transport.peer import Peer
 
+_PRODUCER_BYTES = 600  # an estimate of what one client in one group takes
+
 
 @dataclass(slots=True)
 class Producer:
@@ -19,11 +21,14 @@ class Producer:
 
 
 class Producers:
-    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors them."""
+    """Event loop only. Invariant: a group is here while it has members; `_groups_of` mirrors them, and `_heard` has
+    each of their connections."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Peer, Producer]] = {}
         self._groups_of: dict[Peer, set[str]] = {}
+        self._heard: dict[Peer, float] = {}
+        self._count = 0
         self._turn = 0
 
     def register(self, peer: Peer, client_id: str, group: str, now: float, now_ms: int) -> bool:
@@ -32,29 +37,41 @@ class Producers:
         is_new = peer not in members
         members[peer] = Producer(peer, client_id, now, now_ms)
         self._groups_of.setdefault(peer, set()).add(group)
+        self._heard[peer] = now
+        self._count += is_new
         return is_new
+
+    @property
+    def held_bytes(self) -> int:
+        """About what the table takes."""
+        return self._count * _PRODUCER_BYTES
+
+    def count_with(self, peer: Peer, groups: set[str]) -> int:
+        """How many groups the connection would be a member of after a heartbeat with these."""
+        return len(groups | self._groups_of.get(peer, set()))
+
+    def growth(self, peer: Peer, groups: set[str]) -> int:
+        """About how many bytes more are kept after such a heartbeat."""
+        return (self.count_with(peer, groups) - len(self._groups_of.get(peer, ()))) * _PRODUCER_BYTES
 
     def unregister(self, peer: Peer, group: str) -> None:
         members = self._groups.get(group, {})
         if members.pop(peer, None) is None:
             return
+        self._count -= 1
         if not members:
             del self._groups[group]
         groups = self._groups_of[peer]
         groups.discard(group)
         if not groups:
-            del self._groups_of[peer]
+            del self._groups_of[peer], self._heard[peer]
 
     def lose(self, peer: Peer) -> None:
         for group in list(self._groups_of.get(peer, ())):
             self.unregister(peer, group)
 
     def silent_since(self, moment: float) -> list[Peer]:
-        return [
-            peer
-            for peer, groups in self._groups_of.items()
-            if all(self._groups[group][peer].seen < moment for group in groups)
-        ]
+        return [peer for peer, heard in self._heard.items() if heard < moment]
 
     def members(self, group: str) -> Mapping[Peer, Producer]:
         return self._groups.get(group, {})

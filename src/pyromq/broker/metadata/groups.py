@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from ...errors import RequestRefused
 from ...model import names
+from ...model.codes import ResponseCode
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...store.tables import Table
+from ..config import BrokerConfig
 from .table_content import entry, next_version, read_version, section, with_name
 
 SECTION = "subscriptionGroupTable"
@@ -52,13 +55,31 @@ class Groups:
     def find(self, name: str) -> SubscriptionGroupConfig | None:
         return self._groups.get(name)
 
-    def ensure(self, name: str, may_create: bool) -> SubscriptionGroupConfig | None:
-        """The group, made with Java's defaults if that is allowed and its name is; else None."""
+    def ensure(self, name: str, config: BrokerConfig) -> SubscriptionGroupConfig | None:
+        """The group, made with Java's defaults if that is allowed and its name is; else None.
+
+        RequestRefused if there are so many groups that only an administrator makes another one.
+        """
         group = self._groups.get(name)
-        if group is None and may_create and names.group_fault(name) is None:
+        if group is None and self.makes(name, config):
+            self.check_room(1, name, config)
             group = SubscriptionGroupConfig(group_name=name)
             self.put(group)
         return group
+
+    def makes(self, name: str, config: BrokerConfig) -> bool:
+        """Whether this missing group would be made for somebody who consumes with it."""
+        return config.may_create_group(name) and names.group_fault(name) is None
+
+    def check_room(self, more: int, name: str, config: BrokerConfig) -> None:
+        """Refuse to make so many groups, of which `name` is one, if they would be too many."""
+        if len(self._groups) + more > config.max_auto_created_groups:
+            raise RequestRefused(
+                f"group {name} does not exist and is not made: this broker has {len(self._groups)} groups, the limit "
+                f"(maxAutoCreatedGroups) is {config.max_auto_created_groups}. Create it "
+                f"(mqadmin updateSubGroup -g {name}), or raise the setting",
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            )
 
     def all(self) -> Mapping[str, SubscriptionGroupConfig]:
         return self._groups

@@ -95,7 +95,7 @@ class SendBack:
     # --- checks ---------------------------------------------------------------------------------------------------
 
     def _group(self, header: ConsumerSendMsgBack, config: BrokerConfig) -> SubscriptionGroupConfig:
-        group = self._groups.ensure(header.group, config.may_create_group(header.group))
+        group = self._groups.ensure(header.group, config)
         if group is None:
             raise RequestRefused(
                 f"subscription group not exist, {header.group}: create it (mqadmin updateSubGroup -g {header.group}), "

@@ -1,0 +1,100 @@
+"""Whether a heartbeat stays within the settings' limits: refused whole, before anything is made of it. Pure.
+
+Called by `handlers.py`. Each check is linear in the heartbeat, whose length is checked before it is decoded.
+"""
+
+from __future__ import annotations
+
+from ...errors import RequestRefused
+from ...model import names
+from ...model.codes import ResponseCode
+from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData
+from ...transport.peer import Peer
+from ..config import BrokerConfig
+from ..filters import check_expression
+from ..metadata.groups import Groups
+from .consumers import Consumers
+from .producers import Producers
+
+
+def check_size(body: bytes, config: BrokerConfig) -> None:
+    """Before the body is decoded."""
+    if len(body) > config.max_heartbeat_bytes:
+        raise RequestRefused(
+            f"a heartbeat of {len(body)} bytes, the limit (maxHeartbeatBytes) is {config.max_heartbeat_bytes}",
+            ResponseCode.INVALID_PARAMETER,
+        )
+
+
+def check_content(beat: HeartbeatData, config: BrokerConfig) -> None:
+    """What can be seen from the heartbeat alone."""
+    count = len(beat.consumer_data_set) + len(beat.producer_data_set)
+    if count > config.max_groups_per_client:
+        raise _too_many_groups(count, config)
+    _check_label("client id", beat.client_id)
+    for producer in beat.producer_data_set:
+        _check_label("producer group", producer.group_name)
+    for data in beat.consumer_data_set:
+        _check_label("consumer group", data.group_name)
+        _check_subscriptions(data, config)
+
+
+def check_tables(
+    peer: Peer, beat: HeartbeatData, consumers: Consumers, producers: Producers, groups: Groups, config: BrokerConfig
+) -> None:
+    """What depends on who is there already."""
+    said = {data.group_name for data in beat.consumer_data_set}
+    produced = {data.group_name for data in beat.producer_data_set}
+    count = consumers.count_with(peer, said) + producers.count_with(peer, produced)
+    if count > config.max_groups_per_client:
+        raise _too_many_groups(count, config)
+    missing = [name for name in said if name not in groups and groups.makes(name, config)]
+    if missing:
+        groups.check_room(len(missing), missing[0], config)
+    for name in said:
+        _check_members(peer, name, consumers, config)
+    more = consumers.growth(peer, beat.consumer_data_set) + producers.growth(peer, produced)
+    held = consumers.held_bytes + producers.held_bytes
+    if more > 0 and held + more > config.max_client_table_bytes:
+        raise RequestRefused(
+            f"no room for the heartbeat of {beat.client_id}: the clients that are there take about {held} bytes, the "
+            f"limit (maxClientTableBytes) is {config.max_client_table_bytes}",
+            ResponseCode.SYSTEM_BUSY,
+        )
+
+
+def _check_label(what: str, text: str) -> None:
+    fault = names.label_fault(what, text)
+    if fault is not None:
+        raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
+
+
+def _check_subscriptions(data: ConsumerData, config: BrokerConfig) -> None:
+    count = len(data.subscription_data_set)
+    if count > config.max_subscriptions_per_group:
+        raise RequestRefused(
+            f"group {data.group_name} subscribes to {count} topics, the limit (maxSubscriptionsPerGroup) is "
+            f"{config.max_subscriptions_per_group}",
+            ResponseCode.INVALID_PARAMETER,
+        )
+    for one in data.subscription_data_set:
+        _check_label("topic", one.topic)
+        _check_label("expression type", one.expression_type or "")
+        check_expression(one.topic, max(len(one.tags_set), len(one.code_set)), one.sub_string, config)
+
+
+def _check_members(peer: Peer, name: str, consumers: Consumers, config: BrokerConfig) -> None:
+    group = consumers.find(name)
+    if group is not None and peer not in group.members and len(group.members) >= config.max_clients_per_group:
+        raise RequestRefused(
+            f"group {name} has {len(group.members)} clients, the limit (maxClientsPerGroup) is "
+            f"{config.max_clients_per_group}",
+            ResponseCode.SYSTEM_BUSY,
+        )
+
+
+def _too_many_groups(count: int, config: BrokerConfig) -> RequestRefused:
+    return RequestRefused(
+        f"a client with {count} groups, the limit (maxGroupsPerClient) is {config.max_groups_per_client}",
+        ResponseCode.INVALID_PARAMETER,
+    )
