@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .client.errors import TimedOut as TimedOut
     from .client.errors import TopicNotFound as TopicNotFound
     from .client.errors import Unreachable as Unreachable
+    from .client.errors import Unreadable as Unreadable
     from .client.middleware import Draft as Draft
     from .client.middleware import Middleware as Middleware
     from .client.outgoing import Packing as Packing
@@ -88,6 +89,7 @@ _FROM = {
         "TimedOut",
         "TopicNotFound",
         "Unreachable",
+        "Unreadable",
     ),
     "client.middleware": ("Draft", "Middleware"),
     "client.outgoing": ("Packing",),

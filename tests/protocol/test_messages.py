@@ -16,7 +16,7 @@ from pyromq.errors import ProtocolError
 from pyromq.protocol.batch import BatchEntry, decode_batch, encode_batch
 from pyromq.protocol.compression import Compression, compress, compressed_flag
 from pyromq.protocol.frame import FrameDecoder
-from pyromq.protocol.messages import PulledMessage, decode_messages, decode_records, unwrap
+from pyromq.protocol.messages import PulledMessage, decode_messages, decode_records, read_messages, unwrap
 from pyromq.protocol.record import MAGIC_V2, Record, encode_record
 
 FRAMES = Path(__file__).parent.parent / "golden" / "frames" / "index.jsonl"
@@ -177,3 +177,70 @@ def test_properties_are_decoded_when_they_are_asked_for_and_then_stay() -> None:
     assert pickle.loads(pickle.dumps(message)) == message
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
         message.colour  # noqa: B018
+
+
+# --- record by record -------------------------------------------------------------------------------------------------
+
+
+def numbered(number: int, body: bytes = b"body", sys_flag: int = 0, **other: Any) -> bytes:
+    return encode_record(
+        Record(
+            topic="T",
+            queue_id=0,
+            body=body,
+            queue_offset=number,
+            physical_offset=number * 1000,
+            sys_flag=sys_flag,
+            properties=b"UNIQ_KEY\x01ID%d\x02" % number,
+            **other,
+        )
+    )
+
+
+def test_a_record_with_damage_in_any_byte_leaves_those_before_it_and_nothing_is_raised() -> None:
+    """Where its size still stands, those behind it are read too."""
+    before, bad, behind = numbered(0), numbered(1, compress(b"x" * 50, Compression.ZLIB), 0x301), numbered(2)
+    for at in range(len(bad)):
+        raw = bytearray(before + bad + behind)
+        raw[len(before) + at] ^= 0xFF
+        found = read_messages(bytes(raw))
+        assert found.messages[0].queue_offset == 0, at
+        if at >= 8:  # behind its size and magic
+            assert found.is_whole, at
+            assert len(found.messages) == 3, at
+            assert found.messages[-1].queue_offset == 2, at
+        elif not found.is_whole:
+            assert found.broken, at
+
+
+def test_properties_that_are_no_text_and_a_topic_that_is_none_keep_nothing_else_from_being_read() -> None:
+    good = numbered(0)
+    no_text = encode_record(Record(topic="T", queue_id=0, body=b"x", properties=b"\xff\xfe\x01\xff\x02"))
+    no_topic = bytearray(encode_record(Record(topic="T", queue_id=0, body=b"x", queue_offset=7, physical_offset=70)))
+    no_topic[90] = 0xFF
+    found = read_messages(good + no_text + bytes(no_topic) + good)
+    assert [len(message.properties) for message in found.messages] == [1, 1, 0, 1]
+    (bad,) = found.unreadable
+    assert (bad.queue_offset, bad.physical_offset) == (7, 70)
+    assert "not UTF-8" in bad.fault
+
+
+def test_an_unreadable_record_has_its_place_its_id_and_its_body_as_stored() -> None:
+    found = read_messages(numbered(0) + numbered(1, b"no zlib", 0x301) + numbered(2))
+    assert found.is_whole
+    assert [message.queue_offset for message in found.messages] == [0, 1, 2]
+    (bad,) = found.unreadable
+    assert bad is found.messages[1]
+    assert (bad.physical_offset, bad.message_id, bad.body, bad.next_offset) == (1000, "ID1", b"no zlib", 2)
+    assert "ZLIB body of 7 bytes cannot be decompressed" in bad.fault
+    assert not bad.is_curable
+
+
+def test_compressed_records_are_read_up_to_a_budget_and_the_first_always() -> None:
+    mebibyte = compress(bytes(1 << 20), Compression.ZLIB)
+    raw = b"".join(numbered(number, mebibyte, 0x301) for number in range(4))
+    for budget, read in ((0, 1), (1, 1), (1 << 20, 1), (2 << 20, 2), ((2 << 20) + 1, 3), (4 << 20, 4)):
+        found = read_messages(raw, budget=budget)
+        assert len(found.messages) == read
+        assert found.is_whole == (read == 4)
+        assert not found.broken

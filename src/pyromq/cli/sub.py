@@ -121,7 +121,8 @@ async def _look(
     show: Show,
     enough: asyncio.Event,
 ) -> None:
-    async with client.pull_consumer(LOOKING, filter=wanted, auto_commit=False, **begin) as consumer:
+    options = begin | {"auto_commit": False, "on_unreadable": "skip"}  # one that nobody can read is named in the log
+    async with client.pull_consumer(LOOKING, filter=wanted, **options) as consumer:
         queues = await consumer.queues(topic)
         if not queues:
             raise cannot_be_read(topic)

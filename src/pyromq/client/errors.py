@@ -8,6 +8,7 @@ Error                       .code (the broker's answer, or None), .address (of w
 ├── TimedOut                no answer in time; a message may have been stored all the same
 ├── Refused                 a broker answered with an error code
 ├── BadMessage              the message cannot be sent as it is; nothing was sent
+├── Unreadable              a pulled record cannot be read; .queue and .offset say which, .next_offset where to go on
 ├── NotSupported            this client, or this broker, has not learned that yet
 └── Closed                  the client, producer or consumer was stopped
 
@@ -16,8 +17,14 @@ Error                       .code (the broker's answer, or None), .address (of w
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..errors import CallFailed, ConnectionLost, PyroError
 from ..model.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from ..protocol.bodies.keyed import MessageQueue
+    from ..protocol.messages import UnreadableMessage
 
 
 class Error(PyroError):
@@ -62,6 +69,24 @@ class Refused(Error):
 
 class BadMessage(Error):
     """Cannot be sent as it is."""
+
+
+class Unreadable(Error):
+    """A record that nobody can read stands next in a queue; `seek(fault.queue, fault.next_offset)` goes on behind it.
+
+    `position` is its byte place in the commit log of its broker, -1 where that is not known.
+    """
+
+    def __init__(
+        self, text: str, *, hint: str, queue: MessageQueue, message: UnreadableMessage, next_offset: int
+    ) -> None:
+        super().__init__(text, hint=hint)
+        self.queue = queue
+        self.offset = message.queue_offset
+        self.next_offset = next_offset
+        self.position = message.physical_offset
+        self.id = message.message_id
+        self.cause = message.fault
 
 
 class NotSupported(Error):

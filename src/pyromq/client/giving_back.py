@@ -10,13 +10,14 @@ from .. import logs
 from ..errors import ProtocolError
 from ..model import names
 from ..model.codes import RequestCode
-from ..model.message import Property
+from ..model.message import WRAPPED_BATCH, Property, SysFlag
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.headers.groups import GetSubscriptionGroupConfig
 from ..protocol.headers.send import ConsumerSendMsgBack
+from ..protocol.messages import UnreadableMessage
 from .core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after
-from .errors import Error
+from .errors import BadMessage, Error, Refused
 from .outgoing import Outgoing, Packing, pack
 from .received import Received
 from .sending import Sender, SendPolicy
@@ -25,6 +26,8 @@ from .session import Session
 log = logs.get("pyromq.client")
 
 _GROUP = "CLIENT_INNER_PRODUCER"  # Java's name for it
+MOST_REFUSALS = 16  # of a record that nobody can read, before it is left where it is and its queue goes on
+_AS_STORED = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK | WRAPPED_BATCH  # what such a body is
 _NOT_SENT_AGAIN = (Property.CRC32, Property.DELAY, Property.TRAN_MSG, Property.RECONSUME_TIME)
 
 
@@ -39,6 +42,9 @@ class GivingBack:
 
     async def __call__(self, received: Received, level: int) -> bool:
         """True: somebody else has it now. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
+        unreadable = received.message if isinstance(received.message, UnreadableMessage) else None
+        if unreadable is not None and unreadable.is_curable and unreadable.reconsume_times < self._retry.most:
+            level = BROKER_CHOOSES  # this client may have the package by then, or another member gets it
         try:
             await self._send_back(received, level)
         except Error as first:
@@ -48,11 +54,34 @@ class GivingBack:
                 log.warning(
                     "message not given back", group=self._group, id=received.id, fault=str(first), then=str(second)
                 )
-                return False
+                return unreadable is not None and self._is_left(unreadable, first, second)
+        return True
+
+    def _is_left(self, message: UnreadableMessage, *faults: Error) -> bool:
+        """True once brokers have refused an unreadable record often enough: it stays where it is, and is skipped."""
+        if not all(isinstance(fault, Refused | BadMessage) for fault in faults):
+            return False  # nobody there to take it: that passes
+        message.refusals += 1
+        if message.refusals < MOST_REFUSALS:
+            return False
+        log.error(
+            "a record that cannot be read is skipped: its broker does not take it among the dead letters",
+            group=self._group,
+            queue_id=message.queue_id,
+            offset=message.queue_offset,
+            position=message.physical_offset,
+            id=message.message_id,
+            fault=str(faults[0]),
+        )
         return True
 
     async def dead(self, received: Received) -> bool:
-        """Orderly consumers keep failed messages until this: a send that the broker turns into a dead letter."""
+        """Orderly consumers keep failed messages until this: a send that the broker turns into a dead letter.
+
+        One that nobody can read goes back as it is stored.
+        """
+        if isinstance(received.message, UnreadableMessage):
+            return await self(received, DEAD_LETTER)
         try:
             await self._send_again(received, DEAD_LETTER)
         except Error as fault:
@@ -108,7 +137,11 @@ class GivingBack:
             level = level_after(message.reconsume_times)
         if level != DEAD_LETTER:
             properties[Property.DELAY] = str(level)
-        outgoing = pack(names.retry_topic(self._group), message.body, properties, Packing())
+        as_stored = isinstance(message, UnreadableMessage)
+        packing = Packing(compression=None) if as_stored else Packing()
+        outgoing = pack(names.retry_topic(self._group), message.body, properties, packing)
+        if as_stored:
+            outgoing.sys_flag = message.sys_flag & _AS_STORED
         outgoing.reconsume_times = message.reconsume_times + 1
         # More attempts than allowed: that is how a broker is told to keep it among the dead letters.
         outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.told

@@ -19,8 +19,10 @@ from typing import Any, Self, cast
 from .. import logs
 from ..errors import ProtocolError
 from ..model.group import ConsumeFromWhere, ConsumeType
+from ..model.message import StoredMessage
 from ..protocol.bodies.heartbeat import ConsumerData
 from ..protocol.bodies.keyed import MessageQueue
+from ..protocol.messages import UnreadableMessage
 from .arguments import (
     Seconds,
     check_begin,
@@ -37,13 +39,14 @@ from .core.allocation import Average, Strategy
 from .errors import Closed, Error
 from .filter_check import check_at_brokers
 from .offsets import BrokerOffsets, at_time, first_offset, highest, lowest
-from .reading import Pulled, Puller, PullResult
+from .reading import PLAIN_BYTES, Pulled, Puller, PullResult
 from .rebalance import share_of
 from .received import Received
 from .session import Session
 from .subscription import Filter
 from .traced_work import trace_pulled
 from .tracing import Tracer
+from .unreadable import PullWay, check_way, error_of, tell
 
 log = logs.get("pyromq.client")
 
@@ -61,10 +64,14 @@ class PullOptions:
     hold_s: float = 20.0
     strategy: Strategy = field(default_factory=Average)  # of `subscribe`
     rebalance_s: float = 20.0
+    on_unreadable: PullWay = "raise"  # a record that nobody can read: `poll` raises Unreadable, or leaves it out
+    plain_bytes: int = PLAIN_BYTES  # of one pull, decompressed; what is beyond comes with the next one
 
     def __post_init__(self) -> None:
         check_begin(self.begin, self.begin_ms)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
+        check_count("plain_bytes", self.plain_bytes, example=PLAIN_BYTES)
+        check_way(self.on_unreadable, ("raise", "skip"))
         check_strategy(self.strategy)
         check_length("commit_s", self.commit_s)
         check_length("rebalance_s", self.rebalance_s)
@@ -110,6 +117,7 @@ class PullConsumer:
         self._changed = Bell(session.clock)
         self._moved = asyncio.Event()  # queues came or went: whoever polls looks again
         self._is_open = False
+        self.unreadable = 0  # records that came and that nobody can read
 
     async def start(self) -> None:
         self._session.check_open()
@@ -290,7 +298,11 @@ class PullConsumer:
     # --- messages -------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: Seconds = 5.0) -> list[Received]:  # noqa: ASYNC109 - running out is no error here
-        """The next messages of one queue; an empty list if none came in time."""
+        """The next messages of one queue; an empty list if none came in time.
+
+        Unreadable (unless on_unreadable="skip"): the next record of a queue cannot be read. Messages before it were
+        returned, and it is raised again until the caller seeks elsewhere.
+        """
         self._check_open()
         self._all_done()
         if self._unread:  # a loop over this consumer ended in the middle of a batch
@@ -357,12 +369,26 @@ class PullConsumer:
             return []
         if result.status is Pulled.ILLEGAL_OFFSET:
             log.warning("offset moved", queue=str(place.queue), was=place.position, now=result.next_offset)
-        place.position = place.returned = result.next_offset
-        if not result.messages:
+        messages, next_offset = result.messages, result.next_offset
+        if result.unreadable:
+            messages, next_offset = self._readable(place.queue, result)
+        place.position = place.returned = next_offset
+        if not messages:
             place.done = place.returned
-        return [
-            Received(message, place.queue, self._session.config.namespace, self.group) for message in result.messages
-        ]
+        return [Received(message, place.queue, self._session.config.namespace, self.group) for message in messages]
+
+    def _readable(self, queue: MessageQueue, result: PullResult) -> tuple[list[StoredMessage], int]:
+        """What the caller gets of a pull with unreadable records, and where the next one begins."""
+        if self._options.on_unreadable == "skip":
+            self.unreadable += len(result.unreadable)
+            tell(self.group, queue, result.unreadable, "skip")
+            return [each for each in result.messages if not isinstance(each, UnreadableMessage)], result.next_offset
+        first = result.unreadable[0]
+        before = result.messages[: result.messages.index(first)]
+        if not before:
+            self.unreadable += 1
+            raise error_of(queue, first, result.next_offset)
+        return before, first.queue_offset
 
     async def _pull(self, place: _Place) -> PullResult | None:
         """None: it failed, and a pause has passed; the next `poll` tries again."""
@@ -373,6 +399,7 @@ class PullConsumer:
                 self._wanted,
                 most=self._options.pull_messages,
                 hold_s=self._options.hold_s,
+                plain_bytes=self._options.plain_bytes,
             )
         except (Error, ProtocolError) as fault:
             log.warning("pull failed", group=self.group, queue=str(place.queue), fault=str(fault))

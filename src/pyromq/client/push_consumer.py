@@ -53,6 +53,7 @@ from .session import Session
 from .subscription import Filter
 from .traced_work import traced_attempts
 from .tracing import Tracer
+from .unreadable import PushWay, before_handlers, check_way, tell
 
 log = logs.get("pyromq.client")
 
@@ -78,12 +79,15 @@ class ConsumeOptions:
     commit_s: float = 5.0
     rebalance_s: float = 20.0
     grace_s: float = 30.0  # for handlers at a stop
+    on_unreadable: PushWay | None = None  # records that nobody can read: None is "dead-letter", in broadcast "skip"
     offsets_folder: Path = field(default_factory=lambda: Path.home() / ".rocketmq_offsets")  # broadcast only
 
     def __post_init__(self) -> None:
         check_begin(self.begin, self.begin_ms)
         if self.orderly and self.broadcast:
             raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
+        if self.on_unreadable is not None:
+            check_way(self.on_unreadable, ("skip",) if self.broadcast else ("dead-letter", "skip"))
         check_count("concurrency", self.concurrency)
         check_count("pull_messages", self.pull_messages, MOST_PULLED)
         if self.max_batch is not None:
@@ -94,6 +98,10 @@ class ConsumeOptions:
             check_length(name, getattr(self, name))
         for name in ("hold_s", "grace_s"):
             check_length(name, getattr(self, name), may_be_zero=True)
+
+    @property
+    def unreadable_way(self) -> PushWay:
+        return self.on_unreadable or ("skip" if self.broadcast else "dead-letter")
 
 
 ERROR_PAUSE_S = 3.0
@@ -145,7 +153,9 @@ class PushConsumer:
         timeout_s = None if self._worker.is_blocking else self.options.timeout_s
         self.runner = Runner(self._worker, self._clock, timeout_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
-        self._deliveries = self._make_deliveries(around_handling(attempt, middleware))
+        attempt = before_handlers(around_handling(attempt, middleware), self.options.unreadable_way)
+        self._deliveries = self._make_deliveries(attempt)
+        self.unreadable = 0  # records that came and that nobody can read
         self.assigned: dict[MessageQueue, Assigned] = {}
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._changed = Bell(self._clock)
@@ -399,6 +409,7 @@ class PushConsumer:
             most=self.options.pull_messages,
             hold_s=self.options.hold_s,
             commit=commit,
+            plain_bytes=assigned.process.room,
         )
         if assigned.is_over:
             return 0
@@ -407,12 +418,16 @@ class PushConsumer:
             if not assigned.is_told_its_own_offset(result.next_offset):
                 await self._move(assigned, result)
             return 0
+        if result.unreadable:
+            self.unreadable += len(result.unreadable)
+            tell(self.group, queue, result.unreadable, self.options.unreadable_way)
         assigned.process.add(result.messages)
         assigned.process.skip_to(result.next_offset)
+        is_going_on = result.next_offset > assigned.next_offset
         assigned.next_offset = result.next_offset
         if result.messages:
             self._deliveries.offer(assigned)
-        return 0
+        return 0 if is_going_on or result.status is Pulled.NONE else BUSY_PAUSE_S
 
     async def _first(self, queue: MessageQueue) -> int:
         known = await self._offsets.read(queue)

@@ -1,25 +1,35 @@
-"""One pull of one queue: the request, the answer's four kinds, and which replica to ask next time."""
+"""One pull of one queue: the request, the answer's four kinds, and which replica to ask next time.
+
+Answers are read record by record, up to a number of bytes: what is damaged, or more than that, never keeps the records
+before it from being delivered, and the next pull goes on from there.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from .. import logs
+from ..errors import ProtocolError
 from ..model import names
 from ..model.codes import RequestCode, ResponseCode
 from ..model.message import Property, StoredMessage
 from ..model.route import MASTER_ID
 from ..protocol.bodies.keyed import MessageQueue
+from ..protocol.command import Command
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
-from ..protocol.messages import decode_messages
+from ..protocol.messages import ReadMessages, UnreadableMessage, read_messages, unframed
 from .core.routing import Route
 from .errors import NoBroker, TimedOut, Unreachable
 from .session import Session
 from .subscription import Filter
 
+log = logs.get("pyromq.client")
+
 _COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 _ANSWER_S = 15.0  # on top of the time that the broker may hold a pull
 PULL_BYTES = 256 << 10
+PLAIN_BYTES = 100 << 20  # of one answer, once its bodies are decompressed
 AWAY_S = 5.0
 
 
@@ -35,10 +45,14 @@ _EXPECTED = tuple(status.value for status in Pulled)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullResult:
-    """`messages` fit the filter by text, not only by hash. Pull on from `next_offset`."""
+    """`messages` fit the filter by text, not only by hash. Pull on from `next_offset`.
+
+    `unreadable` are those among them that nobody can read; they have their places in both lists.
+    """
 
     status: Pulled
     messages: list[StoredMessage]
+    unreadable: list[UnreadableMessage] = field(default_factory=list)
     next_offset: int
     min_offset: int
     max_offset: int
@@ -52,6 +66,7 @@ class _Question:
     most: int
     hold_s: float
     commit: int | None
+    plain_bytes: int
 
 
 _Terms = tuple[Filter, int, float]  # of a question, what seldom changes
@@ -76,13 +91,16 @@ class Puller:
         most: int = 32,
         hold_s: float = 15.0,
         commit: int | None = None,
+        plain_bytes: int = PLAIN_BYTES,
     ) -> PullResult:
         """Waits up to `hold_s` for something to come. `commit` goes along where the master is asked.
+
+        Compressed records are read until all bodies take `plain_bytes`; the rest comes with the next pull.
 
         A replica that does not answer is stood in for by another one at once, and left alone for a while.
         """
         route = await self._session.route(queue.topic)
-        asked = _Question(queue, offset, wanted, most, hold_s, commit)
+        asked = _Question(queue, offset, wanted, most, hold_s, commit, plain_bytes)
         wished = self._wished(route, queue)
         address = self._standing_in(route, queue, wished)
         try:
@@ -132,18 +150,57 @@ class Puller:
         )
         facts = PullMessageAnswer.from_fields(answer.fields)
         self._suggested[queue] = facts.suggest_which_broker_id or MASTER_ID
-        messages = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+        next_offset = offset if facts.next_begin_offset is None else facts.next_begin_offset
+        messages: list[StoredMessage] = []
+        unreadable: list[UnreadableMessage] = []
+        if answer.code == ResponseCode.SUCCESS:
+            found = read_messages(answer.body, budget=asked.plain_bytes)
+            if not found.is_whole:
+                behind = _behind(found)
+                if behind <= offset:
+                    return await self._ask_for_one(route, address, asked, answer, next_offset)
+                if found.broken:
+                    _tell_broken(asked, found, behind)
+                next_offset = min(next_offset, behind)
+            messages, unreadable = found.messages, found.unreadable
         if wanted.tags:
             messages = [each for each in messages if wanted.matches(each)]
+            unreadable = [each for each in unreadable if wanted.matches(each)]
         if names.is_retry(queue.topic):
             for each in messages:
                 _restore(each)
         return PullResult(
             status=Pulled(answer.code),
             messages=messages,
-            next_offset=offset if facts.next_begin_offset is None else facts.next_begin_offset,
+            unreadable=unreadable,
+            next_offset=next_offset,
             min_offset=facts.min_offset or 0,
             max_offset=facts.max_offset or 0,
+        )
+
+    async def _ask_for_one(
+        self, route: Route, address: str, asked: _Question, answer: Command, next_offset: int
+    ) -> PullResult:
+        """Nothing of an answer can be told apart. One record alone can: it is good, or it is the broken one.
+
+        The broken one is stood for by a message that says so, and the queue goes on behind it.
+        """
+        queue = asked.queue
+        if asked.most > 1:
+            return await self._ask(route, address, replace(asked, most=1))
+        fault = read_messages(answer.body).broken
+        if not fault or next_offset <= asked.offset:
+            raise ProtocolError(
+                f"{address} answered a pull of {queue} from offset {asked.offset} on without a whole record: {fault}"
+            )
+        broken = unframed(queue.topic, queue.queue_id, next_offset - 1, fault)
+        return PullResult(
+            status=Pulled.FOUND,
+            messages=[broken],
+            unreadable=[broken],
+            next_offset=next_offset,
+            min_offset=0,
+            max_offset=next_offset,
         )
 
     def _fields(self, asked: _Question, commit: int) -> dict[str, str]:
@@ -179,6 +236,25 @@ class Puller:
     def forget(self, queue: MessageQueue) -> None:
         self._suggested.pop(queue, None)
         self._common.pop(queue, None)
+
+
+def _behind(found: ReadMessages) -> int:
+    """The offset behind the last record that was read; -1 if there is none."""
+    if not found.messages:
+        return -1
+    last = found.messages[-1]
+    return last.next_offset if isinstance(last, UnreadableMessage) else last.queue_offset + 1
+
+
+def _tell_broken(asked: _Question, found: ReadMessages, behind: int) -> None:
+    log.warning(
+        "the answer to a pull breaks off, its rest is asked for again",
+        queue=str(asked.queue),
+        offset=asked.offset,
+        read=len(found.messages),
+        goes_on_at=behind,
+        fault=found.broken,
+    )
 
 
 def _restore(message: StoredMessage) -> None:

@@ -1,26 +1,42 @@
 """Pulled bodies: concatenated records into messages, decompressed, inner batches unwrapped.
 
 Nearly every record of a pull is plain: IPv4 hosts, no compression, no inner batch. Those are read in one step; what is
-odd in any way, or damaged, goes through `record.py`, which says what is wrong with it.
+odd in any way, or damaged, goes through `record.py`, which says what is wrong with it. `read_messages` goes record by
+record: one that nobody can read takes none of its neighbours with it, and large ones are made only up to a budget.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
-from ..model.message import WRAPPED_BATCH, StoredMessage, SysFlag
+from ..errors import ProtocolError, PyroError
+from ..model.message import WRAPPED_BATCH, Property, StoredMessage, SysFlag
+from ..model.wire_text import INT_MAX, whole_number
 from .batch import decode_batch
-from .compression import DEFAULT_PLAIN_LIMIT, compression_of, decompress
+from .compression import DEFAULT_PLAIN_LIMIT, CompressionMissing, compression_of, decompress
 from .properties import decode_properties
-from .record import CRC_BITS, CRC_NAME, CRC_PROPERTY_BYTES, FIXED_BYTES, MAGIC_V1, Record, decode_record
+from .record import (
+    CRC_BITS,
+    CRC_NAME,
+    CRC_PROPERTY_BYTES,
+    FIXED_BYTES,
+    MAGIC_V1,
+    Record,
+    RecordError,
+    decode_record,
+    decode_remains,
+    framed_bytes,
+)
 
 _HEAD = struct.Struct(">IIIiiqqiq8sq8siqi")  # of a plain record, up to its body
 _HEAD_BYTES = _HEAD.size
 _ODD = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6 | SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK | WRAPPED_BATCH
 _OWN_CRC = CRC_NAME + b"\x01"
+
+M = TypeVar("M", bound=StoredMessage)
 
 
 class PulledMessage(StoredMessage):
@@ -37,16 +53,94 @@ class PulledMessage(StoredMessage):
         return found
 
 
+class UnreadableMessage(StoredMessage):
+    """A record of which only the frame could be read: its numbers are there, `body` is as stored, `fault` says why.
+
+    `is_curable`: a package is missing here. This client, or another one, can read the record once it is installed.
+    `refusals`: how often a broker did not take it back.
+    """
+
+    __slots__ = ("fault", "is_curable", "refusals")
+    fault: str
+    is_curable: bool
+    refusals: int
+
+    @property
+    def next_offset(self) -> int:
+        """The queue offset behind it: an inner batch takes as many as it has messages."""
+        if self.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
+            return self.queue_offset + 1
+        return self.queue_offset + (whole_number(self.properties.get(Property.INNER_NUM), 1, INT_MAX) or 1)
+
+
+class ReadMessages(NamedTuple):
+    """What `read_messages` made of an answer.
+
+    `is_whole`: all of it was read. If it was not, `broken` says why the bytes behind the last message are no records;
+    without a text they are some, and were left aside because the budget is used up.
+    """
+
+    messages: list[StoredMessage]
+    unreadable: list[UnreadableMessage]  # of these, in the same order
+    is_whole: bool = True
+    broken: str = ""
+
+
 def decode_messages(body: bytes | memoryview, *, plain_limit: int = DEFAULT_PLAIN_LIMIT) -> list[StoredMessage]:
     """All messages of a pull response. ProtocolError if one is damaged, cut, or too large once decompressed."""
+    found = read_messages(body, plain_limit=plain_limit)
+    for message in found.unreadable:
+        raise (CompressionMissing if message.is_curable else ProtocolError)(message.fault)
+    if found.broken:
+        raise ProtocolError(found.broken)
+    return found.messages
+
+
+def read_messages(
+    body: bytes | memoryview, *, plain_limit: int = DEFAULT_PLAIN_LIMIT, budget: int | None = None
+) -> ReadMessages:
+    """Read record by record. One that cannot be read becomes an `UnreadableMessage` in its place; nothing is raised.
+
+    Compressed records are decompressed one after another while all bodies of this answer take less than `budget`
+    bytes; the first record is always read.
+    """
     raw = bytes(body)  # what is bytes already is not copied
     messages: list[StoredMessage] = []
+    unreadable: list[UnreadableMessage] = []
     at = _read_plain(raw, 0, messages)
+    held = counted = 0
     while at < len(raw):
-        record = decode_record(raw, at)
-        messages += unwrap(record, plain_limit)
-        at = _read_plain(raw, at + record.size, messages)
-    return messages
+        if budget is not None:
+            held += sum(len(message.body) for message in messages[counted:])
+            counted = len(messages)
+            if counted and held >= budget:
+                return ReadMessages(messages, unreadable, is_whole=False)
+        try:
+            end = at + framed_bytes(raw, at)
+        except RecordError as fault:
+            return ReadMessages(messages, unreadable, is_whole=False, broken=str(fault))
+        try:
+            messages += unwrap(decode_record(raw, at), plain_limit)
+        except (ProtocolError, CompressionMissing) as fault:
+            unreadable.append(_unreadable(decode_remains(raw[at:end]), fault))
+            messages.append(unreadable[-1])
+        at = _read_plain(raw, end, messages)
+    return ReadMessages(messages, unreadable)
+
+
+def _unreadable(record: Record, fault: PyroError) -> UnreadableMessage:
+    made = _message(UnreadableMessage, record, record.body, record.flag, record.properties, 0)
+    made.fault, made.is_curable = str(fault), isinstance(fault, CompressionMissing)
+    made.refusals = 0
+    return made
+
+
+def unframed(topic: str, queue_id: int, queue_offset: int, fault: str) -> UnreadableMessage:
+    """Stand for a record whose very frame is broken: neither its position nor its id is known."""
+    return _unreadable(
+        Record(topic=topic, queue_id=queue_id, body=b"", queue_offset=queue_offset, physical_offset=-1),
+        RecordError(fault),
+    )
 
 
 def _read_plain(raw: bytes, at: int, messages: list[StoredMessage]) -> int:
@@ -135,15 +229,15 @@ def unwrap(record: Record, plain_limit: int = DEFAULT_PLAIN_LIMIT) -> list[Store
     kind = compression_of(record.sys_flag)
     plain = record.body if kind is None else decompress(record.body, kind, plain_limit)
     if record.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
-        return [_message(record, plain, record.flag, record.properties, 0)]
+        return [_message(StoredMessage, record, plain, record.flag, record.properties, 0)]
     return [
-        _message(record, body, flag, properties, place)
+        _message(StoredMessage, record, body, flag, properties, place)
         for place, (body, flag, properties) in enumerate(decode_batch(plain))
     ]
 
 
-def _message(record: Record, body: bytes, flag: int, properties: bytes, place: int) -> StoredMessage:
-    return StoredMessage(
+def _message(kind: type[M], record: Record, body: bytes, flag: int, properties: bytes, place: int) -> M:
+    return kind(
         topic=record.topic,
         body=body,
         flag=flag,

@@ -159,20 +159,26 @@ class Layout(NamedTuple):
     end: int
 
 
+def framed_bytes(raw: bytes | memoryview, at: int = 0) -> int:
+    """Return the size that the record at `at` claims, and that is there. RecordError if none begins there."""
+    available = len(raw) - at
+    if available < FIXED_BYTES:
+        raise RecordError(f"{available} bytes are left, a record has at least {FIXED_BYTES}")
+    size, magic = BLANK.unpack_from(raw, at)
+    if magic not in _MAGICS:
+        raise RecordError(f"magic {magic:#010x} is not that of a record")
+    if not FIXED_BYTES <= size <= available:
+        raise RecordError(f"the record claims {size} bytes, {available} are there")
+    return int(size)
+
+
 def locate(raw: bytes | memoryview, at: int = 0) -> Layout:
     """Find the parts of the record that starts at `at`, and see that they fit into it. RecordError says what does not.
 
     The one place that walks the layout: decoding, scanning and checking start here. CRCs are not looked at.
     """
-    available = len(raw) - at
-    if available < FIXED_BYTES:
-        raise RecordError(f"{available} bytes are left, a record has at least {FIXED_BYTES}")
+    end = at + framed_bytes(raw, at)
     size, magic, body_crc, queue_id, flag, queue_offset, position, sys_flag, born = HEAD.unpack_from(raw, at)
-    if magic not in _MAGICS:
-        raise RecordError(f"magic {magic:#010x} is not that of a record")
-    if not FIXED_BYTES <= size <= available:
-        raise RecordError(f"the record claims {size} bytes, {available} are there")
-    end = at + size
     store_time_at = at + HEAD.size + (20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
     middle_at = store_time_at + 8 + (20 if sys_flag & SysFlag.STORE_HOST_V6 else 8)
     body_at = middle_at + MIDDLE.size
@@ -244,6 +250,31 @@ def decode_record(raw: bytes | memoryview, at: int = 0, *, verify: bool = True) 
         magic=found.magic,
         size=found.size,
     )
+
+
+def decode_remains(raw: bytes) -> Record:
+    """Return what can be told of a damaged record in its frame: the numbers of its head, and the rest where it fits.
+
+    For naming it and giving it back, never for using it.
+    """
+    try:
+        record = decode_record(raw, verify=False)
+    except RecordError:
+        size, magic, body_crc, queue_id, flag, queue_offset, position, sys_flag, born = HEAD.unpack_from(raw)
+        return Record(
+            topic="",
+            queue_id=queue_id,
+            body=b"",
+            flag=flag,
+            sys_flag=sys_flag,
+            queue_offset=queue_offset,
+            physical_offset=position,
+            born_timestamp=born,
+            body_crc=body_crc,
+            magic=magic,
+            size=size,
+        )
+    return record
 
 
 def check_crc(view: memoryview, at: int, found: Layout) -> None:

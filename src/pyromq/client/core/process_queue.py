@@ -17,7 +17,10 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLimits:
-    """Above these, no more is pulled for the queue until handlers have caught up."""
+    """Above these, no more is pulled for the queue until handlers have caught up.
+
+    `bytes` are those of the bodies as they are held, decompressed; one more pull may add an eighth and one message.
+    """
 
     messages: int = 1000
     bytes: int = 100 * _MIB
@@ -43,6 +46,11 @@ class ProcessQueue:
     @property
     def bytes(self) -> int:
         return self._bytes
+
+    @property
+    def room(self) -> int:
+        """Bytes that one pull may add. At least an eighth of the limit: a pull for a single message costs as much."""
+        return max(self._limits.bytes - self._bytes, self._limits.bytes // 8)
 
     @property
     def first(self) -> int:
