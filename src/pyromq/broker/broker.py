@@ -173,6 +173,7 @@ class Broker:
             every(HOUSEKEEPING_S, self.client_side.housekeep),
             every(PROTECTION_S, self.pull_side.protect),
             every(PROTECTION_S, self._clean_filters),
+            every(PROTECTION_S, self.front.forget_unused_verdicts),
             every(config.flush_consumer_offset_interval / 1000, self.tables.store_offsets),
             *self.naming.loops(),
         ]

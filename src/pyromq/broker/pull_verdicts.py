@@ -116,6 +116,15 @@ class PullVerdicts:
         """Pulls that waited, or wait, for the kernel to answer them."""
         return int(self._kernel.held)
 
+    @property
+    def held_bytes(self) -> int:
+        """About what the verdicts take that were used lately."""
+        return int(self._kernel.grants_bytes)
+
+    def forget_unused(self) -> None:
+        """Drop those that no pull has used since the last call."""
+        self._kernel.forget_unused()
+
     # --- what the kernel asks and tells ---------------------------------------------------------------------------
 
     def look(self, verdict: _Verdict) -> tuple[int, int, int, int] | None:

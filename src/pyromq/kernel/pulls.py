@@ -97,3 +97,7 @@ class PullHost(Protocol):
     def hold(self, connection: Any, grant: Any, frame: bytes, offset: int, wait_ms: int) -> bool:
         """There is nothing yet: keep the request until there is, then call `again`. False: Python shall answer."""
         ...
+
+    def settle(self) -> None:
+        """The feed has much for the statistics: call `take_counts`."""
+        ...

@@ -95,6 +95,10 @@ class Front:
                     store.readable.on_failure(server.give_up_parked)
                     server.wait_at_most(patience(self._ground.live))
 
+    def forget_unused_verdicts(self) -> None:
+        for one in self.pull_verdicts:
+            one.forget_unused()
+
     def waiting(self, kind: RequestClass) -> int:
         """Requests of a class that wait to be served."""
         return sum(server.waiting(kind) for server in self.servers)

@@ -8,7 +8,10 @@ cdef enum:
     GAP_BYTES = 4096           # between two records that are still read together
     RUN_BYTES = 1 << 20        # and how much at most
     ENOUGH_BYTES = 512 << 10   # of answers in one call: the rest of the buffer is Python's, which takes turns
-    MOST_GRANTS = 60000
+    MOST_KEY = 4096            # bytes of the fields that a verdict depends on: pulls with longer ones are Python's
+    GRANT_BYTES = 1024         # that a verdict takes besides its key and its tags, about
+    GRANTS_BYTES = 16 << 20    # of verdicts in use; as much again of those that were not used lately
+    MOST_TOLD = 10000          # verdicts with something for the statistics, then these are told
 
 
 cdef class PullFeed:
@@ -26,7 +29,8 @@ cdef class PullFeed:
     cdef double longest_ms
     cdef list told                    # grants with something for the statistics
     cdef Files log
-    cdef dict grants
+    cdef dict grants, resting         # verdicts by their keys: used since the last `forget_unused`, and not used since
+    cdef readonly int64_t grants_bytes
     cdef int64_t max_frame, max_header
     cdef Buffer head, entries, taken, scratch, key
     cdef list made                    # the answers of this call
@@ -45,7 +49,7 @@ cdef class PullFeed:
         self.log = Files(self.commit_log.sequence)
         self.told, self.made, self.windows = [], [], []
         self.max_frame, self.max_header = frame_bytes, header_bytes
-        self.grants = {}
+        self.grants, self.resting = {}, {}
 
     def __dealloc__(self):
         free(self.head.at)
@@ -79,6 +83,12 @@ cdef class PullFeed:
         if not self.looks(grant, &pull) or not self.answer(grant, &h, &pull, False):
             return None
         return self.ready()
+
+    def forget_unused(self):
+        """Drop the verdicts that no pull has used since the last call, so that groups and connections which are gone
+        leave nothing behind; also called when there are too many."""
+        self.resting, self.grants = self.grants, {}
+        self.grants_bytes = 0
 
     def take_counts(self):
         """What was handed out since the last call: topic, group, queue, messages, bytes, the ms that it took to read
@@ -210,12 +220,14 @@ cdef class PullFeed:
     # --- verdicts -------------------------------------------------------------------------------------------------
 
     cdef bytes key_of(self, Header *h):
-        """All that a verdict depends on, as it came: each field's length and bytes."""
+        """All that a verdict depends on, as it came: each field's length and bytes. None if that is too long."""
         cdef int number
         cdef size_t size = 8
         cdef uint8_t *r
         for number in range(FIELDS):
             size += 5 + <size_t>h.field[number].n
+        if size > MOST_KEY:
+            return None
         self.key.used = 0
         reserve(&self.key, size)
         r = self.key.at
@@ -232,18 +244,33 @@ cdef class PullFeed:
     cdef PullGrant granted(self, Header *h, Pull *pull):
         """A verdict that holds; None: leave it to Python."""
         cdef bytes key = self.key_of(h)
-        cdef PullGrant grant = self.grants.get(key)
+        cdef PullGrant grant
+        if key is None:
+            return None
+        grant = self.grants.get(key)
+        if grant is None:
+            grant = self.resting.pop(key, None)
+            if grant is not None:
+                self.keep(key, grant)
         if grant is not None:
             if self.looks(grant, pull):
                 return grant
             del self.grants[key]
+            self.grants_bytes -= bytes_of_grant(key, grant)
         grant = self.host.judge(self.question(h, pull))
         if grant is None:
             return None
-        if len(self.grants) >= MOST_GRANTS:
-            self.grants.clear()
-        self.grants[key] = grant
+        self.keep(key, grant)
         return grant if self.looks(grant, pull) else None
+
+    cdef int keep(self, bytes key, PullGrant grant) except -1:
+        """Among those in use. Clients choose the keys, so there is no end of them: the ones not used lately go."""
+        cdef int64_t size = bytes_of_grant(key, grant)
+        if self.grants_bytes + size > GRANTS_BYTES:
+            self.forget_unused()
+        self.grants[key] = grant
+        self.grants_bytes += size
+        return 0
 
     cdef bint looks(self, PullGrant grant, Pull *pull) except -1:
         """Whether the verdict holds, and in `pull` how queue and log stand now. The broker is asked unless it can be seen
@@ -343,6 +370,8 @@ cdef class PullFeed:
             if took_ms > <double>self.handler.longest_ms:
                 self.handler.longest_ms = took_ms
         if not grant.told_times:
+            if len(self.told) >= MOST_TOLD:
+                self.host.settle()
             self.told.append(grant)
         self.messages += messages
         grant.told_messages += messages
@@ -488,6 +517,12 @@ cdef class PullFeed:
                 into += one.size
             one += 1
         return True
+
+
+cdef inline int64_t bytes_of_grant(bytes key, PullGrant grant):
+    """About what a verdict takes: eight bytes of a code here, and its number in a set of Python's."""
+    cdef int64_t codes = 0 if grant.codes is None else PyBytes_GET_SIZE(grant.codes)
+    return GRANT_BYTES + PyBytes_GET_SIZE(key) + 12 * codes
 
 
 cdef inline bint is_pull(const uint8_t *p) noexcept nogil:
