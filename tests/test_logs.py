@@ -13,7 +13,7 @@ import pytest
 from pyromq import logs
 from pyromq.testing.clock import ManualClock
 
-HOSTILE = 'two\nlines and "quotes" \x1b[31m'
+HOSTILE = 'two\nlines and "quotes" \x1b[31m \x9b2J \u202e \u2028 \r'
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +53,31 @@ def test_lines_below_the_level_are_left_out(level: str) -> None:
 def test_whatever_a_peer_sends_stays_on_one_line(log_format: logs.LogFormat) -> None:
     stream = text_of(log_format=log_format)
     logs.get("pyromq.x").info("bad frame", detail=HOSTILE)
-    assert stream.getvalue().count("\n") == 1
-    assert "\x1b" not in stream.getvalue()
+    logs.get("pyromq.x").info(f"bad {HOSTILE}", half="\ud800")
+    logging.getLogger("pyromq.x").info("bad %s", HOSTILE)
+    lines = stream.getvalue().split("\n")
+    assert len(lines) == 4
+    assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_name_of_a_megabyte_does_not_fill_the_log(log_format: logs.LogFormat) -> None:
+    stream = text_of(log_format=log_format)
+    logs.get("pyromq.x").info("odd", name="x" * 1_000_000)
+    assert len(stream.getvalue()) < 5_000
+    assert "and 995904 characters more" in stream.getvalue()
+
+
+def test_a_line_forged_by_the_text_of_an_exception_stands_aside() -> None:
+    stream = text_of()
+    try:
+        raise ValueError("bad\n2026-11-17T00:00:00.000Z INFO pyromq.broker all is well\x1b[2J")
+    except ValueError:
+        logs.get("pyromq.x").exception("failed")
+    first, *rest = stream.getvalue().splitlines()
+    assert first.endswith("ERROR pyromq.x failed")
+    assert all(line.startswith("  ") and line.isprintable() for line in rest)
+    assert "  2026-11-17T00:00:00.000Z INFO pyromq.broker all is well\\x1b[2J" in rest
 
 
 def test_a_percent_sign_in_an_event_is_plain() -> None:

@@ -10,6 +10,7 @@ Daemons call `configure` once. `Limited` is for lines that a hostile peer could 
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from datetime import UTC, datetime
@@ -18,8 +19,11 @@ from typing import Any, Literal, TextIO
 import msgspec
 
 from .ambient import Clock
+from .model.foreign_text import one_line, visible
 
 LogFormat = Literal["text", "json"]
+
+_LONGEST = 4096  # characters of one field
 
 
 class EventLog:
@@ -63,7 +67,7 @@ class _Line:
         self._fields = fields
 
     def __str__(self) -> str:
-        return self._event + "".join(f" {name}={_plain(value)}" for name, value in self._fields.items())
+        return one_line(self._event) + "".join(f" {name}={_plain(value)}" for name, value in self._fields.items())
 
 
 class Limited:
@@ -95,9 +99,10 @@ class TextFormatter(logging.Formatter):
     """`2026-11-15T21:40:01.123Z WARNING pyromq.namesrv broker expired broker=broker-a`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_stamp(record)} {record.levelname} {record.name} {record.getMessage()}"
+        line = f"{_stamp(record)} {record.levelname} {record.name} {one_line(record.getMessage())}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            # Set in, so that no line of an exception's text can be taken for one of the log.
+            line += "".join(f"\n  {one}" for one in visible(self.formatException(record.exc_info)).split("\n"))
         return line
 
 
@@ -112,10 +117,13 @@ class JsonFormatter(logging.Formatter):
             "event": getattr(record, "event", None) or record.getMessage(),
         }
         for name, value in getattr(record, "fields", {}).items():
-            entry[f"field_{name}" if name in entry else name] = value
+            entry[f"field_{name}" if name in entry else name] = _cut(value) if isinstance(value, str) else value
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(entry, enc_hook=str).decode()
+        try:
+            return visible(msgspec.json.encode(entry, enc_hook=str).decode())
+        except UnicodeEncodeError:  # half of a surrogate pair, which only the other writer has an escape for
+            return json.dumps(entry, default=str)
 
 
 def get(name: str) -> EventLog:
@@ -138,8 +146,14 @@ def _stamp(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> str:
-    """A field's value on a text line: quoted if it has blanks or control characters, so a line stays a line."""
-    text = str(value)
+    """A field's value on a text line: quoted if it has blanks or control characters, so that a line stays a line."""
+    text = _cut(str(value))
     if text and text.isprintable() and " " not in text and '"' not in text:
         return text
-    return msgspec.json.encode(text).decode()
+    return visible(json.dumps(text, ensure_ascii=False))
+
+
+def _cut(text: str) -> str:
+    """A peer may send names of a megabyte."""
+    left = len(text) - _LONGEST
+    return text if left <= 0 else f"{text[:_LONGEST]}... and {left} characters more"

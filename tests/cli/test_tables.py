@@ -62,6 +62,6 @@ def test_facts() -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    assert tables.visible("evil\x1b[31mred\x07\x9b2J") == "evil\\x1b[31mred\\x07\\x9b2J"
-    assert tables.visible("two\nlines\tand 日本") == "two\nlines\tand 日本"
+    assert tables.shown("tag", "evil\x1b[31mred\x07\x9b2J") == "evil\\x1b[31mred\\x07\\u009b2J"
+    assert tables.shown("tags", ["two\nlines", "\tand 日本"]) == "two\\nlines, \\tand 日本"
     assert tables.shown("tag", "t\x1b[2J\n") == "t\\x1b[2J\\n"

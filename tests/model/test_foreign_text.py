@@ -18,7 +18,8 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\u200b\u2066\ufeff\r\x00\x
 def test_what_moves_a_terminal_is_shown_as_an_escape() -> None:
     assert visible("\x1b[2J") == "\\x1b[2J"
     assert visible("a\u202eb\x9b\x7f") == "a\\u202eb\\u009b\\u007f"
-    assert visible("line\n\tnext") == "line\n\tnext"
+    assert visible("line\r\n\tnext\n") == "line\r\n\tnext\n"
+    assert visible("shown\rhidden") == "shown\\x0dhidden"
     assert one_line("line\n\tnext\r") == "line\\n\\tnext\\x0d"
 
 

@@ -83,3 +83,16 @@ def test_text_and_json_say_the_same() -> None:
     text = SUMMARY.as_text(100)
     assert "[red]x" in text
     assert text.endswith("trace: messages 1234, where <here>, empty None\n")
+
+
+def test_hostile_names_are_text_on_the_page_and_in_the_tables() -> None:
+    name = "<script>alert(1)</script>'\"\x1b[2J\u202e\n[link=http://x]y[/]"
+    plots = [Plot(name, kind, name, name, {name: {name: 1.0, "b": 2.0}}) for kind in ("bars", "lines")]
+    summary = Summary("trace", {"topic": name}, [Table(name, [{"topic": name, name: name}])], plots)
+    text = page(summary, name)
+    assert "<script" not in text
+    assert all(line.isprintable() for line in text.replace("\t", "").split("\n"))
+    ElementTree.fromstring(text.split("\n", 1)[1].replace("&#9632;", "#"))
+    drawn = summary.as_text(200)
+    assert "[link=http://x]y[/]" in drawn
+    assert all(line.isprintable() for line in drawn.split("\n"))

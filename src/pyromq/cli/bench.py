@@ -29,6 +29,7 @@ from .bench_parts import (
 )
 from .bench_timer import timer
 from .numbers import Number
+from .printing import print_text
 from .shell import Shell, talks
 from .tree import Tree, examples
 
@@ -189,7 +190,7 @@ async def consumer(
     if shell.as_json:
         shell.rows([counts.total(clock.monotonic())])
     else:
-        click.echo(counts.complete(clock.monotonic()))
+        print_text(counts.complete(clock.monotonic()))
 
 
 class BenchmarkFailure(Exception):

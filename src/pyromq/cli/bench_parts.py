@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exits import NO, NO_ANSWER
+from .printing import print_text
 from .shell import Shell
 from .tables import moment
 from .tree import Fail
@@ -110,7 +111,7 @@ def conclude(shell: Shell, counts: Sent) -> None:
     if shell.as_json:
         shell.rows([counts.total(now)])
     else:
-        click.echo(counts.complete(now))
+        print_text(counts.complete(now))
     if counts.last_fault:
         fault = f"{counts.failed + counts.response_failed} sends failed, the last one: {counts.last_fault}"
         raise Fail(fault, NO if counts.count else NO_ANSWER)
@@ -127,7 +128,7 @@ async def until_stopped(shell: Shell, work: asyncio.Future[Any], interval_ms: in
                 async with clock.timeout(interval_ms / 1000):
                     await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
             except TimeoutError:
-                click.echo(line())
+                print_text(line())
         if work.done():
             work.result()
     finally:

@@ -25,6 +25,7 @@ from .bench_parts import (
     until_stopped,
 )
 from .numbers import seconds
+from .printing import print_text
 from .shell import Shell, talks
 from .tree import examples
 
@@ -164,6 +165,6 @@ class TimerRun:
     def conclude(self) -> None:
         if self._consumes:
             now = self._clock.monotonic()
-            self._shell.rows([self._came.total(now)]) if self._shell.as_json else click.echo(self._came.complete(now))
+            self._shell.rows([self._came.total(now)]) if self._shell.as_json else print_text(self._came.complete(now))
         if self._sends:
             conclude(self._shell, self._sent)

@@ -17,6 +17,7 @@ from ..transport import loop
 from ..transport.address import parse_address
 from .broker_admin import COMMANDS
 from .options import config_options
+from .printing import print_lines
 from .stopping import stop_on_signals
 from .tree import Tree, examples, refuse_given
 
@@ -79,4 +80,4 @@ async def serve(loaded: Loaded[BrokerConfig]) -> None:
 
 def say_ready(address: str) -> None:
     # echo flushes: who started us waits for this line
-    click.echo(f"pyromq broker ready on {address} ({kernel_name()} kernel)")
+    print_lines(f"pyromq broker ready on {address} ({kernel_name()} kernel)")

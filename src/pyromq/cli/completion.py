@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .printing import print_text
 from .tree import Fail, examples
 
 
@@ -26,4 +27,4 @@ def completion(shell: str) -> None:
         raise Fail(f"nothing is known of the shell {shell}")
     # `source` asks the installed bash for its version; the script itself is what is wanted here.
     script = found(cli, {}, "pyromq", "_PYROMQ_COMPLETE")
-    click.echo(script.source_template % script.source_vars())
+    print_text(script.source_template % script.source_vars())

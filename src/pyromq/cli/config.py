@@ -10,6 +10,8 @@ import click
 
 from ..config import Finding, JavaKeys, Setting, examine_file, load, settings_of
 from ..errors import ConfigError
+from ..model.foreign_text import one_line
+from .printing import print_drawn, print_lines
 from .tree import Tree, examples
 
 
@@ -33,7 +35,7 @@ def list_settings(daemon: str, as_json: bool) -> None:
     rows = [_describe(one) for one in settings_of(_tables(daemon)[0]).values()]
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row, ensure_ascii=False))
+            print_lines(json.dumps(row, ensure_ascii=False))
         return
     _print_rows(f"settings of {daemon}", rows)
 
@@ -66,7 +68,7 @@ def check(file: Path, daemon: str, as_json: bool) -> None:
         load(config_class, keys, daemon=daemon, file=file)  # what concerns several settings at once
     except ConfigError as fault:
         text = str(fault)
-        click.echo(text if text.startswith(str(file)) else f"{file}: {text}", err=True)
+        print_lines(text if text.startswith(str(file)) else f"{file}: {text}", err=True)
         sys.exit(1)
 
 
@@ -84,7 +86,7 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
 def _print_json(findings: list[Finding]) -> None:
     for one in findings:
         entry = {"where": one.where, "key": one.key, "value": one.value, "effect": one.effect, "error": one.error}
-        click.echo(json.dumps(entry, ensure_ascii=False))
+        print_lines(json.dumps(entry, ensure_ascii=False))
 
 
 def _print_table(file: Path, findings: list[Finding]) -> None:
@@ -94,7 +96,7 @@ def _print_table(file: Path, findings: list[Finding]) -> None:
     ]
     _print_rows(str(file), rows, [one.error is not None for one in findings])
     errors = sum(one.error is not None for one in findings)
-    click.echo(f"{len(findings)} keys, {errors} errors")
+    print_lines(f"{len(findings)} keys, {errors} errors")
 
 
 def _print_rows(title: str, rows: list[dict[str, str]], in_red: list[bool] | None = None) -> None:
@@ -102,14 +104,14 @@ def _print_rows(title: str, rows: list[dict[str, str]], in_red: list[bool] | Non
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(one_line(title)), title_justify="left")
     headings = list(rows[0] if rows else ())
     for heading in headings:
         table.add_column(heading, overflow="fold", no_wrap=heading != headings[-1])  # names are looked up: never cut
     for number, row in enumerate(rows):
         style = "red" if in_red and in_red[number] else ""
-        table.add_row(*(Text(cell, style) for cell in row.values()))
+        table.add_row(*(Text(one_line(cell), style) for cell in row.values()))
     console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
     with console.capture() as drawn:  # rich would end with an exit code of its own where a pipe is closed
         console.print(table)
-    click.echo(drawn.get(), nl=False)
+    print_drawn(drawn.get())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exits import REFUSED
+from .printing import print_text
 from .shell import Shell, changes, talks, to_json
 from .tree import Fail, examples
 
@@ -40,7 +41,7 @@ async def export(shell: Shell, file: str, cluster: str | None) -> None:
     found = await of_cluster(shell.calls, await shell.masters(cluster=cluster))
     text = json.dumps(found, ensure_ascii=False, indent=2) + "\n" if is_json else "\n".join(_toml(found)) + "\n"
     if file == "-":
-        click.echo(text, nl=False)
+        print_text(text, nl=False)
         return
     _write(file, text)
     shell.rows([{"file": file, "topics": len(found["topics"]), "groups": len(found["groups"])}])
@@ -95,7 +96,7 @@ async def _warn_of_hidden(shell: Shell, changes: list[Change[TopicConfig]]) -> N
         hidden = await unread_beyond(shell.calls, one.place.address, one.name, one.then["readQueues"])
         if hidden:
             text = f"{sum(hidden.values())} messages of {one.name} on {one.place.name} are not consumed yet"
-            click.echo(f"WARNING: {text} and would be in queues that nobody reads", err=True)
+            print_text(f"WARNING: {text} and would be in queues that nobody reads", err=True)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

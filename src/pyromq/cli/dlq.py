@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .printing import print_lines
 from .progress import progress_bar
 from .shell import Shell, changes, one_broker, talks
 from .tree import Fail, Tree, examples, unknown
@@ -44,7 +45,7 @@ async def list_dead(shell: Shell, group: str | None, most: int, broker: str | No
         raise await _none(shell, places, group)
     shell.rows(rows, "no dead letters")
     for one in warnings:
-        click.echo(f"WARNING: {one}", err=True)
+        print_lines(f"WARNING: {one}", err=True)
 
 
 async def _dead(

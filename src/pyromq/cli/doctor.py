@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from .printing import print_lines
 from .shell import Shell, talks
 from .tree import examples
 
@@ -32,12 +33,12 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
     else:
         marks = {"good": "ok  ", "warning": "WARN", "broken": "FAIL"}
         for one in findings:
-            click.echo(f"{marks[one.state]}  {one.check}: {one.text}")
+            print_lines(f"{marks[one.state]}  {one.check}: {one.text}")
             if one.cure:
-                click.echo(f"      -> {one.cure}")
+                print_lines(f"      -> {one.cure}")
         bad = sum(one.state == "broken" for one in findings)
         warned = sum(one.state == "warning" for one in findings)
-        click.echo(f"{sum(one.state == GOOD for one in findings)} checks are well, {warned} warnings, {bad} failures")
+        print_lines(f"{sum(one.state == GOOD for one in findings)} checks are well, {warned} warnings, {bad} failures")
     if any(one.ends_it for one in findings):
         raise click.exceptions.Exit(2)
     if any(one.state == "broken" for one in findings):

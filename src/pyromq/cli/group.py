@@ -12,6 +12,7 @@ import click
 
 from .group_offsets import clone, reset, skip
 from .lag import Load, advise, waiting
+from .printing import print_lines, print_text
 from .shell import Shell, changes, one_broker, talks
 from .tree import Fail, Tree, examples, unknown
 
@@ -185,7 +186,8 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
         shell.rows([{"client": member, "stack": text} for member, text in sorted(told.items())])
         return
     for member, text in sorted(told.items()):
-        click.echo(f"{member}\n{text.rstrip() or '(it tells no stack)'}\n")
+        print_lines(member)
+        print_text(f"{text.rstrip() or '(it tells no stack)'}\n")
 
 
 async def _online(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:

@@ -11,6 +11,7 @@ import click
 
 from ..errors import PyroError
 from .numbers import seconds
+from .printing import print_lines, print_text
 from .profiles import chosen_reach
 from .shell import Shell, ask
 from .tls_options import take, tls_options
@@ -60,7 +61,7 @@ def inspect(
         reach = replace(reach, namesrv=broker)  # no name server is asked, nor even its name looked up
     found = ask(_inspect, reach, timeout, {"broker": broker})
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        print_text(json.dumps(found, indent=2))
     elif not quiet:
         _print(found)
     sys.exit(0 if found["ready"] else 1)
@@ -83,14 +84,14 @@ async def _inspect(shell: Shell, broker: str | None) -> dict[str, Any]:
 
 
 def _print(found: dict[str, Any]) -> None:
-    click.echo("ready" if found["ready"] else "NOT READY: " + "; ".join(found["troubles"]))
+    print_lines("ready" if found["ready"] else "NOT READY: " + "; ".join(found["troubles"]))
     for name, value in found.items():
         if name in ("ready", "troubles"):
             continue
         if not isinstance(value, list | dict):
-            click.echo(f"{name:16} {value}")
+            print_lines(f"{name:16} {value}")
             continue
-        click.echo(f"{name:16} {len(value)}" if isinstance(value, list) else f"{name:16}")
+        print_lines(f"{name:16} {len(value)}" if isinstance(value, list) else f"{name:16}")
         lines = value if isinstance(value, list) else [f"{key}: {one}" for key, one in value.items()]
         for line in lines:
-            click.echo(f"    {line}")
+            print_lines(f"    {line}")

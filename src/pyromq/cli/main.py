@@ -21,6 +21,7 @@ from .. import __version__
 from ..errors import CallFailed, PyroError
 from .exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .importing import importing
+from .printing import print_lines
 from .tree import Tree, log_options, take_given
 
 # name: (module below this package, attribute, short help shown without importing the module)
@@ -100,7 +101,7 @@ class LazyTree(Tree):
                 sys.stdout.flush()
                 return result
         except (PyroError, OSError) as error:  # an OSError names its path or address itself
-            click.echo(f"pyromq: {error}", err=True)
+            print_lines(f"pyromq: {error}", err=True)
             sys.exit(_exit_code(error))
 
 

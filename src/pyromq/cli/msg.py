@@ -11,6 +11,7 @@ from . import life_table, trace_table
 from .dlq import list_dead
 from .msg_files import export, import_
 from .msg_replay import replay
+from .printing import print_lines
 from .shell import Shell, changes, one_broker, talks, to_json
 from .times import time_ms
 from .tree import Fail, Tree, examples
@@ -53,7 +54,7 @@ async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> 
     for place in places:
         lives += [found | {"broker": place.address} for found in await _lives(shell, place, topic, message_id)]
     for one in lives:
-        click.echo(to_json(one) if shell.as_json else "\n".join(life_table.lines(one)))
+        print_lines(*([to_json(one)] if shell.as_json else life_table.lines(one)))
     if not lives:
         await shell.topic(topic, places)
         raise Fail(f"no message {message_id} of topic {topic} is known here")
@@ -71,7 +72,7 @@ async def _lives(shell: Shell, place: BrokerPlace, topic: str, message_id: str) 
             raise
         told = await outside_life.lives(shell.calls, place, topic, message_id)
         if told:
-            click.echo(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
+            print_lines(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
         return told
     return [] if found is None else [found]
 
@@ -88,7 +89,7 @@ async def trace(shell: Shell, message_id: str, trace_topic: str, broker: str | N
     """
     found = await _traced(shell, await shell.masters(broker), trace_topic, message_id)
     for one in found:
-        click.echo(to_json(trace_table.as_json(one)) if shell.as_json else "\n".join(trace_table.lines(one)))
+        print_lines(*([to_json(trace_table.as_json(one))] if shell.as_json else trace_table.lines(one)))
     if not found:
         raise Fail(f"no trace of {message_id} in {trace_topic}")
 

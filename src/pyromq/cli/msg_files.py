@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from .printing import print_many
 from .progress import progress_bar
 from .shell import Shell, changes, one_broker, talks, to_json
 from .times import time_ms
@@ -70,9 +71,9 @@ async def export(
             table = (await topics.stats(shell.calls, place.address, topic)).offset_table
             length += sum(one.max_offset - one.min_offset for one in table.values())
     count = 0
-    with _written(file) as out, progress_bar(min(length, most or length), topic, file == "-") as done:
+    with _written(file) as write, progress_bar(min(length, most or length), topic, file == "-") as done:
         async for found in by_time(shell.calls, places, topic, wanted):
-            out.write(to_json(exported(found.message, found.place.name)) + "\n")
+            write(to_json(exported(found.message, found.place.name)))
             count += 1
             done(1)
             if count == most:
@@ -169,9 +170,10 @@ def _length(file: str) -> int:
 
 
 @contextmanager
-def _written(file: str) -> Iterator[TextIO]:
+def _written(file: str) -> Iterator[Callable[[str], object]]:
+    """To be called with each line."""
     if file == "-":
-        yield sys.stdout
+        yield print_many
         return
     with open(file, "w", encoding="utf-8") as opened:
-        yield opened
+        yield lambda line: opened.write(line + "\n")

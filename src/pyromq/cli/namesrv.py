@@ -14,6 +14,7 @@ from ..namesrv.server import run
 from ..transport import loop
 from ..transport.address import parse_address
 from .options import config_options
+from .printing import print_lines
 from .stopping import stop_on_signals
 from .tree import examples
 
@@ -46,4 +47,4 @@ async def serve(loaded: Loaded[NamesrvConfig]) -> None:
 
 
 def say_ready(address: str) -> None:
-    click.echo(f"pyromq namesrv ready on {address}")  # echo flushes: who started us waits for this line
+    print_lines(f"pyromq namesrv ready on {address}")  # echo flushes: who started us waits for this line

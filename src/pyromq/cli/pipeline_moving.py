@@ -26,6 +26,7 @@ from .pipeline_run import (
     target_of,
     time_of,
 )
+from .printing import print_lines
 from .tree import examples
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def archive(
         raise click.UsageError("--topic, --topic-pattern, --expiring or --dead-letters says what to keep; give one")
     first = _first(namesrv, expiring, dead_letters)
     if not (topic or topic_pattern or first or every):
-        click.echo("archive: nothing goes within that time, nothing to keep", err=True)
+        print_lines("archive: nothing goes within that time, nothing to keep", err=True)
         return
     if dry_run and not (topic or topic_pattern):
         source["topic"] = ",".join(first)
@@ -113,7 +114,7 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
     within_ms = round(span_s("expiring", expiring) * 1000) if expiring else -(1 << 62)
     found = soon(ages(namesrv, SystemClock().now_ms()), within_ms, dead_letters=dead_letters)
     for row in rows(found):
-        click.echo(f"archive: first {row['topic']} of {row['broker']}, {row['hours left']} h left", err=True)
+        print_lines(f"archive: first {row['topic']} of {row['broker']}, {row['hours left']} h left", err=True)
     return names(found)
 
 

@@ -28,6 +28,7 @@ from ..spark.session import check_machine, new_session
 from .exits import NO
 from .pipeline_faults import JobFailed, is_debugging, quieten, told_plainly
 from .pipeline_stop import run_stoppable
+from .printing import print_drawn, print_lines, print_text
 from .profiles import chosen_reach
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Job:
             if not wait:
                 again = "; start it again, it goes on where it was" if goes_on else ""
                 raise JobFailed(f"{name}: stopped before its end{again}", NO) from None
-            click.echo(f"{name}: stopped", err=True)
+            print_lines(f"{name}: stopped", err=True)
 
     def _once(self, spark: SparkSession, name: str, work: Callable[[SparkSession], Summary]) -> None:
         from ..pipelines.watching import Watch
@@ -173,7 +174,7 @@ class Job:
         rate = (
             f"{told['rows']:,} rows, {told['bytes']:,} bytes in {told['seconds']} s, {told['rowsPerSecond']:,} rows/s"
         )
-        click.echo(f"{name}: {rate}", err=True)
+        print_lines(f"{name}: {rate}", err=True)
         show(summary, self.as_json)
         self._measured(told)
         if self.report is not None:
@@ -248,7 +249,7 @@ def checkpoint_of(name: str, folder: str) -> str:
     """One that is forgotten where none is named; said so, since a restart then begins anew."""
     if folder:
         return folder
-    click.echo(f"{name}: no --checkpoint: if it is stopped, a second run sends everything again", err=True)
+    print_lines(f"{name}: no --checkpoint: if it is stopped, a second run sends everything again", err=True)
     return mkdtemp(prefix="pyromq-")
 
 
@@ -258,12 +259,12 @@ def spark_for(name: str, master: str, memory: str, conf: tuple[str, ...]) -> Ite
     check_machine()
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-    click.echo(f"{name}: starting Spark on {master or 'this machine'}", err=True)
+    print_lines(f"{name}: starting Spark on {master or 'this machine'}", err=True)
     session = new_session(name, master=master, memory=memory, settings=pairs("--conf", conf), apart=True)
     if not is_debugging():
         quieten()
         session.sparkContext.setLogLevel("OFF")
-    click.echo(f"{name}: running", err=True)
+    print_lines(f"{name}: running", err=True)
     try:
         yield session
     finally:
@@ -310,11 +311,11 @@ def check_source(source: Mapping[str, str]) -> None:
 
 
 def show(summary: Summary, as_json: bool) -> None:
-    click.echo(summary.as_json() if as_json else summary.as_text(get_terminal_size((120, 40)).columns), nl=as_json)
+    print_text(summary.as_json() if as_json else summary.as_text(get_terminal_size((120, 40)).columns), nl=as_json)
 
 
 def _tell(text: str) -> None:
-    click.echo(text, err=True, nl=False)
+    print_drawn(text, err=True)
 
 
 def _quiet(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import tables
+from .printing import print_lines
 from .profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles
 from .shell import to_json
 from .tls_options import take, tls_options
@@ -39,9 +40,9 @@ def list_profiles(as_json: bool) -> None:
         for name, one in sorted(found.named.items())
     ]
     for line in map(to_json, rows) if as_json else tables.lines(rows):
-        click.echo(line)
+        print_lines(line)
     if not rows and not as_json:
-        click.echo(f"no profiles in {found.path}. Make one: pyromq profile set NAME HOST:PORT")
+        print_lines(f"no profiles in {found.path}. Make one: pyromq profile set NAME HOST:PORT")
 
 
 @profile.command(
@@ -67,7 +68,7 @@ def put(name: str, namesrv: str, as_json: bool, **given: Any) -> None:
     found.save()
     row = {"profile": name, "namesrv": namesrv, **made.tls, "file": str(found.path)}
     how = "".join(f", {key} {word}" for key, word in made.tls.items())
-    click.echo(to_json(row) if as_json else f"{name}: {namesrv}{how} ({found.path})")
+    print_lines(to_json(row) if as_json else f"{name}: {namesrv}{how} ({found.path})")
 
 
 def _tls(choice: TlsChoice) -> dict[str, str]:
@@ -91,7 +92,7 @@ def use(name: str | None, nothing: bool, as_json: bool) -> None:
     found.default = name or ""
     found.save()
     row = {"profile": name, "inUse": name is not None, "file": str(found.path)}
-    click.echo(to_json(row) if as_json else f"in use: {name or 'none'} ({found.path})")
+    print_lines(to_json(row) if as_json else f"in use: {name or 'none'} ({found.path})")
 
 
 @profile.command(epilog=examples("pyromq profile remove prod"))
@@ -106,7 +107,7 @@ def remove(name: str, as_json: bool) -> None:
         found.default = ""
     found.save()
     row = {"profile": name, "removed": True, "file": str(found.path)}
-    click.echo(to_json(row) if as_json else f"{name} is removed ({found.path})")
+    print_lines(to_json(row) if as_json else f"{name} is removed ({found.path})")
 
 
 def _known(found: Profiles, name: str) -> None:

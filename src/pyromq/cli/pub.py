@@ -11,6 +11,7 @@ import click
 
 from .exits import REFUSED
 from .numbers import LONGEST_S, Number, seconds
+from .printing import print_lines
 from .shell import Shell, talks, to_json
 from .times import time_ms
 from .tree import Fail, examples
@@ -68,7 +69,7 @@ async def pub(
         for content in bodies(body, lines, count):
             is_parked = bool(delay) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
             result = await producer.send(topic, content, timeout=shell.calls.timeout_s, **arguments)
-            click.echo(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=is_parked))
+            print_lines(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=is_parked))
             if rate is not None:
                 await shell.session.clock.sleep(1 / rate)
 

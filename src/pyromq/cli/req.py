@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from .numbers import seconds
+from .printing import print_as_it_is
 from .shell import Shell, talks
 from .tree import examples
 
@@ -49,4 +50,4 @@ async def req(
     if shell.as_json:
         shell.rows([{"topic": topic, "reply": text, "properties": reply.properties}])
     else:
-        click.echo(text)
+        print_as_it_is(text)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from .exits import REFUSED, USAGE
+from .printing import print_lines
 from .tls_options import take, tls_options
 from .tree import Fail, examples
 
@@ -77,7 +78,7 @@ async def _serve(target: str, folder: Path, until_eof: bool) -> None:
     except Exception as fault:
         raise Fail(f"{target} cannot be imported\n{own_part(fault)}") from None
     async with app:
-        click.echo(f"pyromq app {target} ready, process {os.getpid()}")
+        print_lines(f"pyromq app {target} ready, process {os.getpid()}")
         await app.wait(stop_wanted)
 
 

@@ -24,6 +24,7 @@ import click
 from . import tables
 from .importing import importing
 from .numbers import seconds
+from .printing import print_lines, print_text
 from .profiles import Reach, chosen_reach
 from .tables import Row
 from .tls_options import take, tls_options
@@ -64,30 +65,30 @@ class Shell:
         """A table, or one JSON object a line. `nothing` is said to people if there is no row."""
         if self.as_json:
             for row in rows:
-                click.echo(to_json(row))
+                print_lines(to_json(row))
             return
         for line in tables.lines(rows):
-            click.echo(line)
+            print_lines(line)
         if not rows and nothing:
-            click.echo(nothing)
+            print_lines(nothing)
 
     def report(self, found: Row) -> None:
         """One thing with its parts: facts, then a table for each list of rows. Or one JSON object."""
         if self.as_json:
-            click.echo(to_json(found, indent=2))
+            print_text(to_json(found, indent=2))
             return
         parts = {name: value for name, value in found.items() if _is_table(value)}
         for line in tables.facts({name: value for name, value in found.items() if name not in parts}):
-            click.echo(line)
+            print_lines(line)
         for name, rows in parts.items():
-            click.echo(f"\n{tables.heading(name)}")
+            print_lines("", tables.heading(name))
             for line in tables.lines(rows):
-                click.echo(f"  {line}")
+                print_lines(f"  {line}")
 
     def say(self, text: str) -> None:
         """To people alone: programs have the facts."""
         if not self.as_json:
-            click.echo(text)
+            print_lines(text)
 
     # --- before something is changed ------------------------------------------------------------------------------
 
@@ -102,9 +103,9 @@ class Shell:
             return
         if self.as_json:
             raise click.UsageError(f"this would {what}: give --yes, or --dry-run to see more")
-        click.echo(f"This will {what}.", err=True)
+        print_lines(f"This will {what}.", err=True)
         for line in tables.lines(plan):
-            click.echo(f"  {line}", err=True)
+            print_lines(f"  {line}", err=True)
         try:
             is_wanted = click.confirm("Go on?", err=True)
         except click.Abort:

@@ -23,6 +23,7 @@ from ..store.config import StoreConfig
 from ..store.findings import Report
 from ..store.real_disk import RealDisk
 from ..store.sizes import inferred_config
+from .printing import print_lines
 from .tree import Fail, Tree, examples
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +66,7 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
     with _progress("verifying", as_json) as progress:
         report = verify_store(disk, config, progress)
     if as_json:
-        click.echo(json.dumps(report.as_dict()))
+        print_lines(json.dumps(report.as_dict()))
     else:
         _print_report(report)
     sys.exit(report.exit_code)
@@ -79,7 +80,7 @@ def info(path: Path, config_file: Path | None, as_json: bool) -> None:
 
     found = store_info(*_open(path, config_file))
     if as_json:
-        click.echo(json.dumps(found))
+        print_lines(json.dumps(found))
     else:
         _print_info(found)
 
@@ -110,7 +111,7 @@ def dump(
     for number, record in enumerate(dump_records(*_open(path, config_file), DumpFilter(**wanted))):
         if limit is not None and number >= limit:
             return
-        click.echo(json.dumps(record, ensure_ascii=False) if as_json else _record_line(record))
+        print_lines(json.dumps(record, ensure_ascii=False) if as_json else _record_line(record))
 
 
 def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) -> None:
@@ -127,9 +128,9 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
     damage: list[Damage] = []
     count = store_to_file(path, target, damage.append, **given)
     for one in damage:
-        click.echo(f"damaged: {one}", err=True)
+        print_lines(f"damaged: {one}", err=True)
     told = {"file": str(target), "messages": count, "damaged": len(damage)}
-    click.echo(json.dumps(told) if as_json else f"{count} messages in {target}")
+    print_lines(json.dumps(told) if as_json else f"{count} messages in {target}")
     if damage:
         sys.exit(2)
 
@@ -152,10 +153,10 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
     result = {"target": copy.root, "logStart": done.log_start, "logEnd": done.log_end}
     result |= {"files": done.files, "bytes": done.bytes}
     if as_json:
-        click.echo(json.dumps(result))
+        print_lines(json.dumps(result))
     else:
-        click.echo(f"{done.files} files, {done.bytes} bytes copied to {copy.root}")
-        click.echo(f"the copy holds the log from {done.log_start} to {done.log_end}")
+        print_lines(f"{done.files} files, {done.bytes} bytes copied to {copy.root}")
+        print_lines(f"the copy holds the log from {done.log_start} to {done.log_end}")
 
 
 @store.command(epilog=examples("pyromq store rebuild pyromq-data/store"))
@@ -170,11 +171,11 @@ def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
         done = rebuild_store(disk, config, SystemClock(), os.getpid(), progress)
     result = {"records": done.records, "logEnd": done.end, "damaged": len(done.damage)}
     if as_json:
-        click.echo(json.dumps(result))
+        print_lines(json.dumps(result))
     else:
-        click.echo(f"queues and index written from {done.records} records up to {done.end}")
+        print_lines(f"queues and index written from {done.records} records up to {done.end}")
         for gap in done.damage:
-            click.echo(f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}")
+            print_lines(f"damaged: {gap.end - gap.position} bytes at {gap.position}: {gap.reason}")
 
 
 @store.command(
@@ -202,12 +203,12 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
         missing = accept_loss(disk, config)
     word = "missing" if dry_run else "accepted"
     if as_json:
-        click.echo(json.dumps({word: [{"from": one.start, "to": one.end} for one in missing]}))
+        print_lines(json.dumps({word: [{"from": one.start, "to": one.end} for one in missing]}))
         return
     for one in missing:
-        click.echo(f"{word}: {one.end - one.start} bytes of the log are lost, from {one.start} to {one.end}")
+        print_lines(f"{word}: {one.end - one.start} bytes of the log are lost, from {one.start} to {one.end}")
     if not missing:
-        click.echo("nothing is missing, nothing was changed")
+        print_lines("nothing is missing, nothing was changed")
 
 
 @contextmanager
@@ -268,32 +269,32 @@ def _progress(what: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
 def _print_report(report: Report) -> None:
     for finding in report.findings:
         place = finding.file + ("" if finding.offset is None else f" at {finding.offset}")
-        click.echo(
+        print_lines(
             f"{finding.level.name.lower()}: {place}: {finding.what}. {finding.remedy[0].upper()}{finding.remedy[1:]}."
         )
     kept = len(report.findings)
     if sum(report.counts.values()) > kept:
-        click.echo(f"... and {sum(report.counts.values()) - kept} more")
-    click.echo(
+        print_lines(f"... and {sum(report.counts.values()) - kept} more")
+    print_lines(
         f"log {report.log_start} to {report.log_end}: {report.records} records; {report.queues} queues with "
         f"{report.queue_entries} entries; {report.index_files} index files with {report.index_entries} entries; "
         f"{report.tables} tables"
     )
-    click.echo(("clean", "opening the store repairs it", "damaged")[report.exit_code])
+    print_lines(("clean", "opening the store repairs it", "damaged")[report.exit_code])
 
 
 def _print_info(found: dict[str, Any]) -> None:
     for name, value in found.items():
         if name == "queues":
-            click.echo(f"queues: {len(value)}")
+            print_lines(f"queues: {len(value)}")
             for queue in value:
-                click.echo(f"  {queue['topic']} {queue['queueId']}: {queue['end']} in {queue['files']} files")
+                print_lines(f"  {queue['topic']} {queue['queueId']}: {queue['end']} in {queue['files']} files")
         elif isinstance(value, dict):
-            click.echo(f"{name}:")
+            print_lines(f"{name}:")
             for inner, number in value.items():
-                click.echo(f"  {inner}: {number}")
+                print_lines(f"  {inner}: {number}")
         else:
-            click.echo(f"{name}: {value}")
+            print_lines(f"{name}: {value}")
 
 
 def _record_line(record: dict[str, Any]) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..client.received import Received  # at the top: the SDK reads the types of handlers
+from ..model.foreign_text import one_line
 from .exits import REFUSED
+from .printing import print_as_it_is, print_lines, print_text
 from .shell import Shell, talks, to_json
-from .tables import moment, visible
+from .tables import moment
 from .times import time_ms
 from .tree import Fail, examples
 
@@ -73,13 +74,13 @@ async def sub(
         raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
     words = [word for each in tags for word in each.split("||")]  # as RocketMQ writes several tags
     wanted = sql(expression) if expression else tag(*words) if tags else everything()
-    line = _liner(form, shell.as_json)
+    shown_as = _printer(form, shell.as_json)
     shown = 0
     enough = stop_on_signals()
 
     def show(msg: Received) -> None:
         nonlocal shown
-        click.echo(line(msg))
+        shown_as(msg)
         shown += 1
         if shown == count:
             enough.set()
@@ -91,16 +92,16 @@ async def sub(
             await _consume(client, topic, group, wanted, _begin(begin), show, enough)
 
 
-def _liner(form: str | None, as_json: bool) -> Callable[[Received], str]:
-    """What is shown of a message. A form of one's own shows it as it is, unless it would move a terminal's cursor."""
+def _printer(form: str | None, as_json: bool) -> Show:
+    """How a message is shown. A form of one's own shows it as it is, unless it would move a terminal's cursor."""
     if form is None:
-        return (lambda msg: to_json(_facts(msg))) if as_json else _line
+        return (lambda msg: print_lines(to_json(_facts(msg)))) if as_json else (lambda msg: print_text(_line(msg)))
     from .line_format import line_format
 
     if as_json:
         raise click.UsageError("--json and --format are two forms: give one of them")
     own = line_format(form)
-    return (lambda msg: visible(own(msg))) if sys.stdout.isatty() else own
+    return lambda msg: print_as_it_is(own(msg))
 
 
 def _begin(text: str) -> dict[str, Any]:
@@ -201,6 +202,7 @@ def _facts(msg: Received) -> dict[str, Any]:
 
 
 def _line(msg: Received) -> str:
+    """The body stands at the end, and keeps its line ends."""
     about = [f"{msg.queue.broker_name}/{msg.queue.queue_id}@{msg.offset}", msg.tag, " ".join(msg.keys)]
     body = msg.body.decode("utf-8", "backslashreplace")
-    return visible(f"{moment(msg.stored_ms)}  {'  '.join(each for each in about if each)}  {body}")
+    return f"{moment(msg.stored_ms)}  {'  '.join(one_line(each) for each in about if each)}  {body}"

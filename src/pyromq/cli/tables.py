@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any
 from unicodedata import east_asian_width
 
+from ..model.foreign_text import one_line
+
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNITS = ("Ms", "Bytes", "Seconds")
 NOTHING = "-"
 
@@ -55,17 +56,12 @@ def shown(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return visible(", ".join(map(str, value))).replace("\n", "\\n")
+        return one_line(", ".join(map(str, value)))
     if isinstance(value, Mapping):
-        return visible(", ".join(f"{key}={one}" for key, one in value.items())).replace("\n", "\\n")
+        return one_line(", ".join(f"{key}={one}" for key, one in value.items()))
     if isinstance(value, int | float):
         return _number(name, value)
-    return visible(str(value)).replace("\n", "\\n")
-
-
-def visible(text: str) -> str:
-    """Control characters as `\\x1b`: a message must not move an operator's cursor. Line ends and tabs stay."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return one_line(str(value))
 
 
 def _number(name: str, value: float) -> str:

@@ -5,7 +5,6 @@ Rates are what came between two frames; the first frame has those that the broke
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,12 @@ import click
 from . import tables
 from .lag import waiting
 from .numbers import LONGEST_S, Number
+from .printing import print_frame, print_lines
 from .shell import Shell, talks, to_json
 from .tree import examples
 
 if TYPE_CHECKING:
     from ..admin.cluster import BrokerPlace
-
-HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 
 @dataclass(slots=True)
@@ -77,9 +75,9 @@ async def top(shell: Shell, every: float, most: int, once: bool) -> None:
                 raise
             text = f"pyromq: {fault}"  # it may be back at the next look
         if shell.as_json and last is not None:
-            click.echo(to_json({"brokers": last.brokers, "topics": last.topics, "groups": last.groups}))
+            print_lines(to_json({"brokers": last.brokers, "topics": last.topics, "groups": last.groups}))
         else:
-            click.echo((HOME_AND_CLEAR if sys.stdout.isatty() and not once else "") + text)
+            print_frame(text, clear=not once)
         if once:
             return
         try:
@@ -95,7 +93,8 @@ def drawn(frame: Frame, most: int) -> Iterator[str]:
     groups = sorted(frame.groups, key=lambda row: (-row["lag"], row["group"]))
     for title, rows in (("brokers", frame.brokers), ("topics", topics), ("groups", groups)):
         if rows:
-            yield f"\n{title}"
+            yield ""
+            yield title
             yield from (f"  {line}" for line in tables.lines(rows[:most]))
         if len(rows) > most:
             yield f"  ... {len(rows) - most} more"

@@ -13,6 +13,7 @@ import click
 from ..admin.permissions import PERMISSIONS, permission
 from .forward import TYPE, forward
 from .group_offsets import reset_topic
+from .printing import print_lines
 from .shell import Shell, changes, one_broker, talks
 from .topic_stats import stats
 from .tree import Fail, Tree, examples
@@ -248,7 +249,7 @@ def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: dict[str, dict[i
     )
     reads = max(config.read_queue_nums for _, config in now)
     writes = min(config.write_queue_nums for _, config in then)
-    click.echo(
+    print_lines(
         f"WARNING: {count} message{'s' * (count > 1)} not consumed yet would be in queues that nobody reads ({where}). "
         f"To have them consumed first: pyromq topic update {name} --queues {writes} --read-queues {reads}",
         err=True,

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import click
 
+from .printing import print_text
 from .tls_options import OPTIONS as TLS_OPTIONS
 
 _NEGATIVE = re.compile(r"-\d+(\.\d+)?")
@@ -132,7 +133,7 @@ class Fail(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it off the instance
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"pyromq: {self.message}", err=True)
+        print_text(f"pyromq: {self.message}", err=True)
 
 
 def closest(name: str, known: Iterable[str]) -> str:

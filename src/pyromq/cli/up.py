@@ -24,6 +24,7 @@ from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ..transport import loop
 from ..transport.address import format_address
 from .brokers import BrokerProcess, check_single, places, run_brokers
+from .printing import print_text
 from .stopping import stop_on_signals
 
 # Small files: a folder to try things in should not take a gigabyte before the first message.
@@ -186,4 +187,4 @@ async def beside_name_server(
 
 
 def _welcome(namesrv_address: str, brokers: str, data: Path) -> None:
-    click.echo(GUIDE.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))
+    print_text(GUIDE.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))

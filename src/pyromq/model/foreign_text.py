@@ -1,8 +1,8 @@
-"""Text that came from elsewhere, made harmless for where it is shown: terminals, logs, cells of tables, names of files.
+"""Text that came from elsewhere, made harmless for where it goes: terminals, logs, tables, pages, names of files.
 
 Topics, groups, client ids, addresses, keys, properties, bodies and remarks are written by whoever can connect. They are
-kept as they came and escaped once, where they leave: `cli/printing.py`, `mqadmin/command.py` and `logs.py` call this,
-commands never have to. Pure, and light: it is loaded with every command.
+kept as they came and escaped once, where they leave: `cli/printing.py`, `mqadmin/main.py`, `logs.py` and the pages of
+pipelines call this, commands never have to. Pure, and light: it is loaded with every command.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 
 # What moves a cursor, ends a line, turns the direction of writing or has no width; half of a surrogate pair cannot even
-# be written. Line ends and tabs are not among them: `one_line` takes those too.
+# be written. Line ends (CRLF too) and tabs are not among them: `one_line` takes those too.
 _HIDDEN = (
-    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     r"\U000e0000-\U000e0fff"
 )
-_UNSEEN = re.compile(f"[{_HIDDEN}]")
-_UNSEEN_OR_BREAK = re.compile(rf"[{_HIDDEN}\n\t]")
+_UNSEEN = re.compile(rf"[{_HIDDEN}]|\r(?!\n)")
+_UNSEEN_OR_BREAK = re.compile(rf"[{_HIDDEN}\n\t\r]")
 _SHORT = {"\n": "\\n", "\t": "\\t"}
+
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 
 _LONGEST_NAME = 200  # bytes, of the 255 that file systems take: room for what a caller puts behind it
 _KEPT_OF_LONG = 150
@@ -36,6 +38,11 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text as one line without tabs, for a cell or a field: it can neither end its line nor its column."""
     return text if text.isprintable() and text.isascii() else _UNSEEN_OR_BREAK.sub(_escape, text)
+
+
+def in_html(text: str) -> str:
+    """Return the text for a page, between tags or in a quoted attribute."""
+    return one_line(text).translate(_HTML)
 
 
 def file_name(text: str) -> str:

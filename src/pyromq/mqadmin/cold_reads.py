@@ -14,6 +14,7 @@ from .parsing import UsageError
 from .printing import pretty_value, when
 
 GROUP = need("g", "consumerGroup", "the group")
+SHOWN = ("configTable", "cgColdReadThreshold", "globalColdReadThreshold", "globalAcc")
 
 
 @command("getColdDataFlowCtrInfo", "Cold reads: who reads how much, and the limits", BROKER, CLUSTER)
@@ -22,17 +23,8 @@ async def get_cold_data_flow(run: Run) -> None:
         found = msgspec.to_builtins(await upkeep.cold_reads(run.calls, address))
         runtime = {group: _readable(of) for group, of in found["runtimeTable"].items()}
         run.say(f" {heading}")
-        run.say(
-            pretty_value(
-                {
-                    "runtimeTable": runtime,
-                    "configTable": found["configTable"],
-                    "cgColdReadThreshold": found["cgColdReadThreshold"],
-                    "globalColdReadThreshold": found["globalColdReadThreshold"],
-                    "globalAcc": found["globalAcc"],
-                }
-            )
-        )
+        shown = {"runtimeTable": runtime} | {name: found[name] for name in SHOWN}
+        run.print(pretty_value(shown) + "\n")
 
 
 def _readable(of: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ..ambient import Clock
 from ..client.session import Session
 from .options import Declared, Option, table
 from .parsing import Chosen, UsageError
+from .printing import as_line
 
 
 class Failed(Exception):
@@ -49,12 +50,14 @@ class Run:
     def calls(self) -> Calls:
         return Calls(self.session)
 
-    def say(self, line: object = "") -> None:
-        self.print(f"{line}\n")
+    def say(self, *lines: object) -> None:
+        """Print each as one line, and an empty one without any. A line end in it came from elsewhere and is escaped."""
+        for line in lines or ("",):
+            self.print(as_line(str(line)) + "\n")
 
     def warn(self, text: str) -> None:
         """To standard error, so that what is printed stays what it is."""
-        self.warn_line(f"mqadmin: {text}\n")
+        self.warn_line(f"mqadmin: {as_line(text)}\n")
 
     def __getitem__(self, name: str) -> str:
         return self.chosen[name]

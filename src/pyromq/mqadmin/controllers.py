@@ -31,15 +31,15 @@ async def get_sync_state_set(run: Run) -> None:
         names = {run["b"]} if "b" in run else {place.name for place in await run.cluster(run["c"])}
         found = await controllers.in_sync(run.calls, _controller(run), sorted(names))
         for name, of in found.replicas_info_table.items():
-            run.say(f"\n#brokerName\t{name}\n#MasterBrokerId\t{java(of.master_broker_id)}")
-            run.say(f"#MasterAddr\t{java(of.master_address)}\n#MasterEpoch\t{java(of.master_epoch)}")
+            run.say("", f"#brokerName\t{name}", f"#MasterBrokerId\t{java(of.master_broker_id)}")
+            run.say(f"#MasterAddr\t{java(of.master_address)}", f"#MasterEpoch\t{java(of.master_epoch)}")
             run.say(
-                f"#SyncStateSetEpoch\t{java(of.sync_state_set_epoch)}\n#SyncStateSetNums\t{len(of.in_sync_replicas)}"
+                f"#SyncStateSetEpoch\t{java(of.sync_state_set_epoch)}", f"#SyncStateSetNums\t{len(of.in_sync_replicas)}"
             )
             for member in of.in_sync_replicas:
-                run.say(f"\nInSyncReplica:\t{_replica(member)}")
+                run.say("", f"InSyncReplica:\t{_replica(member)}")
             for member in of.not_in_sync_replicas:
-                run.say(f"\nNotInSyncReplica:\t{_replica(member)}")
+                run.say("", f"NotInSyncReplica:\t{_replica(member)}")
 
 
 def _replica(of: ReplicaIdentity) -> str:
@@ -64,7 +64,7 @@ async def _leader(run: Run) -> str:
 @command("getControllerMetaData", "Who leads the controllers", AT, waits_for=CONTROLLER)
 async def get_controller_metadata(run: Run) -> None:
     found = await controllers.metadata(run.calls, _controller(run))
-    run.say(f"\n#ControllerGroup\t{java(found.group)}")
+    run.say("", f"#ControllerGroup\t{java(found.group)}")
     run.say(f"#ControllerLeaderId\t{java(found.controller_leader_id)}")
     run.say(f"#ControllerLeaderAddress\t{java(found.controller_leader_address)}")
     for peer in filter(None, (found.peers or "").split(";")):
@@ -92,7 +92,7 @@ async def update_controller_config(run: Run) -> None:
     addresses = [each.strip() for each in run["a"].split(";") if each.strip()]
     for address in addresses:
         await controllers.change_settings(run.calls, address, {run["k"]: run["v"]})
-    run.say(f"update controller config success!{java_list(addresses)}\n{run['k']} : {run['v']}")
+    run.say(f"update controller config success!{java_list(addresses)}", f"{run['k']} : {run['v']}")
 
 
 @command(
@@ -113,8 +113,8 @@ async def elect_master(run: Run) -> None:
         invoke_time=run.clock.now_ms(),
     )
     answer, body = await controllers.elect(run.calls, await _leader(run), wanted)
-    run.say(f"\n#ClusterName\t{run['c']}\n#BrokerName\t{run['bn']}")
-    run.say(f"#BrokerMasterAddr\t{java(answer.master_address)}\n#MasterEpoch\t{java(answer.master_epoch)}")
+    run.say("", f"#ClusterName\t{run['c']}", f"#BrokerName\t{run['bn']}")
+    run.say(f"#BrokerMasterAddr\t{java(answer.master_address)}", f"#MasterEpoch\t{java(answer.master_epoch)}")
     run.say(f"#SyncStateSetEpoch\t{java(answer.sync_state_set_epoch)}")
     for broker_id, address in (body.broker_member_group.broker_addrs if body.broker_member_group else {}).items():
         run.say(f"\t#Broker\t{broker_id}\t{address}")

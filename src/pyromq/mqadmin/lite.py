@@ -50,7 +50,7 @@ async def get_broker_lite_info(run: Run) -> None:
         sizes = (of.cq_table_size, of.offset_table_size, of.event_map_size)
         run.say(OF_BROKER.format(address, of.store_type or "", *counts, *sizes))
         if "d" in run:
-            run.say(f"Topic Meta: {of.topic_meta}\nGroup Meta: {of.group_meta}")
+            run.say(f"Topic Meta: {of.topic_meta}", f"Group Meta: {of.group_meta}")
 
 
 T = TypeVar("T")
@@ -145,10 +145,10 @@ def _print_group(run: Run, found: list[GetLiteGroupInfoResponseBody]) -> None:
     oldest = min([now, *times])
     run.say(f"Total Lag Count: {sum(of.total_lag_count for of in found)}")
     run.say(f"Min Unconsumed Timestamp: {oldest} ({(now - oldest) // 1000} s ago)")
-    run.say("\n------TopK by lag count-----")
+    run.say("", "------TopK by lag count-----")
     by_count = [one for of in found for one in of.lag_count_top_k or []]
     _print_lags(run, sorted(by_count, key=lambda each: -each.lag_count))
-    run.say("\n------TopK by lag time------")
+    run.say("", "------TopK by lag time------")
     by_time = [one for of in found for one in of.lag_timestamp_top_k or []]
     _print_lags(run, sorted(by_time, key=lambda each: each.earliest_unconsumed_timestamp))
 
@@ -170,7 +170,7 @@ def _print_lags(run: Run, lags: list[LiteLagInfo]) -> None:
 )
 async def trigger_lite_dispatch(run: Run) -> None:
     group, parent = run["g"], run["p"]
-    run.say(f"Group And Topic Info: [{group}] [{parent}]\n")
+    run.say(f"Group And Topic Info: [{group}] [{parent}]", "")
     refusal = None
     for name, address in await places.brokers_of(run, parent):
         if run.get("b", name) != name:

@@ -17,11 +17,13 @@ from ..client.session import Session
 from ..client.tls_choice import from_environment
 from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
+from ..model.foreign_text import visible
 from . import catalogue
 from .command import Failed, NotServed, Run, Subcommand
 from .credentials import credentials
 from .helping import command_help, command_list
 from .parsing import Chosen, UsageError, parse
+from .printing import as_line
 
 DONE, FAILED, NO_ANSWER, USAGE = 0, 1, 2, 64
 TIMEOUT_S = 5.0
@@ -43,8 +45,15 @@ def main() -> None:
     sys.exit(code)
 
 
-def run(words: Sequence[str], out: Print, err: Print) -> int:
-    """One command line; the exit code."""
+def run(words: Sequence[str], raw_out: Print, raw_err: Print) -> int:
+    """One command line; the exit code. Everything that commands print goes out through here, with nothing unseen."""
+
+    def out(text: str) -> None:
+        raw_out(visible(text))
+
+    def err(text: str) -> None:
+        raw_err(visible(text))
+
     if not words or list(words) == ["help"]:
         out(command_list((each, catalogue.find(each).text) for each in catalogue.COMMANDS) + "\n")
         return DONE
@@ -111,9 +120,9 @@ def words_of(fault: Exception, command: Subcommand) -> str:
     """What went wrong, and what to do where we know it."""
     if isinstance(fault, NoNameServer) and not fault.is_explained:
         return f"{str(fault).removesuffix(fault.hint).rstrip('. ')}. Is it running? Name others by -n or NAMESRV_ADDR"
-    text = str(fault)
+    text = as_line(str(fault))
     if isinstance(fault, Refused):
-        text = f"CODE: {fault.code}  DESC: {fault.remark} BROKER: {fault.address}"
+        text = as_line(f"CODE: {fault.code}  DESC: {fault.remark} BROKER: {fault.address}")
     if command.waits_for and _lacks(fault, command):
         text += f"\nPyroMQ's own servers do not serve {command.name} yet: it waits for {command.waits_for}."
     return text

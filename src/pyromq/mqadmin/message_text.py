@@ -16,7 +16,7 @@ from ..model.message import Property, StoredMessage, SysFlag
 from ..protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerConnection
 from .command import Failed, Run
 from .files import write_private
-from .printing import java_map, when
+from .printing import as_line, java_map, when
 from .progress import members_of
 
 BUCKETS = 128  # of the map that Java decodes properties into
@@ -52,9 +52,10 @@ def line_of(message: StoredMessage, broker_name: str) -> str:
 def print_messages(
     run: Run, messages: list[StoredMessage], broker_name: str, *, charset: str = "UTF-8", with_body: bool = True
 ) -> None:
+    """A line each; the bodies at their ends keep their own line ends, as Java's tool prints them."""
     for message in messages:
         body = message.body.decode(charset, "replace") if with_body else "NOT PRINT BODY"
-        run.say(f"MSGID: {message.message_id} {line_of(message, broker_name)} BODY: {body}")
+        run.print(as_line(f"MSGID: {message.message_id} {line_of(message, broker_name)} BODY: ") + body + "\n")
 
 
 def _plain_flag(message: StoredMessage) -> int:
@@ -86,10 +87,10 @@ async def show(
     }
     if not with_place:
         del rows["OffsetID:"]
-    if charset:
-        rows["Message Body:"] = message.body.decode(charset, "replace")
     for name, value in rows.items():
         run.say(f"{name:<20} {value}")
+    if charset:
+        run.print(f"{'Message Body:':<20} {message.body.decode(charset, 'replace')}\n")
     run.say()
     run.say()
     tracks = await tracks_of(run, address, message)

@@ -14,6 +14,11 @@ from ..protocol.json import ANSWER_LIMITS, Dialect, parse_json
 _V4_0_0 = 212  # its snapshot
 
 
+def as_line(text: str) -> str:
+    """Text with names from elsewhere in it, as one line. What else is unseen is escaped on the way out (`main.run`)."""
+    return text.replace("\n", "\\n")
+
+
 def truth(value: bool) -> str:
     return "true" if value else "false"
 

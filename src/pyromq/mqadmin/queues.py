@@ -31,12 +31,12 @@ async def query_cq(run: Run) -> None:
         run.calls, address, topic, run.number("q"), first, run.number("c", 10), run.get("g") or None
     )
     if found.subscription_data is not None:
-        run.say(f"Subscription data: \n{pretty(found.subscription_data)}\n{RULE}")
+        run.print(f"Subscription data: \n{pretty(found.subscription_data)}\n{RULE}\n")
     if found.filter_data is not None:
-        run.say(f"Filter data: \n{found.filter_data}\n{RULE}")
-    run.say(f"Queue data: \nmax: {found.max_queue_index}, min: {found.min_queue_index}\n{RULE}")
+        run.say("Filter data: ", found.filter_data, RULE)
+    run.say("Queue data: ", f"max: {found.max_queue_index}, min: {found.min_queue_index}", RULE)
     for place, entry in enumerate(found.queue_data or (), first):
-        run.say(f"idx: {place}\n{_entry_text(entry)}\n{RULE}")
+        run.say(f"idx: {place}", _entry_text(entry), RULE)
 
 
 def _entry_text(entry: ConsumeQueueData) -> str:

@@ -25,8 +25,8 @@ async def _ha_status(run: Run, address: str) -> None:
         _print_slave(run, info.ha_client_runtime_info)
         return
     slaves = info.ha_connection_info
-    run.say(f"\n#MasterAddr\t{address}\n#MasterCommitLogMaxOffset\t{info.master_commit_log_max_offset}")
-    run.say(f"#SlaveNum\t{len(slaves)}\n#InSyncSlaveNum\t{info.in_sync_slave_nums}")
+    run.say("", f"#MasterAddr\t{address}", f"#MasterCommitLogMaxOffset\t{info.master_commit_log_max_offset}")
+    run.say(f"#SlaveNum\t{len(slaves)}", f"#InSyncSlaveNum\t{info.in_sync_slave_nums}")
     head = ("#SlaveAddr", "#SlaveAckOffset", "#Diff", "#TransferSpeed(KB/s)", "#Status", "#TransferFromWhere")
     run.say(SLAVE.format(*head))
     for one in slaves:
@@ -35,7 +35,7 @@ async def _ha_status(run: Run, address: str) -> None:
 
 
 def _print_slave(run: Run, info: HAClientRuntimeInfo) -> None:
-    run.say(f"\n#MasterAddr\t{java(info.master_addr)}")
+    run.say("", f"#MasterAddr\t{java(info.master_addr)}")
     run.say(f"#CommitLogMaxOffset\t{info.max_offset}")
     run.say(f"#TransferSpeed(KB/s)\t{info.transferred_byte_in_second / 1024:.2f}")
     run.say(f"#LastReadTime\t{when(info.last_read_timestamp)}")
@@ -62,7 +62,7 @@ async def get_broker_epoch(run: Run) -> None:
 
 async def _print_epochs(run: Run, address: str) -> None:
     of = await controllers.epochs(run.calls, address)
-    run.say(f"\n#clusterName\t{of.cluster_name}\n#brokerName\t{of.broker_name}\n#brokerAddr\t{address}")
+    run.say("", f"#clusterName\t{of.cluster_name}", f"#brokerName\t{of.broker_name}", f"#brokerAddr\t{address}")
     run.say(f"#brokerId\t{of.broker_id}")
     entries = of.epoch_list or []
     for number, entry in enumerate(entries, 1):

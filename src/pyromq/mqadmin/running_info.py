@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..model.group import ConsumeType
 from ..protocol.bodies.connections import ConsumerRunningInfo, PopProcessQueueInfo, ProcessQueueInfo
 from ..protocol.bodies.keyed import MessageQueue
-from .printing import local_time, queue_order, queue_text, truth
+from .printing import as_line, local_time, queue_order, queue_text, truth
 
 SETTLED_MS = 120_000  # subscriptions that differ right after a start are on their way
 STUCK_MS = 60_000
@@ -33,8 +33,9 @@ def text(info: ConsumerRunningInfo) -> str:
     lines += ["", "", "#Consumer RT&TPS#", *_rates(info)]
     lines += ["", "", "#User Consume Info#", *(f"{key:<40}: {value}" for key, value in info.user_consumer_info.items())]
     if info.jstack is not None:
-        lines += ["", "", "#Consumer jstack#", info.jstack]
-    return "\n".join(lines) + "\n"
+        lines += ["", "", "#Consumer jstack#"]
+    stack = "" if info.jstack is None else info.jstack + "\n"
+    return "".join(as_line(line) + "\n" for line in lines) + stack
 
 
 def _subscriptions(info: ConsumerRunningInfo) -> list[str]:
@@ -111,7 +112,7 @@ def _stuck(client_id: str, info: ConsumerRunningInfo, now_ms: int) -> list[str]:
     orderly = info.properties.get("PROP_CONSUMEORDERLY") == "true"
     lines = []
     for queue, at in info.mq_table.items():
-        name = f"{client_id} {queue_text(queue)}"
+        name = as_line(f"{client_id} {queue_text(queue)}")
         if orderly and not at.locked:
             lines.append(f"{name} can't lock for a while, {now_ms - at.last_lock_timestamp}ms\n")
         elif orderly and at.droped and at.try_unlock_times > 0:

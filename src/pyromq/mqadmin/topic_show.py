@@ -28,7 +28,7 @@ ROUTE = "{:<45} {:<32} {:<50} {:<10} {:<11} {:<5}"
 async def topic_route(run: Run) -> None:
     route = await places.route_of(run, run["t"])
     if "l" not in run:
-        run.say(pretty(route))
+        run.print(pretty(route) + "\n")
         return
     run.say(ROUTE.format("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm"))
     _print_route(run, route)

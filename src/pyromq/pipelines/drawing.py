@@ -6,10 +6,10 @@ Colours are readable on light and on dark ground; text takes the page's own colo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from math import floor, log10
 from typing import Any
 
+from ..model.foreign_text import in_html
 from .summary import Plot
 
 _COLOURS = ["#2a6fdb", "#d1495b", "#3a9d5d", "#b8860b", "#7b5ea7", "#2b8a9d", "#c2557a", "#6b6b6b"]
@@ -108,20 +108,20 @@ def _legend(series: Mapping[str, Any]) -> str:
     if len(series) < 2:
         return ""
     marks = (
-        f'<span style="color:{_colour(place)}">&#9632;</span> {escape(name)} ' for place, name in enumerate(series)
+        f'<span style="color:{_colour(place)}">&#9632;</span> {in_html(name)} ' for place, name in enumerate(series)
     )
     return f"<p>{''.join(marks)}</p>"
 
 
 def _svg(height: float, rows: Iterable[str], title: str) -> str:
     size = f'width="{_WIDTH}" height="{height:.0f}" viewBox="0 0 {_WIDTH} {height:.0f}"'
-    return f'<div class="wide"><svg {size} role="img"><title>{escape(title)}</title>{"".join(rows)}</svg></div>'
+    return f'<div class="wide"><svg {size} role="img"><title>{in_html(title)}</title>{"".join(rows)}</svg></div>'
 
 
 def _text(x: float, y: float, text: str, anchor: str, whole: str = "", mark: str = "") -> str:
-    hint = f"<title>{escape(whole)}</title>" if whole and whole != text else ""
+    hint = f"<title>{in_html(whole)}</title>" if whole and whole != text else ""
     kind = f' class="{mark}"' if mark else ""
-    return f'<text{kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}{hint}</text>'
+    return f'<text{kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{in_html(text)}{hint}</text>'
 
 
 def _short(label: str) -> str:

@@ -4,9 +4,9 @@ without a network and can be mailed. Pure: text out.
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
+from ..model.foreign_text import in_html
 from .drawing import drawn, number
 from .summary import Summary, Table
 
@@ -28,18 +28,18 @@ svg { max-width: none; } svg text { font: 12px system-ui, sans-serif; fill: curr
 
 def page(summary: Summary, made_at: str) -> str:
     """`made_at` is shown as it is."""
-    title = escape(f"PyroMQ {summary.pipeline}")
-    facts = "".join(f"<dt>{escape(str(name))}</dt><dd>{_shown(value)}</dd>" for name, value in summary.facts.items())
-    parts = [f"<h1>{title}</h1><small>{escape(made_at)}</small><dl>{facts}</dl>"]
-    parts += [f"<h2>{escape(plot.title)}</h2>{drawn(plot)}" for plot in summary.plots]
-    parts += [f"<h2>{escape(table.title)}</h2>{_table(table)}" for table in summary.tables]
+    title = in_html(f"PyroMQ {summary.pipeline}")
+    facts = "".join(f"<dt>{in_html(str(name))}</dt><dd>{_shown(value)}</dd>" for name, value in summary.facts.items())
+    parts = [f"<h1>{title}</h1><small>{in_html(made_at)}</small><dl>{facts}</dl>"]
+    parts += [f"<h2>{in_html(plot.title)}</h2>{drawn(plot)}" for plot in summary.plots]
+    parts += [f"<h2>{in_html(table.title)}</h2>{_table(table)}" for table in summary.tables]
     head = f'<meta charset="utf-8"/><title>{title}</title><style>{_STYLE}</style>'
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return escape("" if value is None else str(value))
+        return in_html("" if value is None else str(value))
     return number(value)
 
 
@@ -47,7 +47,7 @@ def _table(table: Table) -> str:
     if not table.rows:
         return "<p>nothing</p>"
     names = list(table.rows[0])
-    head = "".join(f"<th{_right(table.rows[0][name])}>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th{_right(table.rows[0][name])}>{in_html(name)}</th>" for name in names)
     rows = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in table.rows[:_MOST_ROWS])
     left = len(table.rows) - _MOST_ROWS
     more = f"<p>and {left:,} more rows, which --json has</p>" if left > 0 else ""

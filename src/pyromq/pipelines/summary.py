@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..model.foreign_text import one_line
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -66,18 +68,19 @@ class Summary:
         from rich.text import Text
 
         out = StringIO()
-        console = Console(file=out, width=width)
+        console = Console(file=out, width=width, force_terminal=False)  # no colours: all of it is escaped later
         for table in self.tables:
             if not table.rows:
-                console.print(Text(f"{self.pipeline}: {table.title}: nothing"))
+                console.print(Text(one_line(f"{self.pipeline}: {table.title}: nothing")))
                 continue
-            drawn = RichTable(title=Text(f"{self.pipeline}: {table.title}"), title_justify="left", show_edge=False)
+            title = Text(one_line(f"{self.pipeline}: {table.title}"))
+            drawn = RichTable(title=title, title_justify="left", show_edge=False)
             names = list(table.rows[0])
             for name in names:
-                drawn.add_column(name, no_wrap=True)
+                drawn.add_column(Text(one_line(name)), no_wrap=True)
             for row in table.rows:
                 # As they are: what stands in brackets is no markup of rich's.
-                drawn.add_row(*(Text("" if row[name] is None else str(row[name])) for name in names))
+                drawn.add_row(*(Text("" if row[name] is None else one_line(str(row[name]))) for name in names))
             console.print(drawn)
-        facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
+        facts = one_line(", ".join(f"{name} {value}" for name, value in self.facts.items()))
         return f"{out.getvalue()}{self.pipeline}: {facts}\n"

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 import click
 
 from ...transport import loop
+from ..printing import print_lines
 from .kinds import kinds
 from .looking import looking
 from .pipeline import pipeline
@@ -33,9 +34,9 @@ def demo() -> None:
     try:
         loop.run(run_steps())
     except asyncio.CancelledError:
-        click.echo("> stopped; everything is stopped and removed", err=True)
+        print_lines("> stopped; everything is stopped and removed", err=True)
         sys.exit(128 + signal.SIGTERM)
-    click.echo("> everything is stopped and removed. Next: pyromq up, docs/howto.md, make test")
+    print_lines("> everything is stopped and removed. Next: pyromq up, docs/howto.md, make test")
 
 
 async def run_steps() -> None:
