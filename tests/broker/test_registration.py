@@ -14,10 +14,12 @@ from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.registration import body_crc, decode_registration
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.bodies.version import DataVersion
+from pyromq.protocol.frame import FrameLimits
 from pyromq.protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Dispatcher, Handler, Reply, Request
+from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork
 from pyromq.transport.server import Server
 
@@ -29,6 +31,7 @@ class NameServer:
 
     def __init__(self, network: MemoryNetwork, clock: ManualClock, address: str) -> None:
         self.registrations: list[tuple[RegisterBroker, list[str]]] = []
+        self.versions: list[DataVersion] = []
         self.questions = 0
         self.farewells = 0
         self.body = b""
@@ -49,6 +52,7 @@ class NameServer:
         header = request.header(RegisterBroker)
         assert header.body_crc32 == body_crc(request.body)
         body = decode_registration(request.body, request.command.version)
+        self.versions.append(body.topic_config_serialize_wrapper.data_version)
         self.registrations.append((header, sorted(body.topic_config_serialize_wrapper.topic_config_table)))
         return Reply(body=self.body)
 
@@ -81,9 +85,13 @@ class Setting:
         return NameServer(self.network, self.clock, address)
 
     @asynccontextmanager
-    async def registration(self, *addresses: str) -> AsyncIterator[Registration]:
+    async def registration(self, *addresses: str, frame_bytes: int = 16 << 20) -> AsyncIterator[Registration]:
         client = Client(
-            clock=self.clock, rng=random.Random(1), connect=self.network.connect, on_close=lambda peer: made.lost(peer)
+            clock=self.clock,
+            rng=random.Random(1),
+            limits=Limits(frame=FrameLimits(frame_bytes=frame_bytes)),
+            connect=self.network.connect,
+            on_close=lambda peer: made.lost(peer),
         )
         made = Registration(
             client,
@@ -93,6 +101,7 @@ class Setting:
             lambda: Picture(self.version, self.topics),
             period_s=30,
             timeout_s=24,
+            frame_bytes=frame_bytes,
             order_topics=self.ordered.extend,
         )
         running = asyncio.create_task(made.run())
@@ -229,5 +238,48 @@ async def test_topics_that_the_name_server_declares_as_ordered_are_passed_on(set
 
 
 def test_what_the_broker_may_not_do_none_of_its_topics_may() -> None:
-    body = Picture(DataVersion(), {"T": TopicConfig(topic_name="T", perm=6)}, permission=4).body()
+    (body,) = Picture(DataVersion(), {"T": TopicConfig(topic_name="T", perm=6)}, permission=4).bodies(1 << 20)
     assert decode_registration(body, 513).topic_config_serialize_wrapper.topic_config_table["T"].perm == 4
+
+
+async def test_a_table_that_is_larger_than_a_frame_goes_in_parts(setting: Setting) -> None:
+    setting.topics = {name: TopicConfig(topic_name=name) for name in (f"topic-{n:04}" for n in range(2001))}
+    server = setting.server("a:1")
+    async with setting.registration("a:1", frame_bytes=200_000) as registration:
+        await setting.clock.settle(200)
+        assert registration.state() == {"a:1": "registered"}
+        assert [len(topics) for _, topics in server.registrations] == [667, 667, 667]
+        assert sorted(name for _, topics in server.registrations for name in topics) == sorted(setting.topics)
+        assert len({version.timestamp for version in server.versions}) == 3  # or the second part would count as known
+        assert server.versions[-1] == setting.version
+        await setting.clock.advance(31)
+        assert (len(server.registrations), server.questions) == (3, 1)
+
+
+async def test_a_registration_that_cannot_be_sent_is_complained_of_again_and_again(
+    setting: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting.topics = {
+        "A": TopicConfig(topic_name="A", attributes={"+x": "y" * 60_000}),
+        "B": TopicConfig(topic_name="B"),
+    }
+    setting.server("a:1")
+    async with setting.registration("a:1", frame_bytes=50_000) as registration:
+        await setting.clock.advance(600)
+        assert "50000" in registration.state()["a:1"]
+    lines = [line for line in caplog.messages if "the registration is too large" in line and "frameMaxLength" in line]
+    assert 5 <= len(lines) <= 15
+
+
+async def test_many_topics_are_not_registered_without_a_break(setting: Setting) -> None:
+    """Each new topic makes the whole table be told: a flood of them must not keep the event loop with that alone."""
+    setting.topics = {name: TopicConfig(topic_name=name) for name in (f"topic-{n:04}" for n in range(4000))}
+    server = setting.server("a:1")
+    async with setting.registration("a:1") as registration:
+        for number in range(100):
+            setting.change(f"flood-{number}")
+            registration.announce()
+            await setting.clock.advance(0.01)
+        assert 2 <= len(server.registrations) <= 8
+        await setting.clock.advance(1)
+        assert "flood-99" in server.registrations[-1][1]

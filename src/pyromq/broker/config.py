@@ -98,6 +98,10 @@ class BrokerConfig(StoreConfig):
     )
     register_broker_timeout_mills: int = setting(24_000, low=100, flag=False, help="ms for one name server to answer")
     compressed_register: bool = setting(False, flag=False, live=True, help="deflate the registration")
+    enable_split_registration: bool = setting(
+        False, flag=False, live=True, help="register in parts; what is larger than a frame goes so in any case"
+    )
+    split_registration_size: int = setting(800, low=2, flag=False, live=True, help="topics of such a part")
 
     # Connections
     channel_expired_timeout: int = setting(

@@ -19,7 +19,7 @@ BROKER_KEYS = JavaKeys(
     Carried(
         "registration",
         """
-        forceRegister enableSingleTopicRegister enableSplitRegistration splitRegistrationSize
+        forceRegister enableSingleTopicRegister
         disappearTimeAfterStart updateNameServerAddrPeriod compatibleWithOldNameSrv
         """,
     ),

@@ -1,16 +1,16 @@
 """Tells the name servers that this broker is there and what it holds: one loop per name server, none waits for another.
 
-A change is announced at once; changes that come while a registration is under way share the next one. Between changes
-a small question (has your picture of my topics changed?) keeps the broker alive there, and its answer makes up for a
-name server that was restarted. A period after a change it is told in full once more: who deletes a topic tells the
-brokers first and the name servers then, so a send in between makes the topic anew, and the second deletion takes its
-route although the broker has announced it.
+A change is announced at once; changes that come while a registration is under way share the next one. A table that is
+larger than a frame may be goes in parts. Between changes a small question (has your picture of my topics changed?)
+keeps the broker alive there, and its answer makes up for a name server that was restarted. A period after a change it
+is told in full once more: who deletes a topic tells the brokers first and the name servers then, so a send in between
+makes the topic anew, and the second deletion takes its route although the broker has announced it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ import msgspec
 
 from .. import logs
 from ..ambient import Clock
-from ..errors import CallFailed, CallRefused, PyroError
+from ..errors import CallFailed, CallRefused, PyroError, RequestTooLarge
 from ..model.codes import RequestCode, ResponseCode
 from ..model.route import MASTER_ID
 from ..model.topic import Perm
@@ -28,6 +28,7 @@ from ..protocol.bodies.route import KVTable
 from ..protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from ..protocol.bodies.version import DataVersion
 from ..protocol.command import Command
+from ..protocol.frame import FrameLimits
 from ..protocol.headers.header import Header
 from ..protocol.headers.namesrv import QueryDataVersion, QueryDataVersionAnswer, RegisterBroker, UnregisterBroker
 from ..transport.client import Client
@@ -38,6 +39,11 @@ log = logs.get("pyromq.broker")
 FIRST_RETRY_S = 1.0
 LAST_RETRY_S = 10.0
 FAREWELL_S = 3.0
+REPEAT_S = 60.0  # what stays wrong is said again and again
+LEAST_TOPIC_BYTES = 130  # of a topic in JSON
+HEADER_BYTES = 16 << 10  # room for all that a frame has besides the topics
+MANY_TOPICS = 1_000
+PAUSE_PER_TOPIC_S = 50e-6  # between two registrations of many topics: to encode one takes a microsecond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +76,35 @@ class Picture:
     topics: Mapping[str, TopicConfig]
     permission: int = int(Perm.READ_WRITE)
     compressed: bool = False
+    in_parts: bool = False  # also where one body would do
+    part_topics: int = 800
 
-    def body(self) -> bytes:
-        topics = dict(self.topics)
+    def bodies(self, most_bytes: int) -> Iterator[bytes]:
+        """The registration: one body, or where that would be larger than `most_bytes` or `in_parts` says so, several.
+
+        A name server takes topics of a part over if its version is another than the one before. So each part has one of
+        its own, which no state of the table ever had, and the last one the table's.
+        """
+        if not self.in_parts and (self.compressed or len(self.topics) * LEAST_TOPIC_BYTES <= most_bytes):
+            whole = self._body(self.version, self.topics)
+            if len(whole) <= most_bytes:
+                yield whole
+                return
+        names = list(self.topics)
+        count = max(1, -(-len(names) // self.part_topics))
+        for place in range(count):  # of equal length: a single topic would not be taken from a broker that is new
+            part = names[len(names) * place // count : len(names) * (place + 1) // count]
+            version = msgspec.structs.replace(self.version, timestamp=self.version.timestamp - (count - 1 - place))
+            yield self._body(version, {name: self.topics[name] for name in part if name in self.topics})
+
+    def _body(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> bytes:
+        topics = dict(topics)
         if self.permission & Perm.READ_WRITE != Perm.READ_WRITE:
             # What the broker as a whole may not do, none of its topics may.
             topics = {
                 name: msgspec.structs.replace(one, perm=one.perm & self.permission) for name, one in topics.items()
             }
-        wrapper = TopicConfigAndMappingSerializeWrapper(data_version=self.version, topic_config_table=topics)
+        wrapper = TopicConfigAndMappingSerializeWrapper(data_version=version, topic_config_table=topics)
         return encode_registration(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper), self.compressed)
 
 
@@ -95,16 +121,20 @@ class Registration:
         *,
         period_s: float,
         timeout_s: float,
+        frame_bytes: int = FrameLimits().frame_bytes,
         order_topics: Callable[[Sequence[str]], None] = lambda topics: None,
     ) -> None:
-        """`order_topics` is told which topics the name server's configuration declares as ordered."""
+        """`frame_bytes`: no request may be larger. `order_topics` is told which topics the name server's configuration
+        declares as ordered."""
         self._client = client
         self._clock = clock
         self._identity = identity
         self._picture = picture
         self._period_s = period_s
         self._timeout_s = timeout_s
+        self._most_bytes = frame_bytes - HEADER_BYTES
         self._order_topics = order_topics
+        self._limited = logs.Limited(log, clock, REPEAT_S)
         self._servers = {address: _NameServer(address) for address in dict.fromkeys(name_servers)}
 
     def announce(self) -> None:
@@ -145,14 +175,22 @@ class Registration:
             except PyroError as fault:
                 failures += 1
                 server.stale = True
-                if server.state != str(fault):
-                    log.warning(
-                        "name server does not take the registration", name_server=server.address, why=str(fault)
-                    )
-                server.state = str(fault)
+                self._complain(server, fault)
             server.tried.set()
+            if server.rest_s:
+                await self._clock.sleep(server.rest_s)
+                server.rest_s = 0.0
             pause = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** (failures - 1)) if failures else self._period_s
             await self._pause(server, pause, interruptible=not failures)
+
+    def _complain(self, server: _NameServer, fault: PyroError) -> None:
+        """At once when it is a new fault, and from time to time while it stays."""
+        what = "name server does not take the registration"
+        if isinstance(fault, RequestTooLarge):
+            what = "the registration is too large: clients will not find the topics; see frameMaxLength"
+        say = log.warning if server.state != str(fault) else self._limited.warning
+        say(what, name_server=server.address, why=str(fault))
+        server.state = str(fault)
 
     async def _pause(self, server: _NameServer, seconds: float, *, interruptible: bool) -> None:
         """Until the period is over or something is to be told; after a failure the retry keeps its distance."""
@@ -172,7 +210,18 @@ class Registration:
                 return
             server.once_more = False
         server.stale = False
-        body = picture.body()
+        answer = None
+        for body in picture.bodies(self._most_bytes):
+            answer = await self._register(server, body, picture.compressed)
+        if server.state != "registered":
+            log.info("registered", name_server=server.address, topics=len(picture.topics))
+        server.state = "registered"
+        if len(picture.topics) > MANY_TOPICS:
+            server.rest_s = len(picture.topics) * PAUSE_PER_TOPIC_S
+        if answer is not None and answer.body:
+            self._order_topics(list(decode_body(KVTable, answer.body).table))
+
+    async def _register(self, server: _NameServer, body: bytes, compressed: bool) -> Command:
         header = RegisterBroker(
             broker_name=self._identity.broker_name,
             broker_addr=self._identity.address,
@@ -180,15 +229,10 @@ class Registration:
             ha_server_addr=self._identity.ha_address,
             broker_id=self._identity.broker_id,
             enable_acting_master=False,
-            compressed=picture.compressed,
+            compressed=compressed,
             body_crc32=body_crc(body),
         )
-        answer = await self._call(server, RequestCode.REGISTER_BROKER, header, body)
-        if server.state != "registered":
-            log.info("registered", name_server=server.address, topics=len(picture.topics))
-        server.state = "registered"
-        if answer.body:
-            self._order_topics(list(decode_body(KVTable, answer.body).table))
+        return await self._call(server, RequestCode.REGISTER_BROKER, header, body)
 
     async def _is_outdated(self, server: _NameServer, version: DataVersion) -> bool:
         header = self._identity.header(QueryDataVersion)
@@ -219,12 +263,13 @@ class Registration:
 class _NameServer:
     """What is known of one name server."""
 
-    __slots__ = ("address", "once_more", "stale", "state", "tried", "wake")
+    __slots__ = ("address", "once_more", "rest_s", "stale", "state", "tried", "wake")
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.stale = True  # it must be told in full
         self.once_more = False  # and again when the period is over
+        self.rest_s = 0.0  # before it may be told anything else
         self.state = "not registered yet"
         self.wake = asyncio.Event()
         self.tried = asyncio.Event()

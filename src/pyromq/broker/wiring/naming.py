@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ...protocol.bodies.topics import TopicConfig
+from ...protocol.frame import FrameLimits
 from ...transport.address import format_address
 from ...transport.client import Client, Connect
 from ...transport.peer import Peer
@@ -27,6 +28,7 @@ class Naming:
         )
         self.registration: Registration | None = None
         self._spread: Spread | None = None
+        self._frame_bytes = min(transport.frame_max_length, FrameLimits().frame_bytes)  # name servers have the default
         self.address = ""
 
     def begin(self, port: int) -> None:
@@ -46,6 +48,7 @@ class Naming:
             self._picture,
             period_s=config.register_name_server_period / 1000,
             timeout_s=config.register_broker_timeout_mills / 1000,
+            frame_bytes=self._frame_bytes,
             order_topics=self._tables.topics.declare_ordered,
         )
         self._spread = Spread(self._client, identity, config.namesrv_addr)
@@ -58,7 +61,14 @@ class Naming:
 
     def _picture(self) -> Picture:
         config, topics = self._ground.live.config, self._tables.topics
-        return Picture(topics.version, topics.all(), config.broker_permission, config.compressed_register)
+        return Picture(
+            topics.version,
+            topics.all(),
+            config.broker_permission,
+            config.compressed_register,
+            config.enable_split_registration,
+            config.split_registration_size,
+        )
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
