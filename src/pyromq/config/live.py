@@ -21,6 +21,14 @@ from .settings import render_all, settings_of
 C = TypeVar("C")
 HEADING = "# Settings changed while running. Read after the configuration file; remove a line to go back to that.\n"
 
+MAX_CHANGE = 64 << 10  # characters
+
+
+def check_length(text: str) -> None:
+    """ConfigError if one change is longer than settings ever are."""
+    if len(text) > MAX_CHANGE:
+        raise ConfigError(f"a change of settings with {len(text)} characters, at most {MAX_CHANGE} are taken at once")
+
 
 class Live(Generic[C]):
     """Event loop only. `change` writes one small file and syncs it before it takes effect."""
@@ -36,6 +44,7 @@ class Live(Generic[C]):
 
         Returns what changed.
         """
+        check_length(text)
         findings = examine_properties(text, source, type(self.config), self._keys)
         error = first_error(findings) or self._not_live(findings)
         if error is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..config import JavaKeys, NoEffect, Refused, check_ranges, setting
 from ..errors import ConfigError
 from ..transport.settings import TransportSettings
+from .kv_config import KvLimits
 
 # As in Java: these are refused with NO_PERMISSION whatever configBlackList says.
 ALWAYS_BLACK = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
@@ -59,6 +60,18 @@ class NamesrvConfig(TransportSettings):
         False, live=True, flag=False, help="answer no route before brokers had time to register"
     )
     wait_seconds_for_service: int = setting(45, low=0, live=True, flag=False, help="that time")
+    # What may be kept here: ours alone, and a refusal names it.
+    max_brokers: int = setting(10_000, low=1, live=True, flag=False, help="replicas of brokers that may be registered")
+    max_topics: int = setting(500_000, low=1, live=True, flag=False, help="topics that may be registered")
+    max_kv_bytes: int = setting(8 << 20, low=1 << 10, live=True, flag=False, help="bytes of all KV configuration")
+    max_kv_namespaces: int = setting(1_000, low=1, live=True, flag=False, help="namespaces of KV configuration")
+    max_kv_entries_per_namespace: int = setting(50_000, low=1, live=True, flag=False, help="entries of a namespace")
+    max_kv_key_length: int = setting(
+        1_024, low=1, live=True, flag=False, help="characters of a key or a namespace of KV configuration"
+    )
+    max_kv_value_length: int = setting(
+        256 << 10, low=1, live=True, flag=False, help="characters of a value of KV configuration"
+    )
     shutdown_wait_time_seconds: int = setting(
         30, low=0, flag=False, help="how long a stop waits for requests in work and for peers that read slowly"
     )
@@ -76,6 +89,16 @@ class NamesrvConfig(TransportSettings):
     def overlay_path(self) -> Path:
         """Changes made over the wire. Not Java's configStorePath: that is the user's own file."""
         return self.kv_config_path.with_name("namesrv-overlay.properties")
+
+    @property
+    def kv_limits(self) -> KvLimits:
+        return KvLimits(
+            self.max_kv_bytes,
+            self.max_kv_namespaces,
+            self.max_kv_entries_per_namespace,
+            self.max_kv_key_length,
+            self.max_kv_value_length,
+        )
 
     @property
     def black_list(self) -> set[str]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import ConfigError, Malformed, RequestRefused
 from ..files import replace_file
+from ..model.codes import ResponseCode
 from ..protocol.bodies.body import Body, always_new, decode_body, encode_body
 from ..protocol.json import FILE_LIMITS
 
@@ -20,6 +23,8 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"  # namespace: topic to `broker-a:4;bro
 Table = dict[str, dict[str, str]]
 RunBlocking = Callable[[Callable[[], None]], Awaitable[None]]
 
+_ENTRY_BYTES = 8  # of a key and its value in the file besides their texts
+
 
 class KvFile(Body, kw_only=True):
     """The file's content."""
@@ -27,23 +32,49 @@ class KvFile(Body, kw_only=True):
     config_table: Table = always_new(dict)
 
 
-class KvConfig:
-    """Reads are synchronous and see whole changes only."""
+@dataclass(frozen=True, slots=True)
+class KvLimits:
+    """What may be put. A file that is larger already is read and served, and it may be made smaller."""
 
-    def __init__(self, path: Path, table: Table, run_blocking: RunBlocking) -> None:
+    total_bytes: int = 8 << 20
+    namespaces: int = 1_000
+    entries: int = 50_000  # of a namespace
+    key_characters: int = 1_024  # of a namespace too
+    value_characters: int = 256 << 10
+
+
+class _Change(NamedTuple):
+    namespace: str
+    key: str
+    value: str | None  # None: take it away
+    done: asyncio.Future[None]
+
+
+class KvConfig:
+    """Reads are synchronous and see whole changes only. `limits` is asked for each change."""
+
+    def __init__(
+        self,
+        path: Path,
+        table: Table,
+        run_blocking: RunBlocking,
+        limits: Callable[[], KvLimits] = KvLimits,
+    ) -> None:
         self._path = path
         self._table = table
         self._run_blocking = run_blocking
-        self._waiting: list[tuple[Callable[[Table], object], asyncio.Future[None]]] = []
+        self._limits = limits
+        self._bytes = sum(_bytes(name, entries) for name, entries in table.items())
+        self._waiting: list[_Change] = []
         self._writer: asyncio.Task[None] | None = None
 
     @classmethod
-    def open(cls, path: Path, run_blocking: RunBlocking) -> KvConfig:
+    def open(cls, path: Path, run_blocking: RunBlocking, limits: Callable[[], KvLimits] = KvLimits) -> KvConfig:
         """Empty if there is no file. ConfigError names one that cannot be read, and the `.bak` that could be used."""
         try:
-            return cls(path, read(path), run_blocking)
+            return cls(path, read(path), run_blocking, limits)
         except FileNotFoundError:
-            return cls(path, {}, run_blocking)
+            return cls(path, {}, run_blocking, limits)
         except (OSError, ValueError, Malformed) as fault:
             raise ConfigError(f"cannot read the KV configuration {path}: {fault}; {_remedy(path)}") from None
 
@@ -55,21 +86,22 @@ class KvConfig:
         return self._table.get(namespace)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """On disk when this returns. RequestRefused if it cannot be written; then nothing has changed."""
-        await self._change(lambda table: table.setdefault(namespace, {}).__setitem__(key, value))
+        """On disk when this returns. RequestRefused if over a limit or not to be written; then nothing changed."""
+        _check_texts(namespace, key, value, self._limits())
+        await self._change(namespace, key, value)
 
     async def delete(self, namespace: str, key: str) -> None:
         """The same; what is not there needs no write."""
-        await self._change(lambda table: table.get(namespace, {}).pop(key, None))
+        await self._change(namespace, key, None)
 
     async def close(self) -> None:
         """Changes that were begun are finished."""
         if self._writer is not None:
             await self._writer
 
-    async def _change(self, change: Callable[[Table], object]) -> None:
+    async def _change(self, namespace: str, key: str, value: str | None) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((change, done))
+        self._waiting.append(_Change(namespace, key, value, done))
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
         await done
@@ -78,30 +110,113 @@ class KvConfig:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                table = {namespace: dict(entries) for namespace, entries in self._table.items()}
-                for change, _ in batch:
-                    change(table)
-                fault = await self._write(table)
-                for _, done in batch:
-                    if done.done():
+                draft = _Draft(self._table, self._bytes, self._limits())
+                taken = [change for change in batch if draft.apply(change)]
+                fault = await self._write(draft) if draft.is_changed else None
+                for change in taken:
+                    if change.done.done():
                         continue  # who asked has gone away
                     if fault is None:
-                        done.set_result(None)
+                        change.done.set_result(None)
                     else:
-                        done.set_exception(fault)
+                        change.done.set_exception(fault)
         finally:
             self._writer = None
 
-    async def _write(self, table: Table) -> RequestRefused | None:
-        if table == self._table:
-            return None
-        content = encode_body(KvFile(config_table=table))
+    async def _write(self, draft: _Draft) -> RequestRefused | None:
+        # Encoded in the helper thread too: nobody changes the draft any more.
         try:
-            await self._run_blocking(lambda: replace_file(self._path, content))
+            await self._run_blocking(lambda: replace_file(self._path, encode_body(KvFile(config_table=draft.table))))
         except OSError as fault:
             return RequestRefused(f"KV configuration not changed: cannot write {self._path}: {fault.strerror or fault}")
-        self._table = table
+        self._table, self._bytes = draft.table, draft.bytes
         return None
+
+
+class _Draft:
+    """The table as it will be. Shares with the one that is served all namespaces in which nothing changes."""
+
+    def __init__(self, table: Table, size: int, limits: KvLimits) -> None:
+        self.table = dict(table)
+        self.bytes = size
+        self.is_changed = False
+        self._limits = limits
+        self._own: set[str] = set()
+
+    def apply(self, change: _Change) -> bool:
+        """False: refused, and who asked for it is told."""
+        entries = self.table.get(change.namespace)
+        old = None if entries is None else entries.get(change.key)
+        if change.value == old:
+            return True
+        size = _entry_bytes(change.key, change.value) - _entry_bytes(change.key, old)
+        if entries is None:
+            size += len(change.namespace) + _ENTRY_BYTES
+        if change.value is not None and (fault := self._fault(change, entries, old is None, size)) is not None:
+            if not change.done.done():
+                change.done.set_exception(fault)
+            return False
+        own = self._of(change.namespace)
+        if change.value is None:
+            del own[change.key]
+        else:
+            own[change.key] = change.value
+        self.bytes += size
+        self.is_changed = True
+        return True
+
+    def _of(self, namespace: str) -> dict[str, str]:
+        if namespace not in self._own:
+            self.table[namespace] = dict(self.table.get(namespace, {}))
+            self._own.add(namespace)
+        return self.table[namespace]
+
+    def _fault(self, change: _Change, entries: dict[str, str] | None, is_new: bool, size: int) -> RequestRefused | None:
+        limits = self._limits
+        if size > 0 and self.bytes + size > limits.total_bytes:
+            return RequestRefused(
+                f"KV configuration not changed: with this it would have {self.bytes + size} bytes, the limit "
+                f"(maxKvBytes) is {limits.total_bytes}",
+                ResponseCode.INVALID_PARAMETER,
+            )
+        if entries is None and len(self.table) >= limits.namespaces:
+            return RequestRefused(
+                f"KV configuration not changed: it has {len(self.table)} namespaces, the limit (maxKvNamespaces) is "
+                f"{limits.namespaces}",
+                ResponseCode.INVALID_PARAMETER,
+            )
+        if entries is not None and is_new and len(entries) >= limits.entries:
+            return RequestRefused(
+                f"KV configuration not changed: namespace {change.namespace} has {len(entries)} entries, the limit "
+                f"(maxKvEntriesPerNamespace) is {limits.entries}",
+                ResponseCode.INVALID_PARAMETER,
+            )
+        return None
+
+
+def _check_texts(namespace: str, key: str, value: str, limits: KvLimits) -> None:
+    longest = max(len(namespace), len(key))
+    if longest > limits.key_characters:
+        raise RequestRefused(
+            f"KV configuration not changed: a namespace or key of {longest} characters, the limit (maxKvKeyLength) is "
+            f"{limits.key_characters}",
+            ResponseCode.INVALID_PARAMETER,
+        )
+    if len(value) > limits.value_characters:
+        raise RequestRefused(
+            f"KV configuration not changed: a value of {len(value)} characters, the limit (maxKvValueLength) is "
+            f"{limits.value_characters}",
+            ResponseCode.INVALID_PARAMETER,
+        )
+
+
+def _bytes(namespace: str, entries: Mapping[str, str]) -> int:
+    """About what a namespace takes in the file."""
+    return len(namespace) + _ENTRY_BYTES + sum(_entry_bytes(key, value) for key, value in entries.items())
+
+
+def _entry_bytes(key: str, value: str | None) -> int:
+    return 0 if value is None else len(key) + len(value) + _ENTRY_BYTES
 
 
 def read(path: Path) -> Table:

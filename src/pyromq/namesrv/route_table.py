@@ -359,6 +359,12 @@ class RouteTable:
     def topics(self) -> list[str]:
         return list(self._topics)
 
+    def topic_count(self) -> int:
+        return len(self._topics)
+
+    def has_topic(self, name: str) -> bool:
+        return name in self._topics
+
     def topics_of_cluster(self, cluster: str) -> list[str]:
         names = self._clusters.get(cluster, ())
         return sorted(set().union(*(self._brokers[name].topics for name in names)))

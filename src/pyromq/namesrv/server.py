@@ -47,7 +47,7 @@ class NameServer:
         self._clock = clock
         self.live = Live(loaded, NAMESRV_KEYS, config.overlay_path)
         self.table = RouteTable()
-        self._kv = KvConfig.open(config.kv_config_path, run_blocking)
+        self._kv = KvConfig.open(config.kv_config_path, run_blocking, lambda: self.live.config.kv_limits)
         self._client = Client(clock=clock, rng=rng, tls=config.client_tls(), connect=connect)
         self._announcer = Announcer(self._client, self.live, clock)
         handlers = surface(

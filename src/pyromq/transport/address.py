@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..errors import ConfigError
+from ..model.wire_text import whole_number
+
+MAX_ADDRESS = 300  # characters: the longest name of a host, brackets and a port
+_HOST = re.compile(r"[A-Za-z0-9._:%-]+")  # names, IPv4, IPv6 with a zone
 
 
 def format_address(host: str, port: int) -> str:
@@ -16,11 +21,25 @@ def parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    number = whole_number(port, 0, 65535) if port.isdigit() else None
+    if not host or number is None:
+        shown = text if len(text) <= MAX_ADDRESS else text[:64] + "..."
         raise ConfigError(
-            f"{text!r} is no address: write host:port, such as 127.0.0.1:9876 or [::1]:9876, with a port up to 65535"
+            f"{shown!r} is no address: write host:port, such as 127.0.0.1:9876 or [::1]:9876, with a port up to 65535"
         )
-    return host, int(port)
+    return host, number
+
+
+def address_fault(text: str) -> str | None:
+    """What is wrong with an address that somebody else names, None if nothing. Stricter than `parse_address`: no byte
+    that a resolver, a log or a terminal could take for something else."""
+    try:
+        host, _ = parse_address(text)
+    except ConfigError as fault:
+        return str(fault)
+    if len(text) > MAX_ADDRESS:
+        return f"the address {text[:64] + '...'!r} has {len(text)} characters, at most {MAX_ADDRESS} are allowed"
+    return None if _HOST.fullmatch(host) else f"{text!r} is no address: its host has characters that no host has"
 
 
 def host_of(address: str) -> str:

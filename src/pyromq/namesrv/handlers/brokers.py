@@ -18,6 +18,7 @@ from ..config import NamesrvConfig
 from ..expiry import monotonic_ms
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from ..registration import DEFAULT_TIMEOUT_MS, Registration
+from ..registration_checks import check_identity, check_room, usable_addresses, without_odd_names
 from ..route_table import RouteTable
 
 log = logs.get("pyromq.namesrv")
@@ -37,8 +38,11 @@ class BrokerHandlers:
 
     def register(self, request: Request) -> Reply:
         """103."""
-        new = _registration(request)
         config = self._live.config
+        header = request.header(headers.RegisterBroker)
+        check_identity(header)
+        new = _registration(request, header)
+        check_room(new, self._table, config)
         result = self._table.register(
             new, monotonic_ms(self._clock), prune_topics=config.delete_topic_with_broker_registration
         )
@@ -103,8 +107,8 @@ class BrokerHandlers:
         return Reply(header=headers.AddWritePermAnswer(add_topic_count=count))
 
 
-def _registration(request: Request) -> Registration:
-    header, body = request.header(headers.RegisterBroker), request.body
+def _registration(request: Request, header: headers.RegisterBroker) -> Registration:
+    body = request.body
     if header.body_crc32 and body_crc(body) != header.body_crc32:
         raise RequestRefused("crc32 not match")
     content = decode_registration(body, request.command.version, header.compressed)
@@ -121,7 +125,7 @@ def _registration(request: Request) -> Registration:
         timeout_ms=timeout_ms if timeout_ms > 0 else DEFAULT_TIMEOUT_MS,
         acting_master=header.enable_acting_master,
         version=wrapper.data_version,
-        topics=wrapper.topic_config_table,
+        topics=without_odd_names(wrapper.topic_config_table),
         mappings=wrapper.topic_queue_mapping_info_map,
-        filter_servers=content.filter_server_list,
+        filter_servers=usable_addresses(content.filter_server_list),
     )

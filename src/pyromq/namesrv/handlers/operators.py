@@ -6,6 +6,7 @@ import asyncio
 
 from ... import logs
 from ...config import Live, properties, settings_of
+from ...config.live import check_length
 from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.body import encode_body
@@ -91,6 +92,7 @@ class SettingsHandlers:
 
     def _check_allowed(self, text: str) -> None:
         try:
+            check_length(text)
             keys = [entry.key for entry in properties.parse(text, "request")]
         except ConfigError as fault:
             raise RequestRefused(str(fault), ResponseCode.INVALID_PARAMETER) from None

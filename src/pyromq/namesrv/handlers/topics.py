@@ -10,6 +10,7 @@ from ... import logs
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
+from ...model import names
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
 from ...model.topic import TopicFlag
@@ -21,6 +22,7 @@ from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, Request
 from ..config import NamesrvConfig
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from ..registration_checks import check_topic_room
 from ..route_table import RouteTable
 from ..route_views import in_zone, with_acting_masters
 
@@ -63,6 +65,10 @@ class TopicHandlers:
     def register_topic(self, request: Request) -> Reply:
         """217. Only the queues are used."""
         header = request.header(headers.RegisterTopic)
+        fault = names.label_fault("topic", header.topic)
+        if fault is not None:
+            raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
+        check_topic_room({header.topic: None}, self._table, self._live.config)
         self._table.register_topic(header.topic, decode_body(TopicRouteData, request.body).queue_datas)
         return Reply()
 

@@ -1,0 +1,177 @@
+"""What anybody may make a name server keep: refused by a setting's name, or dropped, while others are served."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyromq.broker.registration import Picture
+from pyromq.errors import RequestRefused
+from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.namesrv.kv_config import KvConfig, KvLimits
+from pyromq.namesrv.route_table import RouteTable
+from pyromq.protocol.bodies.registration import decode_registration
+from pyromq.protocol.bodies.version import DataVersion
+from tests.namesrv.builders import registration, topics, version
+from tests.namesrv.test_kv_config import Disk
+from tests.namesrv.world import World, at_once, broker_header, register
+
+ESCAPE = "\x1b]0;owned\x07"
+BAD_ADDRESSES = [
+    *("", "nonsense", ":10911", "a:b", "a:99999", "a:" + "9" * 5000, "a:²"),
+    *("a b:1", f"a{ESCAPE}:1", "a" * 1_000_000 + ":1"),
+]
+
+
+@pytest.mark.parametrize("address", BAD_ADDRESSES, ids=range(len(BAD_ADDRESSES)))
+async def test_a_broker_whose_address_is_none_is_refused(world: World, address: str) -> None:
+    talk = await world.talk()
+    answer = await register(talk, topics("A", "B"), broker_header(broker_addr=address))
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "register broker failed" in (answer.remark or "")
+    assert len(answer.remark or "") < 1000
+    if address:
+        assert (await register(talk, topics("A", "B"), broker_header(ha_server_addr=address))).code != 0
+    assert world.namesrv.table.replica_count() == 0
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 256, f"x{ESCAPE}", "a\nb", "a\0"])
+async def test_a_broker_or_cluster_with_a_name_that_nobody_can_use_is_refused(world: World, name: str) -> None:
+    talk = await world.talk()
+    headers = [broker_header(cluster_name=name), broker_header(name, broker_addr="a:1", ha_server_addr="a:2")]
+    for header in headers:
+        answer = await register(talk, topics("A", "B"), header)
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert world.namesrv.table.replica_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [("host.example.com", "10.0.0.1:1"), ("broker-a", "[fe80::1%eth0]:1"), ("b_1", "fe80::1:1"), ("b", "my_host:1")],
+)
+async def test_names_and_addresses_of_javas_brokers_are_taken(world: World, name: str, address: str) -> None:
+    talk = await world.talk()
+    header = broker_header(name, broker_addr=address, ha_server_addr="")
+    assert (await register(talk, topics("A", "B"), header)).code == ResponseCode.SUCCESS
+
+
+async def test_topics_with_names_that_nobody_can_use_are_left_out(world: World) -> None:
+    talk = await world.talk()
+    assert (await register(talk, topics("A", "D", f"B{ESCAPE}", "C" * 300))).code == ResponseCode.SUCCESS
+    assert world.namesrv.table.topics() == ["A", "D"]
+
+
+async def test_a_flood_of_brokers_and_topics_ends_at_a_limit_and_known_ones_live_on(world: World) -> None:
+    world.set(maxBrokers=20, maxTopics=50)
+    honest, flood = await world.talk(), await world.talk()
+    await register(honest, topics("A", "B"), broker_header("honest"))
+    answers = [await register(flood, topics(f"x{n}", f"y{n}"), broker_header(f"b{n}")) for n in range(100)]
+    refused = [one.remark or "" for one in answers if one.code != ResponseCode.SUCCESS]
+    assert len(refused) == 81
+    assert all("(maxBrokers) is 20" in one for one in refused)
+    answer = await register(flood, topics(*(f"z{n}" for n in range(100))), broker_header("b0"))
+    assert "the limit (maxTopics) is 50" in (answer.remark or "")
+    assert (await register(honest, topics("A", "B"), broker_header("honest"))).code == ResponseCode.SUCCESS
+    assert (await honest.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="A")).code == ResponseCode.SUCCESS
+
+
+# --- KV -------------------------------------------------------------------------------------------------------------
+
+LIMITS = KvLimits(total_bytes=1000, namespaces=3, entries=5, key_characters=20, value_characters=400)
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([("ns", f"k{n}", "v" * 300) for n in range(4)], "(maxKvBytes) is 1000"),
+        ([*((f"ns{n}" if n else "ns", "k", "v") for n in range(4))], "(maxKvNamespaces) is 3"),
+        ([("ns", f"k{n}", "v") for n in range(6)], "(maxKvEntriesPerNamespace) is 5"),
+        ([("ns", "k" * 21, "v")], "(maxKvKeyLength) is 20"),
+        ([("n" * 21, "k", "v")], "(maxKvKeyLength) is 20"),
+        ([("ns", "k", "v" * 401)], "(maxKvValueLength) is 400"),
+    ],
+)
+async def test_a_put_over_a_limit_is_refused_by_name_and_changes_nothing(
+    tmp_path: Path, entries: list[tuple[str, str, str]], words: str
+) -> None:
+    path = tmp_path / "kvConfig.json"
+    kv = KvConfig.open(path, at_once, lambda: LIMITS)
+    for entry in entries[:-1]:
+        await kv.put(*entry)
+    before = path.read_bytes() if path.exists() else b""
+    with pytest.raises(RequestRefused) as caught:
+        await kv.put(*entries[-1])
+    assert words in str(caught.value)
+    assert (path.read_bytes() if path.exists() else b"") == before
+    await kv.delete("ns", "k0")
+    await kv.put("ns", "k0", "v")
+
+
+async def test_one_put_that_is_refused_does_not_take_those_of_its_write_with_it(tmp_path: Path) -> None:
+    disk = Disk()
+    disk.gate.set()
+    kv = KvConfig.open(tmp_path / "kvConfig.json", disk.run, lambda: LIMITS)
+    results = await asyncio.gather(
+        *(kv.put("ns", f"k{number}", "v" * 300) for number in range(20)), return_exceptions=True
+    )
+    assert [result is None for result in results].count(True) == 3
+    assert disk.writes == 1
+    assert sorted(kv.namespace("ns") or ()) == ["k0", "k1", "k2"]
+
+
+async def test_a_file_that_is_larger_than_the_limits_is_served_and_may_shrink(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    large = KvConfig.open(path, at_once)
+    await large.put("ns", "big", "v" * 3000)
+    kv = KvConfig.open(path, at_once, lambda: LIMITS)
+    assert len(kv.get("ns", "big") or "") == 3000
+    with pytest.raises(RequestRefused, match="maxKvBytes"):
+        await kv.put("ns", "other", "v")
+    await kv.put("ns", "big", "small")
+    await kv.put("ns", "other", "v")
+
+
+async def test_a_flood_of_kv_puts_ends_at_a_limit_and_routes_are_answered_meanwhile(world: World) -> None:
+    world.set(maxKvBytes=100_000)
+    honest, flood = await world.talk(), await world.talk()
+    await register(honest, topics("A", "B"))
+    refused = 0
+    for number in range(300):
+        answer = await flood.ask(RequestCode.PUT_KV_CONFIG, namespace="n", key=f"k{number}", value="v" * 1000)
+        refused += "(maxKvBytes)" in (answer.remark or "")
+        assert (await honest.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="A")).code == ResponseCode.SUCCESS
+    assert 200 <= refused <= 210
+    assert world.kv_path.stat().st_size < 110_000
+
+
+async def test_a_change_of_settings_of_a_megabyte_is_refused_unread(world: World) -> None:
+    talk = await world.talk()
+    answer = await talk.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"maxTopics=5\n" * 100_000)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "at most 65536 are taken at once" in (answer.remark or "")
+
+
+# --- registrations in parts -----------------------------------------------------------------------------------------
+
+
+def test_parts_of_a_registration_add_up_and_change_topics_that_are_known() -> None:
+    table = RouteTable()
+    names = [f"t{number}" for number in range(50)]
+
+    def tell(picture: Picture) -> None:
+        for place, body in enumerate(picture.bodies(1 << 20)):
+            wrapper = decode_registration(body, 500).topic_config_serialize_wrapper
+            table.register(registration(version=wrapper.data_version, topics=wrapper.topic_config_table), place)
+
+    settings: dict[str, Any] = {"in_parts": True, "part_topics": 7}
+    tell(Picture(version(1), topics(*names, queues=4), **settings))
+    assert sorted(table.topics()) == sorted(names)
+    assert table.version("DefaultCluster", "broker-a-0:10911") == version(1)
+    tell(Picture(DataVersion(counter=2, timestamp=1001), topics(*names, queues=8), **settings))
+    for name in names:
+        route = table.route(name)
+        assert route is not None
+        assert route.queue_datas[0].write_queue_nums == 8
