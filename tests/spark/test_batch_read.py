@@ -12,7 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyromq.client.errors import TopicNotFound
 from pyromq.errors import ConfigError
+from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
 from pyromq.spark.cluster import Cluster
+from pyromq.spark.connection import Connection
 from pyromq.spark.offsets import Queue
 from pyromq.spark.options import Use, read_options
 from tests.spark.reading import numbers, rows, tasks
@@ -51,6 +54,38 @@ def test_a_wrong_schema_is_told(spark: SparkSession, servers: Servers, topic: st
         read(spark, servers, topic, "queueOfset bigint").collect()
     with pytest.raises(PySparkException, match="column properties is map<string,string>, which does not become int"):
         read(spark, servers, topic, "properties int").collect()
+
+
+def send_unreadable(servers: Servers, topic: str) -> None:
+    """A message that says that it is compressed, and is not."""
+    task = tasks(servers, topic)[0]
+    fields = {"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "769", "g": "0", "h": "0", "j": "0"}
+    connection = Connection(task.address, read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH))
+    try:
+        connection.send(Command(code=RequestCode.SEND_MESSAGE_V2, fields=fields), b"no zlib")
+        assert connection.receive().code == ResponseCode.SUCCESS
+    finally:
+        connection.close()
+
+
+def test_a_record_that_cannot_be_read_fails_is_left_out_or_has_no_body(
+    spark: SparkSession, servers: Servers, topic: str
+) -> None:
+    servers.send(topic, 20)
+    send_unreadable(servers, topic)
+    servers.send(topic, 20, first=20)
+    with pytest.raises(PySparkException, match=r"the record at offset \d+ of queue 0 .*Set mode=DROPMALFORMED"):
+        read(spark, servers, topic).collect()
+    assert numbers(read(spark, servers, topic, mode="DROPMALFORMED").collect()) == list(range(40))
+    found = read(spark, servers, topic, mode="permissive").collect()
+    (bad,) = [row for row in found if row.body is None]
+    assert (bad.topic, bad.queueId, bad.sysFlag) == (topic, 0, 769)
+    assert numbers([row for row in found if row is not bad]) == list(range(40))
+    files = spark.read.format("rocketmq").option("store", str(servers.store())).option("topic", topic)
+    with pytest.raises(PySparkException, match=rf"the record at offset \d+ .*position {bad.commitLogOffset}"):
+        files.load().collect()
+    assert numbers(files.option("mode", "DROPMALFORMED").load().collect()) == list(range(40))
+    assert files.option("mode", "PERMISSIVE").load().count() == 41
 
 
 def test_offsets_by_json_time_and_group(servers: Servers, topic: str) -> None:

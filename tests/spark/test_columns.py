@@ -17,9 +17,11 @@ from pyromq.errors import ConfigError, ProtocolError
 from pyromq.model.ids import pack_host
 from pyromq.model.message import WRAPPED_BATCH, SysFlag
 from pyromq.protocol.batch import BatchEntry, encode_batch
-from pyromq.protocol.compression import Compression, compress, compressed_flag
+from pyromq.protocol.compression import Compression, CompressionMissing, compress, compressed_flag
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.record import FIXED_BYTES, MAGIC_V1, MAGIC_V2, Record, encode_record
+from pyromq.spark.bad_records import DROPMALFORMED, FAILFAST, PERMISSIVE, BadRecord, BadRecords
+from pyromq.spark.batches import decode_batches
 from pyromq.spark.columns import decode_records
 from pyromq.spark.native_columns import native_columns
 from pyromq.spark.property_table import parse_properties
@@ -81,10 +83,15 @@ def without_kernel() -> Iterator[None]:
 
 
 def by_columns(raw: bytes, names: list[str]) -> list[dict[str, Any]]:
-    batch = decode_records(Records(raw, record_starts(raw)), arrow_schema(names), "b")
-    batch.validate(full=True)
-    rows: list[dict[str, Any]] = batch.to_pylist()
+    rows: list[dict[str, Any]] = []
+    for batch in batches(raw, names):
+        batch.validate(full=True)
+        rows += batch.to_pylist()
     return rows
+
+
+def batches(raw: bytes, names: list[str], mode: str = FAILFAST) -> list[pa.RecordBatch]:
+    return list(decode_batches(Records(raw, record_starts(raw)), arrow_schema(names), "b", BadRecords(mode, "b")))
 
 
 def one_by_one(raw: bytes, names: list[str]) -> list[dict[str, Any]]:
@@ -185,3 +192,91 @@ def test_a_time_that_no_calendar_has_is_null() -> None:
     [row] = by_columns(raw, ["bornTimestamp", "storeTimestamp"])
     assert row["bornTimestamp"] is None
     assert row["storeTimestamp"].timestamp() == 0.001
+
+
+# --- bad records ------------------------------------------------------------------------------------------------------
+
+ZLIB = compressed_flag(Compression.ZLIB)
+
+
+def numbered(number: int, body: bytes = b"body", sys_flag: int = 0) -> bytes:
+    return encode_record(
+        Record(
+            topic="T",
+            queue_id=0,
+            body=body,
+            sys_flag=sys_flag,
+            queue_offset=number,
+            physical_offset=number * 1000,
+            properties=b"UNIQ_KEY\x01ID%d\x02TAGS\x01t\x02" % number,
+        )
+    )
+
+
+def misfit(number: int) -> bytes:
+    """Its lengths do not add up to its size."""
+    raw = bytearray(numbered(number))
+    raw[84:88] = (1 << 20).to_bytes(4, "big")
+    return bytes(raw)
+
+
+BAD = {
+    "a bad body": numbered(1, b"no zlib", ZLIB),
+    "an unknown type": numbered(1, b"x", SysFlag.COMPRESSED | 7 << SysFlag.COMPRESSION_SHIFT),
+    "above 64 MB": numbered(1, compress(bytes((64 << 20) + 1), Compression.ZLIB, 1), ZLIB),
+    "a bad inner batch": numbered(1, b"no batch", WRAPPED_BATCH),
+    "a body that does not fit": misfit(1),
+}
+
+
+@contextmanager
+def either_kernel(native: bool) -> Iterator[None]:
+    if not native:
+        with without_kernel():
+            yield
+        return
+    with patch("pyromq.spark.native_columns.cut_columns", native_module().cut_columns):
+        yield
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_record_goes_the_way_of_its_mode_and_the_others_are_rows(kind: str, native: bool) -> None:
+    raw = numbered(0) + BAD[kind] + numbered(2, compress(b"plain", Compression.ZLIB), ZLIB) + numbered(3)
+    names = ["queueOffset", "body", "commitLogOffset", "tags"]
+    with either_kernel(native):
+        dropped = [row for batch in batches(raw, names, DROPMALFORMED) for row in batch.to_pylist()]
+        kept = [row for batch in batches(raw, names, PERMISSIVE) for row in batch.to_pylist()]
+        with pytest.raises(
+            BadRecord, match=r"b: the record at offset 1 of queue 0 .* position 1000, .*mode=PERMISSIVE"
+        ):
+            batches(raw, names, FAILFAST)
+    assert [(row["queueOffset"], row["body"]) for row in dropped] == [(0, b"body"), (2, b"plain"), (3, b"body")]
+    (bad,) = [row for row in kept if row["queueOffset"] == 1]
+    assert (bad["body"], bad["commitLogOffset"]) == (None, 1000)
+    assert [row for row in kept if row is not bad] == dropped
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_where_nobody_asks_for_bodies_a_bad_one_is_a_row_like_others(native: bool) -> None:
+    raw = numbered(0) + numbered(1, b"no zlib", ZLIB)
+    with either_kernel(native):
+        assert by_columns(raw, ["queueOffset", "tags"]) == [{"queueOffset": at, "tags": "t"} for at in (0, 1)]
+
+
+def test_bombs_are_unpacked_a_batch_at_a_time() -> None:
+    bomb = compress(bytes(30 << 20), Compression.ZLIB)
+    raw = b"".join(numbered(at, bomb, ZLIB) for at in range(5)) + numbered(5)
+    made = decode_batches(Records(raw, record_starts(raw)), arrow_schema(["body"]), "b", BadRecords(FAILFAST, "b"))
+    assert [batch.num_rows for batch in made] == [3, 3]
+
+
+def test_a_missing_package_fails_the_read_in_every_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: str, package: str) -> Any:
+        raise CompressionMissing(f"pip install {package}")
+
+    monkeypatch.setattr("pyromq.protocol.compression._package", missing)
+    raw = numbered(0) + numbered(1, b"x", compressed_flag(Compression.LZ4))
+    for mode in (FAILFAST, DROPMALFORMED, PERMISSIVE):
+        with pytest.raises(CompressionMissing, match="pip install lz4"):
+            batches(raw, ["body"], mode)

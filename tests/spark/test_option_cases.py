@@ -40,6 +40,7 @@ CASES = {
     "verifyCrc": ("test_store_read", "test_a_record_whose_crc_is_wrong_is_read_where_that_is_asked_for"),
     # how they are read
     "failOnDataLoss": ("test_pulling", "test_retention_passes_the_start"),
+    "mode": ("test_batch_read", "test_a_record_that_cannot_be_read_fails_is_left_out_or_has_no_body"),
     "maxOffsetsPerTrigger": ("test_stream_read", "test_limits_are_shared_and_available_now_has_a_fixed_end"),
     "minOffsetsPerTrigger": ("test_stream_read", "test_a_stream_waits_for_enough_messages_but_not_for_ever"),
     "maxTriggerDelay": ("test_stream_read", "test_a_stream_waits_for_enough_messages_but_not_for_ever"),

@@ -15,6 +15,7 @@ from pyromq.errors import ConnectionLost, ProtocolError, PyroError
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, encode_record
+from pyromq.spark.bad_records import BadRecord
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.connection import Connection, Landing
 from pyromq.spark.offsets import Queue
@@ -99,6 +100,40 @@ def pulled(script: list[Reply], end: int, **options: str) -> tuple[list[int], li
         return [offset for _, offset in pull.bodies()], connection.asked
 
 
+class Answering(Scripted):
+    """A queue of records, some of them with a wrong size in their first bytes."""
+
+    def __init__(self, records: list[bytes]) -> None:
+        super().__init__([])
+        self._records = records
+
+    def send(self, command: Command, body: bytes = b"") -> int:
+        begin, most = int(command.fields["queueOffset"]), int(command.fields["maxMsgNums"])
+        found = self._records[begin : begin + most]
+        self._script.append(answer(ResponseCode.SUCCESS, begin + len(found), body=b"".join(found)))
+        return super().send(command, body)
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "DROPMALFORMED", "PERMISSIVE"])
+def test_where_sizes_do_not_add_up_records_are_pulled_alone_and_the_broken_one_goes_the_way_of_the_mode(
+    mode: str,
+) -> None:
+    records = [encode_record(Record(topic="orders", queue_id=0, body=b"x", queue_offset=at)) for at in range(6)]
+    records[2] = (1 << 20).to_bytes(4, "big") + records[2][4:]
+    given = {"nameServer": "127.0.0.1:1", "topic": "orders", "mode": mode}
+    with patch.object(QueuePull, "_connection", lambda self: Answering(records)):
+        made = read_range(
+            Range(QUEUE, 0, 6), "127.0.0.1:1", read_options(given, Use.BATCH), arrow_schema(["queueOffset", "body"])
+        )
+        if mode == "FAILFAST":
+            with pytest.raises(BadRecord, match=r"orders.*the record at offset 2 .*Set mode=DROPMALFORMED"):
+                list(made)
+            return
+        rows = [row for batch in made for row in batch.to_pylist()]
+    expected = [(at, None if at == 2 else b"x") for at in range(6) if at != 2 or mode == "PERMISSIVE"]
+    assert [(row["queueOffset"], row["body"]) for row in rows] == expected
+
+
 def test_a_range_is_pulled_in_pieces_whose_answers_may_end_anywhere() -> None:
     assert pulled([found(0, 7), found(7, 12)], 10) == ([7, 12], [0, 7])
 
@@ -157,7 +192,8 @@ def test_answers_that_make_no_sense_are_told(reply: Command, kind: type[Exceptio
 def test_a_body_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     options = read_options({"nameServer": "127.0.0.1:1", "topic": "orders"}, Use.BATCH)
     for body in (b"\0" * 200, found(0, 3).body[:-1], b"\xff" * 91):
-        connection = Scripted([answer(ResponseCode.SUCCESS, 3, body=bytes(body))])
+        # Asked for once more, a record at a time, it is the same.
+        connection = Scripted([answer(ResponseCode.SUCCESS, 3, body=bytes(body))] * 2)
         monkeypatch.setattr(QueuePull, "_connection", lambda self, of=connection: of)
         with pytest.raises(ProtocolError):
             list(read_range(Range(QUEUE, 0, 3), "127.0.0.1:1", options, arrow_schema(["body"])))

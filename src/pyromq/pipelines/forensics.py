@@ -27,7 +27,7 @@ def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", ta
     damage = [
         row.asDict() for row in spark.read.format("rocketmq").options(**source, content="damage").load().collect()
     ]
-    wanted = source | {"failOnDataLoss": "false"} | ({"topic": topic} if topic else {})
+    wanted = source | {"failOnDataLoss": "false", "mode": "PERMISSIVE"} | ({"topic": topic} if topic else {})
     held = messages(spark, wanted, _COLUMNS).groupBy("topic", "brokerName", "queueId").agg(
         functions.count("*").alias("messages"),
         functions.sum("storeSize").alias("bytes"),

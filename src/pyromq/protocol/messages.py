@@ -119,13 +119,24 @@ def read_messages(
             end = at + framed_bytes(raw, at)
         except RecordError as fault:
             return ReadMessages(messages, unreadable, is_whole=False, broken=str(fault))
-        try:
-            messages += unwrap(decode_record(raw, at), plain_limit)
-        except (ProtocolError, CompressionMissing) as fault:
-            unreadable.append(_unreadable(decode_remains(raw[at:end]), fault))
-            messages.append(unreadable[-1])
+        found = read_record(raw[at:end], plain_limit=plain_limit)
+        unreadable += [each for each in found if isinstance(each, UnreadableMessage)]
+        messages += found
         at = _read_plain(raw, end, messages)
     return ReadMessages(messages, unreadable)
+
+
+def read_record(
+    raw: bytes, *, plain_limit: int = DEFAULT_PLAIN_LIMIT, verify: bool = True, with_body: bool = True
+) -> list[StoredMessage]:
+    """The messages of one framed record, or one `UnreadableMessage`. Without its body none is decompressed for it."""
+    try:
+        record = decode_record(raw, verify=verify)
+        if not with_body and record.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
+            return [_message(StoredMessage, record, b"", record.flag, record.properties, 0)]
+        return unwrap(record, plain_limit)
+    except (ProtocolError, CompressionMissing) as fault:
+        return [_unreadable(decode_remains(raw), fault)]
 
 
 def _unreadable(record: Record, fault: PyroError) -> UnreadableMessage:

@@ -1,13 +1,12 @@
 """Records to Arrow: the columns of the data source, made for a whole chunk at a time, and only those asked for.
 
-No Spark here. `decode_records` is what the readers call. Columns come from the native kernel where it serves, and are
-made with numpy otherwise. Compressed bodies are unpacked one by one, and records that hold an inner batch go through
-the plain decoder (`rows.py`), since one of them becomes many rows.
+No Spark here. The readers come here by way of `batches.py`, which sees to inner batches and bad records. Columns come
+from the native kernel where it serves, and are made with numpy otherwise. Compressed bodies are unpacked one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -17,38 +16,28 @@ import pyarrow as pa
 
 from ..errors import ProtocolError
 from ..model.ids import HOST_V4_BYTES, HOST_V6_BYTES, host_text
-from ..model.message import WRAPPED_BATCH, Property, SysFlag
+from ..model.message import Property, SysFlag
 from ..protocol.compression import compression_of, decompress
-from ..protocol.messages import unwrap
-from ..protocol.record import decode_record
 from .native_columns import native_columns
 from .property_table import PropertyTable, parse_properties
 from .records import BORN_HOST, BORN_TIME, FLAG, PHYSICAL_OFFSET, QUEUE_ID, QUEUE_OFFSET, Records
-from .rows import messages_to_batch
 from .schema import check_columns, timestamps
 from .vectors import Positions, gather_bytes, hex_text, repeated, replaced, spans
 
 
-def decode_records(records: Records, schema: pa.Schema, broker_name: str | None = None) -> pa.RecordBatch:
-    """All messages of the records, in their order. ProtocolError if one is malformed or cannot be decompressed."""
+def decode_records(
+    records: Records,
+    schema: pa.Schema,
+    broker_name: str | None = None,
+    plain: Sequence[bytes | None] | None = None,
+) -> pa.RecordBatch:
+    """The messages of records that hold no inner batch, in their order.
+
+    ProtocolError if one is malformed or cannot be decompressed. `plain` has the bodies of those that are compressed
+    where they were decompressed before, None for a null.
+    """
     check_columns(schema.names)
-    wrapped = (records.sys_flag & WRAPPED_BATCH) == WRAPPED_BATCH
-    if not wrapped.any():
-        return _plain(records, schema, broker_name)
-    batches = []
-    for begin, end in _runs(wrapped):
-        part = records.slice(begin, end)
-        batches.append(_unwrapped(part, schema, broker_name) if wrapped[begin] else _plain(part, schema, broker_name))
-    return pa.concat_batches(batches)
-
-
-def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    edges = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
-    return list(pairwise(edges))
-
-
-def _plain(records: Records, schema: pa.Schema, broker_name: str | None) -> pa.RecordBatch:
-    columns = _Columns(records, broker_name)
+    columns = _Columns(records, broker_name, plain)
     ready = native_columns(records, schema.names)
     if "body" in ready:
         ready["body"] = columns.unpacked(ready["body"])
@@ -62,18 +51,28 @@ def _as_type(array: pa.Array, field: pa.Field) -> pa.Array:
     return array if array.type.equals(field.type) else array.cast(field.type)
 
 
-def _unwrapped(records: Records, schema: pa.Schema, broker_name: str | None) -> pa.RecordBatch:
-    view = memoryview(records.buffer)
-    messages = [each for at in records.at.tolist() for each in unwrap(decode_record(view, at, verify=False))]
-    return messages_to_batch(messages, schema, broker_name)
+def runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Stretches in which a flag stays the same."""
+    edges = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
+    return list(pairwise(edges))
+
+
+def unpacked_body(records: Records, row: int) -> bytes:
+    """The plain body of a record that is compressed. ProtocolError, CompressionMissing."""
+    sys_flag = int(records.sys_flag[row])
+    kind = compression_of(sys_flag)
+    if kind is None:
+        raise ProtocolError(f"sysFlag {sys_flag:#x} says that the body is plain")
+    return decompress(bytes(memoryview(records.buffer)[int(records.body_at[row]) : int(records.body_end[row])]), kind)
 
 
 class _Columns:
     """One chunk; what several columns need is made once."""
 
-    def __init__(self, records: Records, broker_name: str | None) -> None:
+    def __init__(self, records: Records, broker_name: str | None, plain: Sequence[bytes | None] | None) -> None:
         self.records = records
         self.broker_name = broker_name
+        self.plain = plain
 
     @cached_property
     def properties(self) -> PropertyTable:
@@ -88,14 +87,10 @@ class _Columns:
         packed = np.flatnonzero(self.records.sys_flag & SysFlag.COMPRESSED)
         if not len(packed):
             return bodies
-        plain = [self._unpacked(bodies[row].as_py(), row) for row in packed.tolist()]
+        plain = self.plain
+        if plain is None:
+            plain = [unpacked_body(self.records, row) for row in packed.tolist()]
         return replaced(bodies, packed, pa.array(plain, pa.binary()))
-
-    def _unpacked(self, body: bytes, row: int) -> bytes:
-        kind = compression_of(int(self.records.sys_flag[row]))
-        if kind is None:  # the bit was looked at before
-            raise ProtocolError(f"sysFlag {int(self.records.sys_flag[row]):#x} says that the body is plain")
-        return decompress(body, kind)
 
     def topic(self) -> pa.Array:
         records = self.records

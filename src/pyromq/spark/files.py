@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import ConfigError
+from .bad_records import PERMISSIVE
 from .options import ReadOptions, Use, read_options
 from .pulling import read_range
 from .schema import arrow_schema
@@ -34,16 +35,20 @@ def check_target(target: Path) -> None:
 
 
 def store_to_file(store: Path, target: Path, damaged: Callable[[Damage], None], **options: str) -> int:
-    """The messages of a store. How many. Damage is told to `damaged` and read around. ConfigError."""
+    """The messages of a store. How many. Damage is told to `damaged` and read around. ConfigError.
+
+    Here and below, a message that cannot be read has no body in the file, and is named in the log.
+    """
     check_target(target)
-    asked = replace(read_options({"store": "-", **options}, Use.BATCH), store=(str(store),))  # a path may hold commas
+    given = {"store": "-", "mode": PERMISSIVE, **options}
+    asked = replace(read_options(given, Use.BATCH), store=(str(store),))  # a path may hold commas
     return write_file(target, _scanned(asked, damaged))
 
 
 def topic_to_file(target: Path, **options: str) -> int:
     """The messages of topics, with the options of a batch read from brokers."""
     check_target(target)
-    return write_file(target, _pulled(read_options(options, Use.BATCH)))
+    return write_file(target, _pulled(read_options({"mode": PERMISSIVE, **options}, Use.BATCH)))
 
 
 def _pulled(options: ReadOptions) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ..errors import ConfigError
 from . import option_kinds as kinds
+from .bad_records import FAILFAST, MODES
 from .offsets import GROUP, LATEST, Queue, Where, read_assign, read_times, read_where
 
 O = TypeVar("O")  # noqa: E741
@@ -127,6 +128,14 @@ class ReadOptions(NetOptions):
         True,
         Use.READ,
         "fail if messages are gone (or damaged, offline) before they were read",
+    )
+    mode: str = option(
+        "mode",
+        kinds.one_of(*MODES),
+        FAILFAST,
+        Use.READ,
+        "a record that cannot be read (bad compression, broken lengths) fails the read (FAILFAST), is left out "
+        "(DROPMALFORMED), or is a row whose body is null (PERMISSIVE)",
     )
     max_offsets_per_trigger: int | None = option(
         "maxOffsetsPerTrigger", kinds.whole(1), None, Use.STREAM, "most messages of a micro-batch"

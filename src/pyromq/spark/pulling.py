@@ -7,7 +7,7 @@ name servers, and asked on from the same offset; what counts as progress is the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,12 +20,16 @@ from ..model.codes import RequestCode, ResponseCode
 from ..model.message import WRAPPED_BATCH
 from ..protocol.command import Command
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
+from ..protocol.messages import unframed
+from ..protocol.record import RecordError
+from .bad_records import BadRecords
+from .batches import decode_batches
 from .cluster import Cluster
-from .columns import decode_records
 from .connection import Connection, Landing
 from .options import ReadOptions
 from .planner import DataLoss, Range
 from .records import QUEUE_OFFSET, Records, record_starts
+from .rows import messages_to_batch
 from .schema import COLUMNS
 from .spares import SPARES
 
@@ -173,44 +177,80 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a range as batches of a few thousand rows."""
     landing, begin = Landing(), part.begin
-    for _, offset in QueuePull(part, address, options, clock or SystemClock()).bodies(landing):
+    pull = QueuePull(part, address, options, clock or SystemClock())
+    bad = BadRecords(options.mode, str(part.queue))
+    for _, offset in pull.bodies(landing):
         if offset - begin >= options.batch_rows or landing.used >= _CHUNK_BYTES:
-            yield from _decoded(landing, part, options, schema)
+            yield from _decoded(landing, pull, Range(part.queue, begin, offset), schema, bad)
             begin = offset
-    yield from _decoded(landing, part, options, schema)
+    yield from _decoded(landing, pull, Range(part.queue, begin, part.end), schema, bad)
 
 
-def _decoded(landing: Landing, part: Range, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """What has landed, as columns, which are copies: the memory is free again."""
+def _decoded(
+    landing: Landing, pull: QueuePull, pulled: Range, schema: pa.Schema, bad: BadRecords
+) -> Iterator[pa.RecordBatch]:
+    """What has landed, as columns, which are copies: the memory is free again. `pulled` is where it came from."""
     if not landing.used:
         return
     raw = landing.view()
-    batch = decode_within(Records(raw, record_starts(raw)), part, schema, options.tag_list)
+    try:
+        starts = record_starts(raw)
+    except RecordError as fault:
+        told = f"{pulled.queue}: offsets {pulled.begin} to {pulled.end}: {fault}"
+        log.warning("records of an answer cannot be told apart, each is asked for alone", what=told)
+        made = _one_at_a_time(pull, pulled, schema, bad)
+    else:
+        made = decode_within(Records(raw, starts), pull.part, schema, pull.options.tag_list, bad)
+    for batch in made:
+        if batch.num_rows:
+            yield batch
     landing.clear()
-    if batch.num_rows:
-        yield batch
 
 
-def decode_within(records: Records, part: Range, schema: pa.Schema, tags: tuple[str, ...]) -> pa.RecordBatch:
+def _one_at_a_time(pull: QueuePull, pulled: Range, schema: pa.Schema, bad: BadRecords) -> Iterator[pa.RecordBatch]:
+    """Pull a stretch once more, a record at a time: all but the broken ones can be read."""
+    alone = replace(pull, part=pulled, options=replace(pull.options, pull_batch_size=1))
+    queue, tags = pulled.queue, pull.options.tag_list
+    for raw, offset in alone.bodies():
+        try:
+            starts = record_starts(raw)
+        except RecordError as fault:
+            broken = unframed(queue.topic, queue.queue_id, offset - 1, str(fault))
+            if bad.is_kept(broken):
+                yield messages_to_batch([broken], schema, queue.broker)
+        else:
+            yield from decode_within(Records(raw, starts), pull.part, schema, tags, bad)
+
+
+def decode_within(
+    records: Records, part: Range, schema: pa.Schema, tags: tuple[str, ...], bad: BadRecords
+) -> Iterator[pa.RecordBatch]:
     """Rows of the range alone, and with these tags alone: brokers compare hashes, and may give more than asked for."""
     if tags or ((records.sys_flag & WRAPPED_BATCH) == WRAPPED_BATCH).any():
-        return _chosen(records, schema, part, tags)
+        yield from _chosen(records, schema, part, tags, bad)
+        return
     offsets = records.int64(records.at + QUEUE_OFFSET)
     inside = (offsets >= part.begin) & (offsets < part.end)
     if not inside.all():
         records = Records(records.buffer, records.at[inside])
-    return decode_records(records, schema, part.queue.broker)
+    yield from decode_batches(records, schema, part.queue.broker, bad)
 
 
-def _chosen(records: Records, schema: pa.Schema, part: Range, tags: tuple[str, ...]) -> pa.RecordBatch:
+def _chosen(
+    records: Records, schema: pa.Schema, part: Range, tags: tuple[str, ...], bad: BadRecords
+) -> Iterator[pa.RecordBatch]:
     """Chosen by the rows themselves: an inner batch has many offsets, and tags are told by their text."""
     more = schema
     for name in ("queueOffset", "tags"):
         if name not in schema.names:
             more = more.append(pa.field(name, COLUMNS[name][0]))
-    batch = decode_records(records, more, part.queue.broker)
+    for batch in decode_batches(records, more, part.queue.broker, bad):
+        yield _within(batch, part, tags).select(schema.names)
+
+
+def _within(batch: pa.RecordBatch, part: Range, tags: tuple[str, ...]) -> pa.RecordBatch:
     offsets = batch.column("queueOffset").cast(pa.int64()).to_numpy(zero_copy_only=False)
     wanted = (offsets >= part.begin) & (offsets < part.end)
     if tags:
         wanted &= pc.is_in(batch.column("tags"), value_set=pa.array(tags)).to_numpy(zero_copy_only=False)
-    return batch.filter(pa.array(wanted)).select(schema.names)
+    return batch.filter(pa.array(wanted))

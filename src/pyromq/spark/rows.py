@@ -1,4 +1,7 @@
-"""Messages to Arrow one by one: for inner batches, whose records hold many. The slow way, and the oracle of tests."""
+"""Messages to Arrow one by one: for inner batches, whose records hold many, and among bad records.
+
+The slow way, and the oracle of tests. One that cannot be read has no body.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,17 @@ import pyarrow as pa
 
 from ..model.ids import host_text
 from ..model.message import Property, StoredMessage
+from ..protocol.messages import UnreadableMessage
 from .schema import COLUMNS, timestamps
 
 _VALUES: dict[str, Callable[[StoredMessage], Any]] = {
-    "topic": lambda each: each.topic,
+    "topic": lambda each: each.topic or None,
     "queueId": lambda each: each.queue_id,
     "queueOffset": lambda each: each.queue_offset,
     "msgId": lambda each: each.message_id,
     "keys": lambda each: each.properties.get(Property.KEYS),
     "tags": lambda each: each.properties.get(Property.TAGS),
-    "body": lambda each: each.body,
+    "body": lambda each: None if isinstance(each, UnreadableMessage) else each.body,
     "properties": lambda each: list(each.properties.items()),
     "flag": lambda each: each.flag,
     "sysFlag": lambda each: each.sys_flag,

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .. import logs
-from .columns import decode_records
+from .bad_records import BadRecords
+from .batches import decode_batches
 from .options import ReadOptions
 from .planner import DataLoss
 from .records import Records
@@ -32,15 +33,16 @@ def messages_of(
 ) -> Iterator[pa.RecordBatch]:
     """Its intact records, as far as they are wanted. Damage is told to `damaged`; without it DataLoss, or a log line,
     as the options say."""
+    bad = BadRecords(options.mode, store)
     for found in scan:
         if isinstance(found, Damage):
             damaged(found) if damaged else _report(found, options)
             continue
         chosen = _chosen(found, options)
         for begin in range(0, len(chosen), options.batch_rows):
-            batch = decode_records(chosen.slice(begin, begin + options.batch_rows), schema, store)
-            if batch.num_rows:
-                yield batch
+            for batch in decode_batches(chosen.slice(begin, begin + options.batch_rows), schema, store, bad):
+                if batch.num_rows:
+                    yield batch
 
 
 def _report(damage: Damage, options: ReadOptions) -> None:
