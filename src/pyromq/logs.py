@@ -82,17 +82,26 @@ class Limited:
 
     def warning(self, event: str, /, **fields: object) -> None:
         """Limited by the event text alone, so that many peers doing the same wrong thing share one budget."""
+        if self._is_let_through(event, fields):
+            self._log.warning(event, **fields)
+
+    def exception(self, event: str, /, **fields: object) -> None:
+        """The same for an error with the traceback of the exception being handled."""
+        if self._is_let_through(event, fields):
+            self._log.exception(event, **fields)
+
+    def _is_let_through(self, event: str, fields: dict[str, object]) -> bool:
         now = self._clock.monotonic()
         last, held = self._seen.get(event, (float("-inf"), 0))
         if now - last < self._period_s:
             self._seen[event] = (last, held + 1)
-            return
+            return False
         if len(self._seen) >= self._max_keys:
             self._seen.clear()
         self._seen[event] = (now, 0)
         if held:
             fields["held_back"] = held
-        self._log.warning(event, **fields)
+        return True
 
 
 class TextFormatter(logging.Formatter):

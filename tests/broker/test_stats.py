@@ -149,6 +149,35 @@ def test_sampling_very_many_queues_lets_others_run_and_misses_nothing() -> None:
     assert data.stats_minute.sum == 2_000 + pauses == counters.put_total
 
 
+def test_what_is_asked_for_during_a_sample_does_not_end_the_sample() -> None:
+    counters = Counters("C", T0)
+    for queue in range(2_000):
+        counters.put("T", queue, 1, 1)
+        counters.got("T", "G", queue, 1, 1)
+    for number, _ in enumerate(counters.sampling(T0 + 10_000)):
+        if number == 0:
+            assert counters.data(TOPIC_PUT_NUMS, "T") is not None  # settles every cell, as requests 202 and 315 do
+        if number == 5:
+            counters.forget_group("G")
+    data = counters.data(TOPIC_PUT_NUMS, "T")
+    assert data is not None
+    assert data.stats_minute.sum == 2_000
+
+
+def test_points_of_a_clock_that_was_ahead_do_not_pile_up() -> None:
+    counters = Counters("C", T0)
+    year = 365 * 86_400_000
+    counters.put("T", 0, 1, 1)
+    counters.sample(T0 + year)
+    for step in range(100):
+        counters.put("T", 0, 1, 1)
+        counters.sample(T0 + step * 10_000)
+    counter = counters.find(TOPIC_PUT_NUMS, "T")
+    assert counter is not None
+    assert len(counter.minute) < 10
+    assert counters.rate(TOPIC_PUT_NUMS, "T") == 0.1
+
+
 def test_put_times_are_told_of_the_minute_that_ended_last() -> None:
     times = PutTimes()
     assert (times.spread_text(), times.percentile_text(0.99)) == ("null", "0.00")

@@ -15,7 +15,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("errors",),
     ("ambient", "files", "model"),
     ("config", "logs"),
-    ("protocol",),
+    ("protocol", "supervision"),
     ("kernel",),
     ("store", "transport"),
     ("namesrv", "broker", "client"),

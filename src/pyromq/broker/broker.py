@@ -10,6 +10,7 @@ import random
 from collections.abc import Coroutine
 from typing import Any
 
+from .. import logs
 from ..ambient import Clock
 from ..config import Live, Loaded
 from ..model.ids import pack_host
@@ -17,6 +18,7 @@ from ..store.disk import Disk
 from ..store.flush_loop import LogFlusher, RunBlocking
 from ..store.lock import claim_store
 from ..store.marks import refuse_missing_tables
+from ..supervision import Loops
 from ..transport.client import Connect
 from ..transport.peer import Peer
 from ..transport.settings import TransportSettings
@@ -40,6 +42,8 @@ from .wiring.tables import Tables
 from .wiring.timing import Timing
 from .wiring.transactions import Transactions
 
+log = logs.get("pyromq.broker")
+
 HOUSEKEEPING_S = 10.0
 PROTECTION_S = 180.0  # as Java looks for groups that read too far behind
 
@@ -62,7 +66,7 @@ class Broker:
     ) -> None:
         config = loaded.config
         self.live = Live(loaded, BROKER_KEYS, config.overlay_path)
-        ground = self.ground = Ground(config, self.live, clock, rng, disk, run_blocking)
+        ground = self.ground = Ground(config, self.live, clock, rng, disk, run_blocking, Loops(clock, log))
         self._memory_bytes = memory_bytes
         with ground.beginning():
             self._make_parts(ground, connect, around, flusher)
@@ -163,18 +167,18 @@ class Broker:
         )
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """What runs as long as the broker does. One that ends takes the daemon with it."""
-        config, every = self.ground.config, self.ground.every
+        """What runs as long as the broker does. One that dies begins again (`supervision.py`)."""
+        config, every, keep = self.ground.config, self.ground.every, self.ground.loops.keep
         return [
-            self.store.run(),
+            keep("flush", self.store.run),
             *self.message_loops(),
-            self.retention.run(),
+            keep("retention", self.retention.run),
             *self.statistics.loops(),
-            every(HOUSEKEEPING_S, self.client_side.housekeep),
-            every(PROTECTION_S, self.pull_side.protect),
-            every(PROTECTION_S, self._clean_filters),
-            every(PROTECTION_S, self.front.forget_unused_verdicts),
-            every(config.flush_consumer_offset_interval / 1000, self.tables.store_offsets),
+            every("silent clients", HOUSEKEEPING_S, self.client_side.housekeep),
+            every("groups far behind", PROTECTION_S, self.pull_side.protect),
+            every("filters", PROTECTION_S, self._clean_filters),
+            every("unused verdicts", PROTECTION_S, self.front.forget_unused_verdicts),
+            every("consumer offsets", config.flush_consumer_offset_interval / 1000, self.tables.store_offsets),
             *self.naming.loops(),
         ]
 

@@ -98,13 +98,16 @@ def _told(ended: asyncio.Future[Any]) -> None:
 
 
 async def until(stop_wanted: asyncio.Event, loops: list[Coroutine[Any, Any, None]]) -> None:
-    """Run the loops until a stop is wanted, or until one of them dies, which is then raised."""
+    """Run the loops until a stop is wanted. They are watched over (`supervision.py`): one that ends is no reason to
+    stop, one that raises here never was a loop, and its fault is raised."""
     tasks = [asyncio.create_task(loop) for loop in loops]
     wanted = asyncio.create_task(stop_wanted.wait())
+    running = {wanted, *tasks}
     try:
-        done, _ = await asyncio.wait((wanted, *tasks), return_when=asyncio.FIRST_COMPLETED)
-        for task in done - {wanted}:
-            task.result()
+        while wanted in running:
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
     finally:
         for task in (wanted, *tasks):
             task.cancel()

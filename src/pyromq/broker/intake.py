@@ -1,7 +1,8 @@
 """The one door into the log: park, gather, put, and answer once what was put is as safe as the flush mode promises.
 
 Everything that arrives in one turn of the loop is put as one burst: one write, one look at each queue. Send, and later
-timers, transactions and pop, put through it. It is also where the store's errors become refusals.
+timers, transactions and pop, put through it. It is also where the store's errors become refusals. Whatever goes wrong
+with one record of a burst, or with telling one caller, is that one's alone: all others are stored and answered.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .stats.put_times import PutTimes
 
 log = logs.get("pyromq.broker")
 
-StoreFault: TypeAlias = DiskError | StoreError
+SAID_AGAIN_S = 10.0  # tracebacks of faults that a client could repeat without end
 
 
 class Outcome(NamedTuple):
@@ -93,6 +94,7 @@ class Intake:
         self._waits_for_disk = flush_mode is FlushMode.SYNC
         self.gathered: list[_Put] = []  # this turn's burst
         self._unsafe: deque[_Unsafe] = deque()
+        self._few = logs.Limited(log, clock, SAID_AGAIN_S)
         self._watch: asyncio.Task[None] | None = None
 
     @property
@@ -127,23 +129,23 @@ class Intake:
         begun = self._clock.monotonic()
         try:
             places = self._store.put_batch(batch, entries)
-        except (DiskError, StoreError) as fault:
-            self._refused(fault, done)
         except ProtocolError as fault:
-            done(Outcome(refusal=illegal_batch(str(fault))))
+            self._tell(done, Outcome(refusal=illegal_batch(str(fault))))
+        except Exception as fault:
+            self._refused(fault, done)
         else:
             self.times.note(self._clock.monotonic() - begun, len(places))
             if places:
                 self._finish(places, done, wait_s)
             else:
-                done(Outcome(refusal=illegal_batch("there is no message in it")))
+                self._tell(done, Outcome(refusal=illegal_batch("there is no message in it")))
 
     def put_encoded(self, burst: Burst) -> bool:
         """What a kernel made of plain sends, all or none. False: nothing is stored, and putting it here tells why."""
         begun = self._clock.monotonic()
         try:
             self._store.put_encoded(burst)
-        except (DiskError, StoreError):
+        except Exception:
             return False
         self.times.note(self._clock.monotonic() - begun, burst.messages)
         return True
@@ -160,22 +162,22 @@ class Intake:
         begun = self._clock.monotonic()
         try:
             places = self._store.put([one.record for one in burst])
-        except (DiskError, StoreError) as fault:
+        except Exception as fault:  # nothing of it was written, whatever it was (`store/writer.py`)
             self._put_apart(burst, fault)
         else:
             self.times.note(self._clock.monotonic() - begun, len(burst))
             for one, placed in zip(burst, places, strict=True):
                 self._stored(one, (placed,))
 
-    def _put_apart(self, burst: list[_Put], fault: StoreFault) -> None:
-        """One record was refused before anything was written: the others must not suffer for it."""
+    def _put_apart(self, burst: list[_Put], fault: Exception) -> None:
+        """One record could not be written, and nothing was: the others must not suffer for it."""
         if len(burst) == 1:
             self._refused(fault, burst[0].done)
             return
         for one in burst:
             try:
                 places = self._store.put((one.record,))
-            except (DiskError, StoreError) as own:
+            except Exception as own:
                 self._refused(own, one.done)
             else:
                 self._stored(one, places)
@@ -183,18 +185,30 @@ class Intake:
     def _stored(self, one: _Put, places: Sequence[Placed]) -> None:
         told = self._listeners.get(one.record.topic)
         if told is not None:
-            told(one.record)
+            try:
+                told(one.record)
+            except Exception:
+                self._few.exception("who listens to stored records failed", topic=one.record.topic)
         self._finish(places, one.done, one.wait_s)
 
-    def _refused(self, fault: StoreFault, done: Done) -> None:
+    def _refused(self, fault: Exception, done: Done) -> None:
         self.times.failed += 1
-        done(Outcome(refusal=refusal(fault)))
+        if not isinstance(fault, DiskError | StoreError):
+            self._few.exception("a record cannot be written and is refused, alone")
+        self._tell(done, Outcome(refusal=refusal(fault)))
+
+    def _tell(self, done: Done, outcome: Outcome) -> None:
+        """What fails in telling one caller must not keep the others of its burst from their answers."""
+        try:
+            done(outcome)
+        except Exception:
+            self._few.exception("the outcome of a put could not be told to its caller", stored=len(outcome.places))
 
     # --- safe on the medium ---------------------------------------------------------------------------------------
 
     def _finish(self, places: Sequence[Placed], done: Done, wait_s: float) -> None:
         if not self._waits_for_disk or not wait_s or not places:
-            done(Outcome(places))
+            self._tell(done, Outcome(places))
             return
         self._unsafe.append(_Unsafe(places[-1].end, self._clock.monotonic() + wait_s, places, done))
         if self._watch is None:
@@ -206,8 +220,10 @@ class Intake:
             while self._unsafe:
                 await self._first_is_safe()
         except Exception:
-            log.exception("replies that wait for the disk are lost")
-            raise
+            log.exception("whether puts are on the medium cannot be told: their callers are told that they are late")
+            while self._unsafe:
+                one = self._unsafe.popleft()
+                self._tell(one.done, Outcome(one.places, late=True))
         finally:
             self._watch = None
 
@@ -218,24 +234,30 @@ class Intake:
                 await self._store.readable.reached(first.end)
         except TimeoutError:
             self._unsafe.popleft()
-            first.done(Outcome(first.places, late=True))
+            self._tell(first.done, Outcome(first.places, late=True))
             return
         except StoreNotWritable as fault:
             while self._unsafe:
-                self._unsafe.popleft().done(Outcome(refusal=refusal(fault)))
+                self._tell(self._unsafe.popleft().done, Outcome(refusal=refusal(fault)))
             return
         safe = self._store.readable.value
         while self._unsafe and self._unsafe[0].end <= safe:
             one = self._unsafe.popleft()
-            one.done(Outcome(one.places))
+            self._tell(one.done, Outcome(one.places))
 
 
 def illegal_batch(why: str) -> RequestRefused:
     return RequestRefused(f"the batch is illegal: {why}", ResponseCode.MESSAGE_ILLEGAL)
 
 
-def refusal(fault: StoreFault) -> RequestRefused:
+def refusal(fault: Exception) -> RequestRefused:
     """What a client is told: its own fault is not worth another try, ours is, at another broker."""
+    if not isinstance(fault, DiskError | StoreError):
+        return RequestRefused(
+            f"the message is illegal: it cannot be written as a record, {type(fault).__name__}: {fault}. The broker's "
+            "log has more",
+            ResponseCode.MESSAGE_ILLEGAL,
+        )
     if isinstance(fault, RecordTooLarge):
         return RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL)
     if isinstance(fault, DiskFull):

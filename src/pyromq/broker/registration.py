@@ -172,7 +172,7 @@ class Registration:
             try:
                 await self._tell(server)
                 failures = 0
-            except PyroError as fault:
+            except Exception as fault:
                 failures += 1
                 server.stale = True
                 self._complain(server, fault)
@@ -180,14 +180,16 @@ class Registration:
             if server.rest_s:
                 await self._clock.sleep(server.rest_s)
                 server.rest_s = 0.0
-            pause = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** (failures - 1)) if failures else self._period_s
+            pause = _retry_in_s(failures) if failures else self._period_s
             await self._pause(server, pause, interruptible=not failures)
 
-    def _complain(self, server: _NameServer, fault: PyroError) -> None:
+    def _complain(self, server: _NameServer, fault: Exception) -> None:
         """At once when it is a new fault, and from time to time while it stays."""
         what = "name server does not take the registration"
         if isinstance(fault, RequestTooLarge):
             what = "the registration is too large: clients will not find the topics; see frameMaxLength"
+        if not isinstance(fault, PyroError):
+            self._limited.exception("a registration failed by a fault of ours", name_server=server.address)
         say = log.warning if server.state != str(fault) else self._limited.warning
         say(what, name_server=server.address, why=str(fault))
         server.state = str(fault)
@@ -258,6 +260,10 @@ class Registration:
             await self._client.call(server.address, request, min(FAREWELL_S, self._timeout_s))
         except CallFailed as fault:
             log.warning("could not unregister", name_server=server.address, why=str(fault))
+
+
+def _retry_in_s(failures: int) -> float:
+    return min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(failures - 1, 16))  # a power of many is no float any more
 
 
 class _NameServer:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 
 from .. import logs
 from ..ambient import Clock
 from ..config import Live, Loaded
 from ..errors import ConfigError
+from ..supervision import Loops
 from ..transport.client import Client, Connect
 from ..transport.dispatch import Dispatcher
 from ..transport.peer import Peer
@@ -65,11 +67,12 @@ class NameServer:
             name="namesrv",
         )
         self._is_stopping = False
-        self.expiry: asyncio.Task[None] | None = None  # ends only by `stop`, or with a fault of ours
+        self.loops = Loops(clock, log)
+        self.expiry: asyncio.Task[None] | None = None  # ends only by `stop`
 
     def start_loops(self) -> None:
-        loop = expiry_loop(self.table, self.live, self._announcer, self._clock)
-        self.expiry = asyncio.get_running_loop().create_task(loop)
+        loop = partial(expiry_loop, self.table, self.live, self._announcer, self._clock)
+        self.expiry = asyncio.get_running_loop().create_task(self.loops.keep("silent brokers", loop))
 
     async def listen(self) -> str:
         """The address, with the port that was taken where the setting says 0."""
@@ -110,17 +113,7 @@ async def run(
     try:
         ready(await namesrv.listen())
         namesrv.start_loops()
-        await _until(stop_wanted, namesrv)
+        await stop_wanted.wait()
     finally:
         await namesrv.stop()
     log.info("name server stopped")
-
-
-async def _until(stop_wanted: asyncio.Event, namesrv: NameServer) -> None:
-    """A loop that dies takes the daemon with it: a name server that never expires brokers is worse than none."""
-    assert namesrv.expiry is not None
-    wanted = asyncio.get_running_loop().create_task(stop_wanted.wait())
-    done, _ = await asyncio.wait((wanted, namesrv.expiry), return_when=asyncio.FIRST_COMPLETED)
-    wanted.cancel()
-    if namesrv.expiry in done:
-        namesrv.expiry.result()

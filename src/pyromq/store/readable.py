@@ -10,8 +10,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from .. import logs
 from .queue import MessageQueue
 from .watermark import Watermark
+
+log = logs.get("pyromq.store")
 
 ArrivalListener: TypeAlias = Callable[[MessageQueue], None]
 
@@ -50,8 +53,7 @@ class Readable:
             arrived[id(queue)] = queue
         self.watermark.advance(position)
         for queue in arrived.values():
-            for listener in self.listeners.get(queue.topic, ()):
-                listener(queue)
+            self._tell(queue)
 
     def _advance_one(self, position: int) -> None:
         end, queue, offset = self.waiting[0]
@@ -61,5 +63,12 @@ class Readable:
         self.waiting.clear()
         queue.readable_end = max(queue.readable_end, offset)
         self.watermark.advance(position)
+        self._tell(queue)
+
+    def _tell(self, queue: MessageQueue) -> None:
+        """The messages are stored: a listener that fails is no reason for their senders to hear otherwise."""
         for listener in self.listeners.get(queue.topic, ()):
-            listener(queue)
+            try:
+                listener(queue)
+            except Exception:
+                log.exception("who waits for messages could not be told of them", topic=queue.topic)

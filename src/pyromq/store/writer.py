@@ -64,7 +64,8 @@ class Writer:
             self.stopped = reason
 
     def put(self, records: Sequence[Record], *, together: bool = False) -> list[Placed]:
-        """Append a burst. Raises RecordTooLarge, DiskFull (nothing written) or StoreNotWritable."""
+        """Append a burst. Raises RecordTooLarge, DiskFull (nothing written) or StoreNotWritable. Anything else that is
+        raised is a record that cannot be encoded: nothing is written then either."""
         if self.stopped is not None:
             raise StoreNotWritable(f"the store takes no more messages: {self.stopped}")
         queues = self._assign(records)
@@ -73,13 +74,13 @@ class Writer:
             places = self._log.append(records, self._now_ms(), together=together)
         except StoreError:
             raise
-        except DiskError as fault:
+        except Exception as fault:
             if self._log.untouched:
                 raise  # the next file could not be made: a full disk recovers by itself
             raise self.broken(fault) from fault
         try:
             self._dispatcher.dispatch(places)
-        except DiskError as fault:
+        except Exception as fault:
             raise self.broken(fault) from fault
         self._readable.appended([queue for queue, _ in queues.values()], self._log.end)
         return places
@@ -123,7 +124,7 @@ class Writer:
                 queue.accept_encoded(entries)
             if self._index is not None:
                 self._index.accept_encoded(burst.keys, burst.store_time)
-        except DiskError as fault:
+        except Exception as fault:
             if self._log.untouched:
                 raise
             raise self.broken(fault) from fault
@@ -169,10 +170,13 @@ class Writer:
             keys = sum(record.properties.count(b" ") for record in records)
             self._index.reserve(len(records) * _INDEX_ENTRIES_GUESS + keys)
 
-    def broken(self, fault: DiskError) -> StoreNotWritable:
-        self.stop(f"a write failed half-way: {fault}. Open the store again to recover")
-        log.error("the store takes no more messages", why=str(fault))
-        return StoreNotWritable(str(fault))
+    def broken(self, fault: Exception) -> StoreNotWritable:
+        """Log and queues do not agree any more, whatever the reason: a record put behind that would take an offset
+        that another one has."""
+        told = str(fault) if isinstance(fault, DiskError) else f"{type(fault).__name__}: {fault}"
+        self.stop(f"a write failed half-way: {told}. Open the store again to recover")
+        log.error("the store takes no more messages", why=told)
+        return StoreNotWritable(told)
 
 
 def _take_base(record: Record) -> int:

@@ -42,7 +42,7 @@ class SaveSoon:
             try:
                 await self._saver.saved()
                 self._written = wanted
-            except PyroError as fault:
+            except Exception as fault:  # whatever it was: nobody else would write it later
                 log.error("a table cannot be written, trying again", table=self.table.name, why=str(fault))
                 await self._clock.sleep(RETRY_S)
 

@@ -34,6 +34,7 @@ from .backoff import level_for, policy_delay_ms
 log = logs.get("pyromq.broker")
 
 DLQ_QUEUES = 1
+MOST_RETRIES = (1 << 31) - 1  # the field of a record has no room for more; a sender may have set it to anything
 WRITE = int(Perm.WRITE)
 
 PutCounter = Callable[[str, int, int, int], None]
@@ -185,7 +186,7 @@ class SendBack:
             born_timestamp=failed.born_timestamp,
             born_host=failed.born_host,
             store_host=self._store_host,
-            reconsume_times=failed.reconsume_times + 1,
+            reconsume_times=min(failed.reconsume_times + 1, MOST_RETRIES),
         )
 
     def _put(self, request: Request, record: Record, config: BrokerConfig) -> None:

@@ -195,14 +195,17 @@ class Counters:
     # --- from cells to counters -----------------------------------------------------------------------------------
 
     def _settling(self) -> Iterator[None]:
-        """Cell by cell, so that whoever counts or asks meanwhile misses nothing that was told already."""
+        """Cell by cell, so that whoever counts or asks meanwhile misses nothing that was told already. Whoever asks
+        settles what is left, so a cell may be gone when its turn comes."""
         self._ask_sources()
         for number, place in enumerate(list(self._puts), 1):
-            self._settle_put(*place, self._puts.pop(place))
+            if (put := self._puts.pop(place, None)) is not None:
+                self._settle_put(*place, put)
             if not number % _SLICE:
                 yield
         for number, taken in enumerate(list(self._gets), 1):
-            self._settle_got(*taken, self._gets.pop(taken))
+            if (got := self._gets.pop(taken, None)) is not None:
+                self._settle_got(*taken, got)
             if not number % _SLICE:
                 yield
 

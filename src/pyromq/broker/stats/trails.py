@@ -58,6 +58,8 @@ class _Ticks:
 
     def take(self, counter: Counter, now_ms: int) -> None:
         trail: list[Point] = getattr(counter, self.trail)
+        if trail[-1].at_ms > now_ms:
+            trail.clear()  # the clock was set back: points of the future would never leave
         trail.append(Point(now_ms, counter.value, counter.times))
         while len(trail) > 1 and trail[1].at_ms <= now_ms - self.span.ms:
             del trail[0]

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from ...ambient import Clock
 from ...config import Live
@@ -16,6 +18,7 @@ from ...store.disk import Disk
 from ...store.flush_loop import RunBlocking
 from ...store.table_saver import FOLD_S
 from ...store.tables import Table
+from ...supervision import Loops
 from ..config import BrokerConfig
 from ..metadata.saving import SaveSoon
 
@@ -28,6 +31,7 @@ class Ground:
     rng: random.Random
     disk: Disk
     run_blocking: RunBlocking
+    loops: Loops
     _saves: list[SaveSoon] = field(default_factory=list)
 
     def table(self, name: str, fold_s: float = FOLD_S) -> SaveSoon:
@@ -46,7 +50,11 @@ class Ground:
                 save.abandon()
             raise
 
-    async def every(self, seconds: float, act: Callable[[], None]) -> None:
+    def every(self, name: str, seconds: float, act: Callable[[], None]) -> Coroutine[Any, Any, None]:
+        """A loop, watched over: one that dies begins again."""
+        return self.loops.keep(name, partial(self._every, seconds, act))
+
+    async def _every(self, seconds: float, act: Callable[[], None]) -> None:
         while True:
             await self.clock.sleep(seconds)
             act()

@@ -91,7 +91,7 @@ class Naming:
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         if self.registration is None or not self._ground.config.namesrv_addr:
             return []
-        return [self.registration.run()]
+        return [self._ground.loops.keep("registration", self.registration.run)]
 
     async def farewell(self) -> None:
         """Clients look elsewhere from now on."""

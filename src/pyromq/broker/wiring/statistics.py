@@ -49,7 +49,12 @@ class Statistics:
         )
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        return [self.lag.run(), self._sample_counters(), self._ground.every(1.0, self.runtime.sample)]
+        keep = self._ground.loops.keep
+        return [
+            keep("loop lag", self.lag.run),
+            keep("statistics", self._sample_counters),
+            self._ground.every("runtime samples", 1.0, self.runtime.sample),
+        ]
 
     async def _sample_counters(self) -> None:
         clock = self._ground.clock

@@ -103,7 +103,12 @@ class Timing:
         assert self.delays is not None
         assert self.timers is not None
         seconds = self._ground.config.flush_delay_offset_interval / 1000
-        return [self.delays.run(), self.timers.run(), self._ground.every(seconds, self._store_progress)]
+        keep = self._ground.loops.keep
+        return [
+            keep("delay levels", self.delays.run),
+            keep("timers", self.timers.run),
+            self._ground.every("progress of delay levels", seconds, self._store_progress),
+        ]
 
     def _store_progress(self) -> None:
         if self.progress.store_changed(self._store.flushed.value):

@@ -72,7 +72,7 @@ class Transactions:
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         assert self.checks is not None
-        return [self.checks.run()]
+        return [self._ground.loops.keep("transaction checks", self.checks.run)]
 
     async def stop(self) -> None:
         if self.checks is not None:
