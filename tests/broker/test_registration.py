@@ -283,3 +283,30 @@ async def test_many_topics_are_not_registered_without_a_break(setting: Setting) 
         assert 2 <= len(server.registrations) <= 8
         await setting.clock.advance(1)
         assert "flood-99" in server.registrations[-1][1]
+
+
+async def test_a_name_server_that_is_away_for_a_day_is_still_tried(setting: Setting) -> None:
+    """After 1,024 failures the pause was a number that no float holds, and that ended the broker."""
+    async with setting.registration("away:1") as registration:
+        await setting.clock.advance(hours=4)
+        server = setting.server("away:1")
+        await setting.clock.advance(seconds=30)
+        assert registration.state() == {"away:1": "registered"}
+        assert server.registrations
+
+
+async def test_a_fault_of_ours_in_telling_a_name_server_is_tried_again(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = setting.server("a:1")
+    bodies = Picture.bodies
+
+    def broken(self: Picture, most_bytes: int) -> object:
+        monkeypatch.setattr(Picture, "bodies", bodies)
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(Picture, "bodies", broken)
+    async with setting.registration("a:1") as registration:
+        await setting.clock.advance(5)
+        assert registration.state() == {"a:1": "registered"}
+        assert server.registrations
