@@ -123,6 +123,7 @@ lock: $(DEV)
 	@compile="$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade"; \
 	export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
 	$$compile pyproject.toml requirements/build.in $(EXTRAS) -o requirements/core.txt && \
+	$$compile pyproject.toml $(EXTRAS) -c requirements/core.txt -o requirements/run.txt && \
 	$$compile pyproject.toml $(EXTRAS) --extra spark -c requirements/core.txt -o requirements/spark.txt && \
 	$$compile pyproject.toml $(EXTRAS) --extra spark --extra dev -c requirements/spark.txt -c requirements/core.txt -o requirements/dev.txt && \
 	$$compile requirements/docs.in -c requirements/dev.txt -o requirements/docs.txt

@@ -21,6 +21,22 @@ def test_the_new_content_stands_and_the_old_one_is_kept(tmp_path: Path) -> None:
     assert sorted(each.name for each in path.parent.iterdir()) == ["table.json", "table.json.bak"]
 
 
+def test_only_the_owner_may_read_what_was_written(tmp_path: Path) -> None:
+    """Also where a failure left a file aside that everybody may read."""
+    path = tmp_path / "kvConfig.json"
+    path.with_name("kvConfig.json.tmp").write_bytes(b"left")
+    before = os.umask(0)
+    try:
+        files.replace_file(path, b"one")
+        files.replace_file(path, b"two")
+    finally:
+        os.umask(before)
+    assert {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {
+        "kvConfig.json": 0o600,
+        "kvConfig.json.bak": 0o600,
+    }
+
+
 def test_without_backup_there_is_one_file(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     files.replace_file(path, b"one", keep_backup=False)

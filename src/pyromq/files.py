@@ -1,6 +1,7 @@
 """Replacing a small file so that a crash at any moment leaves the old content or the new, never a mixture or nothing.
 
-For tables and settings written whole. The commit log and its queues have their own rules in store/.
+For tables and settings written whole, which only their owner may read: what users store there is theirs, be it a
+password. The commit log and its queues have their own rules in store/.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+PRIVATE = 0o600
+
 
 def replace_file(path: Path, content: bytes, keep_backup: bool = True) -> None:
     """Write aside, sync, rename, sync the folder; the previous content stays as `<name>.bak`. Blocks on the disk."""
     make_folder(path.parent)
     aside = path.with_name(path.name + ".tmp")
-    with aside.open("wb") as file:
+    aside.unlink(missing_ok=True)  # left by a failure, maybe with other rights
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

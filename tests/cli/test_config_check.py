@@ -7,8 +7,10 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.java_keys import BROKER_KEYS
 from pyromq.cli.main import cli
-from pyromq.config import settings_of
+from pyromq.config import Live, load, settings_of
 from pyromq.namesrv.config import NamesrvConfig
 
 BROKER_CONF = """\
@@ -53,6 +55,28 @@ def test_a_good_file_ends_with_0(tmp_path: Path) -> None:
     result = check(file, "--daemon", "namesrv", "--json")
     assert result.exit_code == 0
     assert [json.loads(line)["effect"].split()[0] for line in result.output.splitlines()] == ["sets", "has"]
+
+
+def test_a_password_is_shown_by_nobody(tmp_path: Path) -> None:
+    """Neither where it counts, nor where it is misspelt, refused, replaced by another, or of a capability to come."""
+    file = tmp_path / "broker.conf"
+    file.write_text(
+        "tls.server.keyPassword=open-sesame\ntls.server.keyPasword=open-sesame\nbrokerName=a\n"
+        'initAuthenticationUser={"username":"root","password":"open-sesame"}\n'
+        'innerClientAuthenticationCredentials={"secretKey":"open-sesame"}\n'
+    )
+    for options in ((), ("--json",)):
+        result = check(file, *options)
+        assert "open-sesame" not in result.output
+        assert "********" in result.output
+        assert "brokerName" in result.output
+    (tmp_path / "good.conf").write_text("tls.server.keyPassword=open-sesame\n")
+    given = {"PYROMQ_BROKER_TLS_SERVER_KEY_PASSWORD": "open-barley"}
+    loaded = load(BrokerConfig, BROKER_KEYS, daemon="broker", file=tmp_path / "good.conf", environment=given)
+    (notice,) = loaded.notices
+    assert notice.endswith("KEY_PASSWORD = ******** replaces ******** of " + str(tmp_path / "good.conf") + " line 1")
+    assert "open-barley" in [one.parsed for one in loaded.findings]
+    assert "open-barley" not in Live(loaded, BROKER_KEYS).shown().values()  # what getBrokerConfig answers
 
 
 def test_settings_that_contradict_each_other_are_told_too(tmp_path: Path) -> None:

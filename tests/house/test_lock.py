@@ -35,7 +35,8 @@ def outside(requirements: list[Requirement], versions: dict[str, str]) -> list[s
 
 
 @pytest.mark.parametrize(
-    ("name", "extras"), [("core", ["fast", "compress"]), ("spark", ["spark"]), ("dev", list(EXTRAS))]
+    ("name", "extras"),
+    [("core", ["fast", "compress"]), ("run", ["fast", "compress"]), ("spark", ["spark"]), ("dev", list(EXTRAS))],
 )
 def test_every_dependency_is_locked_within_its_range(name: str, extras: list[str]) -> None:
     assert outside(wanted(*extras), locked(name)) == [], "type `make lock`"
@@ -45,7 +46,7 @@ def test_the_check_can_fail() -> None:
     assert outside([Requirement("a>=2"), Requirement("b"), Requirement("c<3")], {"a": "1.9", "c": "2"}) == ["a>=2", "b"]
 
 
-@pytest.mark.parametrize("name", ["core", "spark", "dev", "docs"])
+@pytest.mark.parametrize("name", ["core", "run", "spark", "dev", "docs"])
 def test_every_locked_version_has_hashes(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
     entries = re.split(r"\n(?=[\w.-]+==)", text)[1:]
@@ -57,5 +58,6 @@ def test_every_locked_version_has_hashes(name: str) -> None:
 
 def test_layers_of_the_lock_agree() -> None:
     core, dev, docs = locked("core"), locked("dev"), locked("docs")
+    assert locked("run").items() < core.items()  # without what builds
     assert {name for name in core.keys() & dev.keys() if core[name] != dev[name]} == set()
     assert {name for name in docs.keys() & (dev | core).keys() if docs[name] != (dev | core)[name]} == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -86,6 +87,51 @@ def test_a_kernel_that_is_cut_off_is_not_imported(tmp_path: Path) -> None:
         )
         assert f"native kernel cannot be loaded ({tmp_path}" in done.stderr
         assert "make native" in done.stderr
+
+
+def asked_for(folder: str, kernel: str = "native") -> str:
+    """What a process says that is asked for the kernel of a folder; empty if it serves."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from pyromq.kernel.choice import native; native()"],
+        env={**os.environ, choice.PATH_VARIABLE: folder, choice.VARIABLE: kernel},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr
+
+
+def test_a_kernel_of_another_folder_is_loaded_only_if_nobody_else_could_have_put_it_there(tmp_path: Path) -> None:
+    require(choice.is_built(), "the native kernel is not built here: make native")
+    spec = find_spec("pyromq.kernel.native.kernel")
+    assert spec is not None
+    assert spec.origin is not None
+    library = tmp_path / Path(spec.origin).name
+    shutil.copy(spec.origin, library)
+    tmp_path.chmod(0o700)
+    library.chmod(0o700)
+    assert asked_for(str(tmp_path)) == ""
+    assert "say PYROMQ_KERNEL=native too" in asked_for(str(tmp_path), kernel="")
+    assert "No such file" in asked_for(str(tmp_path / "none"))
+    assert "is refused: others could put a library there" in asked_for(os.path.relpath(tmp_path))
+    library.chmod(0o722)
+    assert f"{library} has to be named by its whole path" in asked_for(str(tmp_path))
+    library.chmod(0o700)
+    tmp_path.chmod(0o777)
+    assert "its rights are 777" in asked_for(str(tmp_path))
+
+
+def test_a_folder_of_another_user_is_not_loaded_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(choice.VARIABLE, "native")
+    monkeypatch.setenv(choice.PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    (tmp_path / "kernel.so").symlink_to("/nowhere")
+    if os.getuid() != 0:  # what belongs to root may be loaded by everybody
+        with pytest.raises(ConfigError, match=r"belong to user 4711 or root"):
+            choice.other_build()
+    monkeypatch.setattr(Path, "lstat", lambda _: os.stat_result((0o40700, 0, 0, 1, 99, 99, 0, 0, 0, 0)))
+    with pytest.raises(ConfigError, match=r"belong to user 4711 or root, .*; its owner is 99"):
+        choice.other_build()
 
 
 def test_the_mark_changes_with_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..config import masked
 from .exits import REFUSED
 from .shell import Shell, changes, one_broker, talks
 from .tree import Fail, TakesNegatives, Tree, examples, unknown
@@ -34,7 +35,7 @@ async def _show(
         found = await ask(shell.calls, place.address)
         known |= found.keys()
         rows += [
-            {"broker": place.name, "key": name, "value": value}
+            {"broker": place.name, "key": name, "value": masked(name, value)}
             for name, value in sorted(found.items())
             if fnmatchcase(name, key)
         ]
@@ -66,16 +67,18 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
     from ..admin import settings
 
     places = await shell.masters(broker)
-    plan = []
+    was = []
     for place in places:
         found = await settings.of_broker(shell.calls, place.address)
         if key not in found:
             raise unknown("setting", key, found)
-        plan.append({"broker": place.name, "key": key, "now": found[key], "value": value})
-    shell.about_to(f"set {key} to {value}", plan)
-    for place, row in zip(places, plan, strict=True):
-        await _change(shell, place, key, value, row["now"])
-    shell.rows([{"broker": row["broker"], "key": key, "was": row["now"], "value": value} for row in plan])
+        was.append(found[key])
+    shown, told = masked(key, value), [(place.name, masked(key, old)) for place, old in zip(places, was, strict=True)]
+    plan = [{"broker": name, "key": key, "now": old, "value": shown} for name, old in told]
+    shell.about_to(f"set {key} to {shown}", plan)
+    for place, old in zip(places, was, strict=True):
+        await _change(shell, place, key, value, old)
+    shell.rows([{"broker": name, "key": key, "was": old, "value": shown} for name, old in told])
 
 
 async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:

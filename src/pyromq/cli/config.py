@@ -85,13 +85,13 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
 
 def _print_json(findings: list[Finding]) -> None:
     for one in findings:
-        entry = {"where": one.where, "key": one.key, "value": one.value, "effect": one.effect, "error": one.error}
+        entry = {"where": one.where, "key": one.key, "value": one.shown, "effect": one.effect, "error": one.error}
         print_lines(json.dumps(entry, ensure_ascii=False))
 
 
 def _print_table(file: Path, findings: list[Finding]) -> None:
     rows = [
-        {"line": one.where.rpartition(" ")[2], "key": one.key, "value": one.value, "effect": one.error or one.effect}
+        {"line": one.where.rpartition(" ")[2], "key": one.key, "value": one.shown, "effect": one.error or one.effect}
         for one in findings
     ]
     _print_rows(str(file), rows, [one.error is not None for one in findings])

@@ -3,7 +3,7 @@
 from .java_keys import Carried, JavaKeys, NoEffect, Refused
 from .live import Live
 from .load import Finding, Loaded, examine_file, examine_properties, first_error, load
-from .settings import Setting, check_ranges, render_all, setting, settings_of
+from .settings import Setting, check_ranges, masked, render_all, setting, settings_of
 
 __all__ = [
     "Carried",
@@ -19,6 +19,7 @@ __all__ = [
     "examine_properties",
     "first_error",
     "load",
+    "masked",
     "render_all",
     "setting",
     "settings_of",

@@ -16,7 +16,7 @@ from ..files import replace_file
 from . import properties
 from .java_keys import JavaKeys
 from .load import Finding, Loaded, examine_properties, first_error
-from .settings import render_all, settings_of
+from .settings import masked, render_all, settings_of
 
 C = TypeVar("C")
 HEADING = "# Settings changed while running. Read after the configuration file; remove a line to go back to that.\n"
@@ -57,8 +57,9 @@ class Live(Generic[C]):
         return asked
 
     def shown(self) -> dict[str, str]:
-        """Every Java key with its value: what the `get config` requests answer."""
-        return self._keys.shown(self._given) | render_all(self.config)
+        """Every Java key with its value: what the `get config` requests answer. Passwords are left out."""
+        shown = self._keys.shown(self._given) | render_all(self.config)
+        return {key: value for key, value in shown.items() if masked(key, value) == value}
 
     def may_change(self) -> list[str]:
         """The allow-list, as Java keys."""

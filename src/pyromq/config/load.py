@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from ..errors import ConfigError
 from . import properties
 from .java_keys import Carried, JavaKeys, NoEffect
-from .settings import Setting, settings_of
+from .settings import Setting, masked, settings_of
 
 C = TypeVar("C")
 
@@ -33,6 +33,11 @@ class Finding:
     error: str | None = None
     setting: Setting | None = None
     parsed: Any = None
+
+    @property
+    def shown(self) -> str:
+        """The value for people, without passwords."""
+        return masked(self.key, self.value)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.error}" if self.error else f"{self.where}: {self.key} {self.effect}"
@@ -58,7 +63,7 @@ class Loaded(Generic[C]):
         for one in self.findings:
             before = seen.get(one.key) if one.setting is None else seen.get(one.setting.name)
             if before is not None and before.value != one.value:
-                lines.append(f"{one.where}: {one.key} = {one.value} replaces {before.value} of {before.where}")
+                lines.append(f"{one.where}: {one.key} = {one.shown} replaces {before.shown} of {before.where}")
             seen[one.key if one.setting is None else one.setting.name] = one
         return lines
 
@@ -141,7 +146,7 @@ def _judge(where: str, key: str, raw: object, setting: Setting) -> Finding:
     try:
         return Finding(where, key, value, effect, setting=setting, parsed=setting.parse(raw))
     except ValueError as fault:
-        return Finding(where, key, value, effect, error=f"{key} = {value}: {fault}")
+        return Finding(where, key, value, effect, error=f"{key} = {masked(key, value)}: {fault}")
 
 
 def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting], keys: JavaKeys) -> Finding:
@@ -158,8 +163,9 @@ def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting]
     if keys.is_harmless(key, value):
         return Finding(where, key, value, "asks for nothing beyond what there is")
     default = keys.harmless(key)
+    shown = masked(key, value)
     remedy = f"{group.remedy}, or {f'set {key}={default}' if default else 'remove the line'}"
-    return Finding(where, key, value, "refused", error=f"{key} = {value} is refused: {group.reason}; {remedy}")
+    return Finding(where, key, value, "refused", error=f"{key} = {shown} is refused: {group.reason}; {remedy}")
 
 
 def _judge_toml(where: str, key: str, value: object, settings: Mapping[str, Setting]) -> Finding:

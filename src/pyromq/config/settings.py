@@ -13,6 +13,7 @@ File keys, environment names, command-line flags and the documentation all deriv
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,9 @@ from typing import Any, TypeVar, overload
 from ..errors import ConfigError
 
 T = TypeVar("T")
+MASK = "********"
 JAVA_INT, JAVA_LONG = (1 << 31) - 1, (1 << 63) - 1
+_SECRET = re.compile(r"pass?w|pwd|secret|credential|authentication_?user", re.IGNORECASE)
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -176,6 +179,14 @@ def _read_settings(config_class: type) -> Mapping[str, Setting]:
             name=declared.name, java=java, kind=kind, optional=optional, default=default, **facts
         )
     return types.MappingProxyType(found)
+
+
+def masked(key: str, value: str) -> str:
+    """Return a value as it may be shown: stars for passwords and their like, ours and those of Java's other keys.
+
+    By the key's name, so that one that is misspelt or unknown counts too. Nothing stays nothing.
+    """
+    return MASK if value and _SECRET.search(key) else value
 
 
 def check_ranges(config: Any) -> None:

@@ -16,6 +16,7 @@ from types import ModuleType
 from ..errors import ConfigError
 
 VARIABLE = "PYROMQ_KERNEL"
+PATH_VARIABLE = "PYROMQ_KERNEL_PATH"
 _MODULE = "pyromq.kernel.native.kernel"
 _SOURCES = Path(__file__).parent / "native"
 _ELF = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
@@ -35,6 +36,34 @@ def kernel_name() -> str:
     if wanted == "native" and not is_built():
         raise ConfigError(f"{VARIABLE}=native: the native kernel is not built here; {_remedy()}, or say python")
     return "native" if wanted != "python" and is_built() else "python"
+
+
+def other_build() -> Path | None:
+    """Return the folder of PYROMQ_KERNEL_PATH, whose kernel is loaded instead of ours: for `make sanitize` and tests.
+
+    What it holds runs with all rights of this process. So it must be asked for twice, by PYROMQ_KERNEL=native too, and
+    nobody but this user and root may be able to write there. ConfigError otherwise.
+    """
+    named = os.environ.get(PATH_VARIABLE, "")
+    if not named:
+        return None
+    if os.environ.get(VARIABLE, "") != "native":
+        raise ConfigError(
+            f"{PATH_VARIABLE}={named} loads another native kernel: say {VARIABLE}=native too, or unset it"
+        )
+    folder = Path(named)
+    try:
+        known = [(each, each.lstat()) for each in (folder, *sorted(folder.glob("kernel.*")))]
+    except OSError as fault:
+        raise ConfigError(f"{PATH_VARIABLE}={named}: {fault.strerror}; name a folder with a native kernel") from None
+    for each, found in known:
+        if not folder.is_absolute() or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+            raise ConfigError(
+                f"{PATH_VARIABLE}={named} is refused: others could put a library there. {each} has to be named by its "
+                f"whole path, belong to user {os.geteuid()} or root, and be writable by nobody else; its owner is "
+                f"{found.st_uid}, its rights are {found.st_mode & 0o777:o}"
+            )
+    return folder
 
 
 def is_forced() -> bool:

@@ -10,6 +10,7 @@ from ..client.errors import Error
 from .command import Failed, Run, command
 from .options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
 from .parsing import UsageError
+from .printing import setting_text
 
 OF_CLUSTER = may("c", "cluster", "the cluster: all its masters; neither -b nor -c: every broker")
 
@@ -58,7 +59,7 @@ async def get_broker_config(run: Run) -> None:
         found = await settings.of_broker(run.calls, address)
         run.say(heading)
         for key, value in found.items():
-            run.say(f"{key:<50}=  {value}")
+            run.say(setting_text(key, value))
         run.say()
 
 

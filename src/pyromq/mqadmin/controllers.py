@@ -8,7 +8,7 @@ from ..protocol.headers.replication import CleanBrokerData, ElectMaster
 from .command import Failed, Run, command
 from .options import INTERVAL, flag, may, need
 from .parsing import UsageError
-from .printing import java, java_list
+from .printing import java, java_list, setting_text
 from .replication import CONTROLLER
 
 CONTAINER = "broker containers"
@@ -77,7 +77,7 @@ async def get_controller_config(run: Run) -> None:
         found = await controllers.settings(run.calls, address)
         run.say(f"============{address}============")
         for key, value in found.items():
-            run.say(f"{key:<50}=  {value}")
+            run.say(setting_text(key, value))
 
 
 @command(

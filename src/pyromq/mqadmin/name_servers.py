@@ -6,7 +6,7 @@ from ..admin import cluster, settings
 from ..client.errors import Error
 from .command import Failed, Run, command
 from .options import need
-from .printing import java_list
+from .printing import java_list, setting_text
 
 NAMESPACE = need("s", "namespace", "namespace of the key")
 KEY = need("k", "key", "the key")
@@ -56,7 +56,7 @@ async def get_namesrv_config(run: Run) -> None:
         found = await settings.of_name_server(run.calls, address)
         run.say(f"============{address}============")
         for key, value in found.items():
-            run.say(f"{key:<50}=  {value}")
+            run.say(setting_text(key, value))
 
 
 @command("updateNamesrvConfig", "Change a setting of the name servers", KEY, VALUE)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from ..config import masked
 from ..protocol.bodies.body import Body, encode_body
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.json import ANSWER_LIMITS, Dialect, parse_json
@@ -94,6 +95,11 @@ def pretty_value(value: Any, depth: int = 0) -> str:
 
 def _key(key: str) -> str:
     return key if key.lstrip("-").isdigit() else json.dumps(key, ensure_ascii=False)
+
+
+def setting_text(key: str, value: str) -> str:
+    """A setting of a server; passwords, which Apache's servers tell to everybody, as stars."""
+    return f"{key:<50}=  {masked(key, value)}"
 
 
 def queue_order(queue: MessageQueue) -> tuple[str, str, int]:

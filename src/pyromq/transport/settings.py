@@ -149,6 +149,3 @@ class TransportSettings:
             key=self.tls_client_key_path,
             key_password=self.tls_client_key_password,
         )
-
-
-SECRETS = ("tls.server.keyPassword", "tls.client.keyPassword")  # never shown to who asks for the settings

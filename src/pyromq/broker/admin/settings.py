@@ -15,7 +15,6 @@ from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.version import DataVersion
 from ...protocol.headers.stats import GetBrokerConfigAnswer
 from ...transport.dispatch import Reply, Request
-from ...transport.settings import SECRETS
 from ..config import BrokerConfig
 from ..metadata.table_content import next_version
 
@@ -39,7 +38,7 @@ class SettingsAdmin:
         self._version = DataVersion()
 
     def show(self, request: Request) -> Reply:
-        shown = {key: value for key, value in sorted(self._live.shown().items()) if key not in SECRETS}
+        shown = dict(sorted(self._live.shown().items()))
         # Where the configuration leaves it to us, what came of it.
         host, _, port = self._address().rpartition(":")
         shown |= {"brokerIP1": host.strip("[]"), "listenPort": port}

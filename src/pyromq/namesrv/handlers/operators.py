@@ -13,7 +13,6 @@ from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import KVTable
 from ...protocol.headers import namesrv as headers
 from ...transport.dispatch import Reply, Request
-from ...transport.settings import SECRETS
 from ..config import HIDDEN_KEYS, NamesrvConfig
 from ..kv_config import KvConfig, RunBlocking
 
@@ -70,7 +69,7 @@ class SettingsHandlers:
     def show(self, request: Request) -> Reply:
         """319. Alphabetical; what has no value is left out, and so are passwords."""
         shown = self._live.shown() | {"configStorePath": str(self._live.config.overlay_path)}
-        pairs = {key: shown[key] for key in sorted(shown) if key not in SECRETS}
+        pairs = {key: shown[key] for key in sorted(shown)}
         hidden = {key for key in HIDDEN_KEYS if not pairs.get(key)}
         return Reply(body=properties.render({k: v for k, v in pairs.items() if v and k not in hidden}).encode())
 
