@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import pyromq.protocol.bodies
 from pyromq.errors import Malformed, RequestRefused
 from pyromq.model.group import ConsumeFromWhere, ConsumeType, MessageModel
-from pyromq.protocol.bodies.body import Body, decode_body, encode_body
+from pyromq.protocol.bodies.body import Body, body_parts, decode_body, encode_body
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.offsets import ConsumeStats, OffsetWrapper, ResetOffsetBody
@@ -26,7 +26,7 @@ from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, Queue
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndQueueMapping, TopicQueueMappingDetail
 from pyromq.protocol.bodies.users import UserInfo
 from pyromq.protocol.exchanges import EXCHANGES, Plain
-from pyromq.protocol.json import Dialect, JsonLimits, parse_json
+from pyromq.protocol.json import ANSWER_LIMITS, Dialect, JsonLimits, parse_json
 
 from .recorded import Recorded, recorded_frames
 
@@ -73,6 +73,20 @@ def test_every_recorded_body_goes_through_its_type() -> None:
         forms["another order, or defaults added"] += 1
     assert forms["the same bytes"] == 167
     assert forms["another order, or defaults added"] == 16
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_the_parts_of_every_recorded_body_are_the_body(dialect: Dialect) -> None:
+    for frame, kind in recorded_bodies():
+        body = decode_body(kind, frame.body, ANSWER_LIMITS)
+        assert b"".join(body_parts(body, dialect)) == encode_body(body, dialect), frame
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_the_parts_of_an_empty_body_are_the_body(dialect: Dialect) -> None:
+    for kind in all_bodies():
+        if not any(field.required for field in msgspec.structs.fields(kind)):
+            assert b"".join(body_parts(kind(), dialect)) == encode_body(kind(), dialect), kind
 
 
 def test_no_recorded_json_is_without_a_type() -> None:

@@ -369,9 +369,10 @@ class RouteTable:
         names = self._clusters.get(cluster, ())
         return sorted(set().union(*(self._brokers[name].topics for name in names)))
 
-    def topics_by_flag(self, wanted: int, unwanted: int = 0) -> list[str]:
-        """Topics whose system flag, as the first of their brokers gave it, has one bit and not the other."""
-        return [topic.name for topic in self._topics.values() if _has_flags(topic, wanted, unwanted)]
+    def has_flags(self, name: str, wanted: int, unwanted: int = 0) -> bool:
+        """Whether a topic's system flag, as the first of its brokers gave it, has one bit and not the other."""
+        topic = self._topics.get(name)
+        return topic is not None and _has_flags(topic, wanted, unwanted)
 
     def has_channel(self, channel: object) -> bool:
         """Whether a broker that is there registered over this connection."""

@@ -19,6 +19,7 @@ from ..transport.client import Client, Connect
 from ..transport.dispatch import Dispatcher
 from ..transport.peer import Peer
 from ..transport.server import Server
+from ..transport.slices import Slices
 from .announcer import Announcer
 from .config import NAMESRV_KEYS, NamesrvConfig
 from .expiry import expiry_loop
@@ -52,10 +53,11 @@ class NameServer:
         self._kv = KvConfig.open(config.kv_config_path, run_blocking, lambda: self.live.config.kv_limits)
         self._client = Client(clock=clock, rng=rng, tls=config.client_tls(), connect=connect)
         self._announcer = Announcer(self._client, self.live, clock)
+        slices = Slices(clock)
         handlers = surface(
-            BrokerHandlers(self.table, self._kv, self.live, self._announcer, clock),
-            TopicHandlers(self.table, self._kv, self.live, clock),
-            KvHandlers(self._kv),
+            BrokerHandlers(self.table, self._kv, self.live, self._announcer, clock, slices),
+            TopicHandlers(self.table, self._kv, self.live, clock, slices),
+            KvHandlers(self._kv, slices),
             SettingsHandlers(self.live, run_blocking),
         )
         self.server = Server(

@@ -32,8 +32,9 @@ from ...protocol.record import encode_record
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
 from ...transport.peer import Peer
+from ...transport.slices import Slices
 from ..clients.consumers import Consumers
-from ..clients.producers import Producers
+from ..clients.producers import Producer, Producers
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
@@ -54,6 +55,7 @@ class ConnectionAdmin:
         consumers: Consumers,
         producers: Producers,
         store: MessageStore,
+        slices: Slices,
     ) -> None:
         self._broker_name = broker_name
         self._address = address
@@ -63,10 +65,11 @@ class ConnectionAdmin:
         self._consumers = consumers
         self._producers = producers
         self._store = store
+        self._slices = slices
 
     # --- who is connected -----------------------------------------------------------------------------------------
 
-    def consumers(self, request: Request) -> Reply:
+    async def consumers(self, request: Request) -> Reply:
         """203."""
         name = request.header(GetConsumerConnectionList).consumer_group
         group = self._consumers.find(name)
@@ -77,49 +80,42 @@ class ConnectionAdmin:
             consume_from_where=group.from_where,
             consume_type=group.consume_type,
             message_model=group.message_model,
-            subscription_table=group.subscriptions,
+            subscription_table=dict(group.subscriptions),
         )
         # A group's status is where a conflict of its members is made visible to whoever asks.
-        return Reply(body=encode_body(body), remark=None if group.conflict is None else f"CONFLICT: {group.conflict}")
+        remark = None if group.conflict is None else f"CONFLICT: {group.conflict}"
+        return Reply(body=await self._slices.encoded(body), remark=remark)
 
-    def producers(self, request: Request) -> Reply:
+    async def producers(self, request: Request) -> Reply:
         """204."""
         name = request.header(GetProducerConnectionList).producer_group
         members = self._producers.members(name)
         if not members:
             raise RequestRefused(f"the producer group[{name}] not exist")
         connections = [_connection(peer, one.client_id) for peer, one in members.items()]
-        return Reply(body=encode_body(ProducerConnection(connection_set=connections)))
+        return Reply(body=await self._slices.encoded(ProducerConnection(connection_set=connections)))
 
-    def all_producers(self, request: Request) -> Reply:
+    async def all_producers(self, request: Request) -> Reply:
         """328."""
-        data = {
-            group: [
-                ProducerInfo(
-                    client_id=one.client_id,
-                    remote_ip=f"/{peer.address}",  # as Java prints a socket address
-                    language=_language(peer),
-                    version=peer.version,
-                    last_update_timestamp=one.seen_ms,
-                )
-                for peer, one in members.items()
-            ]
-            for group, members in self._producers.all().items()
-        }
-        return Reply(body=encode_body(ProducerTableInfo(data=data)))
+        data = {}
+        async for group in self._slices.each(list(self._producers.all())):
+            members = self._producers.members(group)
+            if members:  # they have not left between two slices
+                data[group] = [_producer(peer, one) for peer, one in members.items()]
+        return Reply(body=await self._slices.encoded(ProducerTableInfo(data=data)))
 
     # --- who consumes what ----------------------------------------------------------------------------------------
 
-    def groups_of_topic(self, request: Request) -> Reply:
+    async def groups_of_topic(self, request: Request) -> Reply:
         """300: online now, or with offsets."""
         topic = request.header(TopicName).topic
         groups = {*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)}
-        return Reply(body=encode_body(GroupList(group_list=sorted(groups))))
+        return Reply(body=await self._slices.encoded(GroupList(group_list=await self._slices.in_order(groups))))
 
-    def topics_of_group(self, request: Request) -> Reply:
+    async def topics_of_group(self, request: Request) -> Reply:
         """343."""
         topics = self._offsets.topics_of(request.header(QueryTopicsByConsumer).group)
-        return Reply(body=encode_body(TopicList(topic_list=topics, broker_addr=self._address())))
+        return Reply(body=await self._slices.encoded(TopicList(topic_list=topics, broker_addr=self._address())))
 
     def subscription(self, request: Request) -> Reply:
         """345."""
@@ -185,6 +181,16 @@ class ConnectionAdmin:
         except CallFailed as fault:
             raise RequestRefused(f"invoke consumer <{group}> <{client_id}> failed: {fault}") from None
         return Reply(answer.code, remark=answer.remark, fields=answer.fields, body=answer.body)
+
+
+def _producer(peer: Peer, one: Producer) -> ProducerInfo:
+    return ProducerInfo(
+        client_id=one.client_id,
+        remote_ip=f"/{peer.address}",  # as Java prints a socket address
+        language=_language(peer),
+        version=peer.version,
+        last_update_timestamp=one.seen_ms,
+    )
 
 
 def _connection(peer: Peer, client_id: str) -> Connection:

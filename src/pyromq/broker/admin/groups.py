@@ -26,6 +26,7 @@ from ...protocol.headers.groups import (
     UpdateGroupForbidden,
 )
 from ...transport.dispatch import Reply, Request
+from ...transport.slices import Slices
 from ..metadata.attributes import GROUP_ATTRIBUTES, alter
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
@@ -42,11 +43,13 @@ class GroupAdmin:
         offsets: Offsets,
         saved: Callable[[], Awaitable[None]],
         forget: Callable[[str], None],
+        slices: Slices,
     ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._saved = saved
         self._forget = forget
+        self._slices = slices
 
     async def update(self, request: Request) -> Reply:
         """200. Java answers a request without a body with success and does nothing; we say what is missing."""
@@ -89,7 +92,7 @@ class GroupAdmin:
         await self._saved()
         return Reply()
 
-    def get_all(self, request: Request) -> Reply:
+    async def get_all(self, request: Request) -> Reply:
         """201: the whole table, or a page of it."""
         header = request.header(GetAllSubscriptionGroup)
         groups = dict(self._groups.all())
@@ -101,7 +104,8 @@ class GroupAdmin:
             forbidden_table={group: dict(topics) for group, topics in self._groups.forbidden.items()},
             subscription_group_table=groups,
         )
-        return Reply(header=GetAllSubscriptionGroupAnswer(total_group_num=len(self._groups)), body=encode_body(wrapper))
+        count = GetAllSubscriptionGroupAnswer(total_group_num=len(self._groups))
+        return Reply(header=count, body=await self._slices.encoded(wrapper))
 
     def _is_current(self, version: str | None) -> bool:
         return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._groups.version

@@ -7,6 +7,7 @@ from ...model import names
 from ...store.message_store import MessageStore
 from ...store.retention import Retention
 from ...transport.dispatch import Reply, Request
+from ...transport.slices import Slices
 from ..metadata.topics import Topics
 
 log = logs.get("pyromq.broker")
@@ -15,25 +16,29 @@ log = logs.get("pyromq.broker")
 class Maintenance:
     """Event loop only."""
 
-    def __init__(self, topics: Topics, store: MessageStore, retention: Retention) -> None:
+    def __init__(self, topics: Topics, store: MessageStore, retention: Retention, slices: Slices) -> None:
         self._topics = topics
         self._store = store
         self._retention = retention
+        self._slices = slices
 
-    def clean_expired_queues(self, request: Request) -> Reply:
+    async def clean_expired_queues(self, request: Request) -> Reply:
         """306: queue files that lie wholly below the log's start."""
-        start = self._store.commit_log.start
-        gone = sum(queue.raise_minimum(start) for queue in self._store.queues)
+        start, gone = self._store.commit_log.start, 0
+        async for topic in self._slices.each(self._store.queues.topics()):
+            async for queue in self._slices.each(self._store.queues.of_topic(topic)):
+                gone += queue.raise_minimum(start)
         log.info("expired queue files removed", queues=gone, peer=request.peer.address)
         return Reply()
 
-    def clean_unused_topics(self, request: Request) -> Reply:
+    async def clean_unused_topics(self, request: Request) -> Reply:
         """316: queues of topics that no longer exist."""
-        kept = set(self._topics.all())
-        doomed = [name for name in self._store.queues.topics() if name not in kept and not names.is_system_topic(name)]
-        for name in doomed:
-            self._store.queues.remove_topic(name)
-        log.info("queues of deleted topics removed", topics=len(doomed), peer=request.peer.address)
+        removed = 0
+        async for name in self._slices.each(self._store.queues.topics()):
+            if name not in self._topics and not names.is_system_topic(name):
+                self._store.queues.remove_topic(name)
+                removed += 1
+        log.info("queues of deleted topics removed", topics=removed, peer=request.peer.address)
         return Reply()
 
     def delete_expired_log(self, request: Request) -> Reply:

@@ -25,6 +25,7 @@ from ...protocol.json import Dialect
 from ...store.message_store import MessageStore
 from ...store.queue import Boundary
 from ...transport.dispatch import Reply, Request
+from ...transport.slices import Slices
 from ..clients.consumers import ConsumerGroup, Consumers, Member
 from ..config import BrokerConfig
 from ..metadata.groups import Groups
@@ -48,6 +49,7 @@ class OffsetAdmin:
         consumers: Consumers,
         store: MessageStore,
         saved: Callable[[], Awaitable[None]],
+        slices: Slices,
     ) -> None:
         self._live = live
         self._topics = topics
@@ -56,15 +58,19 @@ class OffsetAdmin:
         self._consumers = consumers
         self._store = store
         self._saved = saved
+        self._slices = slices
 
-    def show_all(self, request: Request) -> Reply:
-        """43."""
+    async def show_all(self, request: Request) -> Reply:
+        """43. The version is that of the beginning: who asks by it again gets what changed meanwhile."""
+        version, offsets = self._offsets.version, self._offsets.all()
+        table: dict[str, dict[int, int]] = {}
+        async for key in self._slices.each(list(offsets)):
+            if key in offsets:  # not dropped between two slices
+                table[key] = dict(offsets[key])
         body = ConsumerOffsetSerializeWrapper(
-            data_version=self._offsets.version,
-            group_topic_map=self._offsets.group_topics(),
-            offset_table={key: dict(queues) for key, queues in self._offsets.all().items()},
+            data_version=version, group_topic_map=self._offsets.group_topics(), offset_table=table
         )
-        return Reply(body=encode_body(body, Dialect.JAVA))
+        return Reply(body=await self._slices.encoded(body, Dialect.JAVA))
 
     # --- 222 ------------------------------------------------------------------------------------------------------
 

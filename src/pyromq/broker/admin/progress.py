@@ -1,5 +1,6 @@
 """How far things are: queues of a topic, groups on their topics, what lags behind and by how much (202, 208, 303, 317,
-308, 315, 321). Read-only; computed from the store and the offset table when asked."""
+308, 315, 321). Read-only; computed from the store and the offset table when asked, in slices: between two of them
+offsets move on, groups and topics come and go."""
 
 from __future__ import annotations
 
@@ -36,6 +37,7 @@ from ...protocol.headers.topics import TopicName
 from ...protocol.json import Dialect
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
+from ...transport.slices import Slices
 from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
 from ..metadata.groups import Groups
@@ -62,6 +64,7 @@ class Progress:
         store: MessageStore,
         counters: Counters,
         filters: ConsumerFilters,
+        slices: Slices,
     ) -> None:
         self._broker_name = broker_name
         self._address = address
@@ -73,6 +76,7 @@ class Progress:
         self._store = store
         self._counters = counters
         self._filters = filters
+        self._slices = slices
 
     # --- of a topic -----------------------------------------------------------------------------------------------
 
@@ -80,13 +84,13 @@ class Progress:
         """202."""
         topic = self._topic(request.header(TopicName).topic)
         table = TopicStatsTable(topic_put_tps=self._counters.rate(TOPIC_PUT_NUMS, topic.topic_name))
-        for queue_id in range(max(topic.write_queue_nums, topic.read_queue_nums)):
+        async for queue_id in self._slices.each(range(max(topic.write_queue_nums, topic.read_queue_nums))):
             low, high = self._range(topic.topic_name, queue_id)
             last = await self._time(topic.topic_name, queue_id, high - 1) if high > 0 else 0
             table.offset_table[self._queue(topic.topic_name, queue_id)] = TopicOffset(
                 min_offset=low, max_offset=high, last_update_timestamp=last
             )
-        return Reply(body=encode_body(table, Dialect.JAVA))
+        return Reply(body=await self._slices.encoded(table, Dialect.JAVA))
 
     # --- of groups ------------------------------------------------------------------------------------------------
 
@@ -106,37 +110,39 @@ class Progress:
         for name in wanted:
             topic = self._topics.find(name)
             if topic is not None:
-                table |= await self._progress(group, topic, topic.read_queue_nums)
+                await self._progress(table, group, topic, topic.read_queue_nums)
                 rate += self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
-        return Reply(body=encode_body(ConsumeStats(offset_table=table, consume_tps=rate), Dialect.JAVA))
+        stats = ConsumeStats(offset_table=table, consume_tps=rate)
+        return Reply(body=await self._slices.encoded(stats, Dialect.JAVA))
 
     async def all_consume_stats(self, request: Request) -> Reply:
         """317: every group of this broker."""
         only_ordered = request.header(GetBrokerConsumeStats).is_order
         answer = ConsumeStatsList(broker_addr=self._address())
-        for group in self._groups.all():
+        async for group in self._slices.each(list(self._groups.all())):
             stats = []
             for name in self._offsets.topics_of(group):
                 topic = self._topics.find(name)
                 if topic is None or (only_ordered and not topic.order) or not self._is_of_interest(group, name):
                     continue
-                table = await self._progress(group, topic, topic.write_queue_nums)
+                table: ByQueue[OffsetWrapper] = ByQueue()
+                await self._progress(table, group, topic, topic.write_queue_nums)
                 answer.total_diff += sum(one.broker_offset - one.consumer_offset for one in table.values())
                 answer.total_inflight_diff += sum(one.pull_offset - one.consumer_offset for one in table.values())
                 rate = self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
                 stats.append(ConsumeStats(offset_table=table, consume_tps=rate))
             answer.consume_stats_list.append({group: stats})
-        return Reply(body=encode_body(answer, Dialect.JAVA))
+        return Reply(body=await self._slices.encoded(answer, Dialect.JAVA))
 
     def _is_of_interest(self, group: str, topic: str) -> bool:
         """Offsets of topics that an online group no longer subscribes to are old news."""
         members = self._consumers.find(group)
         return members is None or not members.subscriptions or topic in members.subscriptions
 
-    async def _progress(self, group: str, topic: TopicConfig, queues: int) -> ByQueue[OffsetWrapper]:
+    async def _progress(self, table: ByQueue[OffsetWrapper], group: str, topic: TopicConfig, queues: int) -> None:
+        """Add a group's progress on the queues of a topic to the table."""
         name = topic.topic_name
-        table: ByQueue[OffsetWrapper] = ByQueue()
-        for queue_id in range(queues):
+        async for queue_id in self._slices.each(range(queues)):
             done = max(0, self._offsets.find(name, group, queue_id) or 0)
             pulled = max(done, self._offsets.pulled(name, group, queue_id) or 0)
             last = await self._time(name, queue_id, done - 1) if done > 0 else 0
@@ -146,7 +152,6 @@ class Progress:
                 pull_offset=pulled,
                 last_timestamp=max(0, last),
             )
-        return table
 
     async def time_span(self, request: Request) -> Reply:
         """303: how old the oldest message not yet consumed is, by queue."""
@@ -154,7 +159,7 @@ class Progress:
         topic = self._topic(header.topic)
         name = topic.topic_name
         spans = []
-        for queue_id in range(topic.write_queue_nums):
+        async for queue_id in self._slices.each(range(topic.write_queue_nums)):
             low, high = self._range(name, queue_id)
             first, last = await self._time(name, queue_id, low), await self._time(name, queue_id, high - 1)
             done = self._offsets.find(name, header.group, queue_id)
@@ -172,23 +177,25 @@ class Progress:
                     consume_time_stamp_str=_time_text(consumed),
                 )
             )
-        return Reply(body=encode_body(QueryConsumeTimeSpanBody(consume_time_span_set=spans)))
+        return Reply(body=await self._slices.encoded(QueryConsumeTimeSpanBody(consume_time_span_set=spans)))
 
-    def correction(self, request: Request) -> Reply:
+    async def correction(self, request: Request) -> Reply:
         """308: the smallest offset of all groups by queue; where the compared group is behind it, a huge one."""
         header = request.header(QueryCorrectionOffset)
         left_out = {name.strip() for name in (header.filter_groups or "").split(",")}
         smallest: dict[int, int] = {}
-        for group in self._offsets.groups_of(header.topic):
+        async for group in self._slices.each(self._offsets.groups_of(header.topic)):
             if group in left_out:
                 continue
-            for queue_id, offset in self._offsets.queues(header.topic, group).items():
+            async for queue_id, offset in self._slices.each(list(self._offsets.queues(header.topic, group).items())):
                 if offset >= self._range(header.topic, queue_id)[0]:
                     smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
-        for queue_id, offset in self._offsets.queues(header.topic, header.compare_group).items():
+        compared = list(self._offsets.queues(header.topic, header.compare_group).items())
+        async for queue_id, offset in self._slices.each(compared):
             if smallest.get(queue_id, 0) > offset:
                 smallest[queue_id] = (1 << 63) - 1
-        return Reply(body=encode_body(QueryCorrectionOffsetBody(correction_offsets=smallest), Dialect.JAVA))
+        body = QueryCorrectionOffsetBody(correction_offsets=smallest)
+        return Reply(body=await self._slices.encoded(body, Dialect.JAVA))
 
     # --- counters and entries -------------------------------------------------------------------------------------
 

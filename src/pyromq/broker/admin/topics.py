@@ -25,6 +25,7 @@ from ...protocol.headers.topics import CreateTopic, GetAllTopicConfig, GetAllTop
 from ...protocol.json import Dialect
 from ...store.queues import QueueTable
 from ...transport.dispatch import Reply, Request
+from ...transport.slices import Slices
 from ..config import BrokerConfig
 from ..metadata.attributes import MESSAGE_TYPE, TOPIC_ATTRIBUTES, alter, parse_changes
 from ..metadata.offsets import Offsets
@@ -48,6 +49,7 @@ class TopicAdmin:
         queues: QueueTable,
         saved: Callable[[], Awaitable[None]],
         forget: Callable[[str], None],
+        slices: Slices,
     ) -> None:
         self._live = live
         self._topics = topics
@@ -55,6 +57,7 @@ class TopicAdmin:
         self._queues = queues
         self._saved = saved
         self._forget = forget
+        self._slices = slices
 
     # --- 17, 18 ---------------------------------------------------------------------------------------------------
 
@@ -137,7 +140,7 @@ class TopicAdmin:
 
     # --- 21, 305, 351 ---------------------------------------------------------------------------------------------
 
-    def get_all(self, request: Request) -> Reply:
+    async def get_all(self, request: Request) -> Reply:
         """The whole table, or a page of it: slaves ask for pages, tools for everything."""
         header = request.header(GetAllTopicConfig)
         topics = dict(self._topics.all())
@@ -145,9 +148,8 @@ class TopicAdmin:
             start = header.topic_seq or 0 if self._is_current(header.data_version) else 0
             topics = self._topics.page(start, header.max_topic_num)
         wrapper = TopicConfigAndMappingSerializeWrapper(data_version=self._topics.version, topic_config_table=topics)
-        return Reply(
-            header=GetAllTopicConfigAnswer(total_topic_num=len(self._topics)), body=encode_body(wrapper, Dialect.JAVA)
-        )
+        count = GetAllTopicConfigAnswer(total_topic_num=len(self._topics))
+        return Reply(header=count, body=await self._slices.encoded(wrapper, Dialect.JAVA))
 
     def _is_current(self, version: str | None) -> bool:
         """A page of another state of the table would leave gaps: then it begins anew."""

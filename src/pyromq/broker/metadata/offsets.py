@@ -6,7 +6,7 @@ the table, and the broker's loop does so every few seconds and at stop. Offsets 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -31,6 +31,10 @@ class Offsets:
         self.version = read_version(content, table.name)
         self._offsets = entry(_BY_QUEUE, section(content, OFFSETS), f"{OFFSETS} in {table.name}")
         self._pulled = entry(_BY_QUEUE, section(content, PULL_OFFSETS), f"{PULL_OFFSETS} in {table.name}")
+        self._topics_of: dict[str, dict[str, None]] = {}  # by group; both mirror the keys of `_offsets`, in their order
+        self._groups_of: dict[str, dict[str, None]] = {}  # by topic
+        for key in self._offsets:
+            self._note(key)
         self._resets: dict[str, dict[int, int]] = {}
         self._changed: set[str] = set()
         self._pulled_changed: set[str] = set()
@@ -46,8 +50,10 @@ class Offsets:
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         key = _key(topic, group)
-        queues = self._offsets.setdefault(key, {})
-        if queues.get(queue_id) == offset:
+        queues = self._offsets.get(key)
+        if queues is None:
+            queues = self._new(key)
+        elif queues.get(queue_id) == offset:
             return
         queues[queue_id] = offset
         self._changed.add(key)
@@ -63,10 +69,10 @@ class Offsets:
         return self._offsets
 
     def topics_of(self, group: str) -> list[str]:
-        return sorted(topic for topic, owner in self._pairs() if owner == group)
+        return sorted(self._topics_of.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
-        return sorted(group for name, group in self._pairs() if name == topic)
+        return sorted(self._groups_of.get(topic, ()))
 
     # --- pulled: how far messages were handed out, for statistics -------------------------------------------------
 
@@ -119,20 +125,21 @@ class Offsets:
         if not queues:
             return False
         key = _key(topic, target)
-        self._offsets[key] = dict(queues)
+        self._new(key).update(queues)
         self._changed.add(key)
         self._step()
         return True
 
     def drop_group(self, group: str) -> None:
-        self._drop([_key(topic, owner) for topic, owner in self._pairs() if owner == group])
+        self._drop([_key(topic, group) for topic in self.topics_of(group)])
 
     def drop_topic(self, topic: str) -> None:
-        self._drop([_key(name, group) for name, group in self._pairs() if name == topic])
+        self._drop([_key(topic, group) for group in self.groups_of(topic)])
 
     def _drop(self, keys: list[str]) -> None:
         for key in keys:
-            self._offsets.pop(key, None)
+            if self._offsets.pop(key, None) is not None:
+                self._forget(key)
             self._pulled.pop(key, None)
             self._resets.pop(key, None)
             self._changed.add(key)
@@ -161,20 +168,44 @@ class Offsets:
         return True
 
     def group_topics(self) -> dict[str, list[str]]:
-        groups: dict[str, list[str]] = {}
-        for topic, group in self._pairs():
-            groups.setdefault(group, []).append(topic)
-        return groups
+        return {group: list(topics) for group, topics in self._topics_of.items()}
 
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        """Topic and group of every key; what has a third part (`topic@group@broadcast`) is no group's own."""
-        for key in self._offsets:
-            parts = key.split(SEPARATOR)
-            if len(parts) == 2:
-                yield parts[0], parts[1]
+    # --- which pairs there are ------------------------------------------------------------------------------------
+
+    def _new(self, key: str) -> dict[int, int]:
+        queues: dict[int, int] = {}
+        self._offsets[key] = queues
+        self._note(key)
+        return queues
+
+    def _note(self, key: str) -> None:
+        pair = _pair(key)
+        if pair is not None:
+            topic, group = pair
+            self._topics_of.setdefault(group, {})[topic] = None
+            self._groups_of.setdefault(topic, {})[group] = None
+
+    def _forget(self, key: str) -> None:
+        pair = _pair(key)
+        if pair is not None:
+            topic, group = pair
+            _take_away(self._topics_of, group, topic)
+            _take_away(self._groups_of, topic, group)
 
     def _step(self) -> None:
         self.version = next_version(self.version, self._now_ms())
+
+
+def _pair(key: str) -> tuple[str, str] | None:
+    """Topic and group; what has a third part (`topic@group@broadcast`) is no group's own."""
+    parts = key.split(SEPARATOR)
+    return (parts[0], parts[1]) if len(parts) == 2 else None
+
+
+def _take_away(index: dict[str, dict[str, None]], name: str, other: str) -> None:
+    index[name].pop(other, None)
+    if not index[name]:
+        del index[name]
 
 
 def _key(topic: str, group: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...store.retention import RetentionConfig
 from ...transport.dispatch import Handler
+from ...transport.slices import Slices
 from ..admin.cold_reads import ColdReadAdmin
 from ..admin.connections import ConnectionAdmin
 from ..admin.dead_letters import DeadLetterAdmin
@@ -62,6 +63,7 @@ def handlers(wired: Wired, store_host: bytes, memory_bytes: int) -> dict[int, Ha
     live, now_ms, name = ground.live, ground.clock.now_ms, ground.config.broker_name
     store, topics, groups, offsets = storage.store, tables.topics, tables.groups, tables.offsets
     known = (topics, groups, offsets, clients.consumers)
+    slices = Slices(ground.clock)
     topics_saved, groups_saved = tables.topic_save.saved, tables.group_save.saved
     return surface(
         send=sends.handler,
@@ -77,18 +79,18 @@ def handlers(wired: Wired, store_host: bytes, memory_bytes: int) -> dict[int, Ha
         offsets=OffsetHandlers(live, topics, groups, offsets, store, memory_bytes),
         queues=QueueHandlers(store),
         queries=MessageQueries(live, store),
-        topic=TopicAdmin(live, topics, offsets, store.queues, topics_saved, counters.forget_topic),
-        group=GroupAdmin(groups, offsets, groups_saved, counters.forget_group),
-        offset=OffsetAdmin(live, *known, store, tables.offsets_saved),
-        progress=Progress(name, own_address, now_ms, *known, store, counters, clients.filters),
-        connection=ConnectionAdmin(name, own_address, *known, clients.producers, store),
+        topic=TopicAdmin(live, topics, offsets, store.queues, topics_saved, counters.forget_topic, slices),
+        group=GroupAdmin(groups, offsets, groups_saved, counters.forget_group, slices),
+        offset=OffsetAdmin(live, *known, store, tables.offsets_saved, slices),
+        progress=Progress(name, own_address, now_ms, *known, store, counters, clients.filters, slices),
+        connection=ConnectionAdmin(name, own_address, *known, clients.producers, store, slices),
         settings=_settings(wired),
         runtime=wired.statistics.runtime,
         replicas=Replicas(store),
         rocksdb=RocksDbAdmin(
             {"topics": topics_saved, "subscriptionGroups": groups_saved, "consumerOffsets": tables.offsets_saved}
         ),
-        upkeep=Maintenance(topics, store, storage.retention),
+        upkeep=Maintenance(topics, store, storage.retention, slices),
         cold_reads=ColdReadAdmin(live, pulls.cold_reads, store.commit_log),
         inspection=_inspection(wired),
         life=_message_life(wired),

@@ -13,6 +13,7 @@ from ...protocol.bodies.version import DataVersion
 from ...protocol.headers import namesrv as headers
 from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, Request
+from ...transport.slices import Slices
 from ..announcer import Announcer
 from ..config import NamesrvConfig
 from ..expiry import monotonic_ms
@@ -28,13 +29,20 @@ class BrokerHandlers:
     """Event loop only."""
 
     def __init__(
-        self, table: RouteTable, kv: KvConfig, live: Live[NamesrvConfig], announcer: Announcer, clock: Clock
+        self,
+        table: RouteTable,
+        kv: KvConfig,
+        live: Live[NamesrvConfig],
+        announcer: Announcer,
+        clock: Clock,
+        slices: Slices,
     ) -> None:
         self._table = table
         self._kv = kv
         self._live = live
         self._announcer = announcer
         self._clock = clock
+        self._slices = slices
 
     def register(self, request: Request) -> Reply:
         """103."""
@@ -88,9 +96,9 @@ class BrokerHandlers:
         )
         return Reply(body=encode_body(GetBrokerMemberGroupResponseBody(broker_member_group=group), Dialect.JAVA))
 
-    def cluster_info(self, request: Request) -> Reply:
+    async def cluster_info(self, request: Request) -> Reply:
         """106. In Java's dialect whatever the client's version, as Java does."""
-        return Reply(body=encode_body(self._table.cluster_info(), Dialect.JAVA))
+        return Reply(body=await self._slices.encoded(self._table.cluster_info(), Dialect.JAVA))
 
     def wipe_write(self, request: Request) -> Reply:
         """205."""

@@ -9,10 +9,10 @@ from ...config import Live, properties, settings_of
 from ...config.live import check_length
 from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import KVTable
 from ...protocol.headers import namesrv as headers
 from ...transport.dispatch import Reply, Request
+from ...transport.slices import Slices
 from ..config import HIDDEN_KEYS, NamesrvConfig
 from ..kv_config import KvConfig, RunBlocking
 
@@ -22,8 +22,9 @@ log = logs.get("pyromq.namesrv")
 class KvHandlers:
     """Event loop only."""
 
-    def __init__(self, kv: KvConfig) -> None:
+    def __init__(self, kv: KvConfig, slices: Slices) -> None:
         self._kv = kv
+        self._slices = slices
 
     async def put(self, request: Request) -> Reply:
         """100. Answered when it is on disk."""
@@ -49,13 +50,13 @@ class KvHandlers:
         log.info("KV configuration deleted", namespace=header.namespace, key=header.key, by=request.peer.address)
         return Reply()
 
-    def namespace(self, request: Request) -> Reply:
+    async def namespace(self, request: Request) -> Reply:
         """219."""
         namespace = request.header(headers.GetKvList).namespace
         entries = self._kv.namespace(namespace)
         if entries is None:
             raise RequestRefused(f"No config item, Namespace: {namespace}", ResponseCode.QUERY_NOT_FOUND)
-        return Reply(body=encode_body(KVTable(table=dict(entries))))
+        return Reply(body=await self._slices.encoded(KVTable(table=dict(entries))))
 
 
 class SettingsHandlers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from ...protocol.bodies.topics import TopicList
 from ...protocol.headers import namesrv as headers
 from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, Request
+from ...transport.slices import Slices
 from ..config import NamesrvConfig
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from ..registration_checks import check_topic_room
@@ -34,11 +35,14 @@ FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further detai
 class TopicHandlers:
     """Event loop only. Made when the name server starts: the wait for service counts from then."""
 
-    def __init__(self, table: RouteTable, kv: KvConfig, live: Live[NamesrvConfig], clock: Clock) -> None:
+    def __init__(
+        self, table: RouteTable, kv: KvConfig, live: Live[NamesrvConfig], clock: Clock, slices: Slices
+    ) -> None:
         self._table = table
         self._kv = kv
         self._live = live
         self._clock = clock
+        self._slices = slices
         self._started = clock.monotonic()
 
     def route(self, request: Request) -> Reply:
@@ -79,42 +83,46 @@ class TopicHandlers:
             log.info("topic deleted", topic=header.topic, cluster=header.cluster_name, by=request.peer.address)
         return Reply()
 
-    def all_topics(self, request: Request) -> Reply:
+    async def all_topics(self, request: Request) -> Reply:
         """206."""
         if not self._live.config.enable_all_topic_list:
             raise RequestRefused("disable")
-        return _list(self._table.topics())
+        return await self._list(self._table.topics())
 
-    def topics_of_cluster(self, request: Request) -> Reply:
+    async def topics_of_cluster(self, request: Request) -> Reply:
         """224."""
         self._check_lists_are_enabled()
-        return _list(self._table.topics_of_cluster(request.header(headers.GetTopicsByCluster).cluster))
+        return await self._list(self._table.topics_of_cluster(request.header(headers.GetTopicsByCluster).cluster))
 
-    def unit_topics(self, request: Request) -> Reply:
+    async def unit_topics(self, request: Request) -> Reply:
         """311."""
         self._check_lists_are_enabled()
-        return _list(self._table.topics_by_flag(TopicFlag.UNIT))
+        return await self._flagged(TopicFlag.UNIT)
 
-    def unit_sub_topics(self, request: Request) -> Reply:
+    async def unit_sub_topics(self, request: Request) -> Reply:
         """312."""
         self._check_lists_are_enabled()
-        return _list(self._table.topics_by_flag(TopicFlag.UNIT_SUB))
+        return await self._flagged(TopicFlag.UNIT_SUB)
 
-    def unit_sub_ununit_topics(self, request: Request) -> Reply:
+    async def unit_sub_ununit_topics(self, request: Request) -> Reply:
         """313."""
         self._check_lists_are_enabled()
-        return _list(self._table.topics_by_flag(TopicFlag.UNIT_SUB, unwanted=TopicFlag.UNIT))
+        return await self._flagged(TopicFlag.UNIT_SUB, unwanted=TopicFlag.UNIT)
 
-    def system_topics(self, request: Request) -> Reply:
+    async def system_topics(self, request: Request) -> Reply:
         """304. Every cluster and every broker has a topic of its name; with an address to ask for the others."""
         info = self._table.cluster_info()
         addresses = (address for broker in info.broker_addr_table.values() for address in broker.broker_addrs.values())
-        return _list({*info.broker_addr_table, *info.cluster_addr_table}, next(addresses, None))
+        return await self._list({*info.broker_addr_table, *info.cluster_addr_table}, next(addresses, None))
 
     def _check_lists_are_enabled(self) -> None:
         if not self._live.config.enable_topic_list:
             raise RequestRefused("disable")
 
+    async def _flagged(self, wanted: int, unwanted: int = 0) -> Reply:
+        every, table = self._slices.each(self._table.topics()), self._table
+        return await self._list([name async for name in every if table.has_flags(name, wanted, unwanted)])
 
-def _list(names: Iterable[str], broker_address: str | None = None) -> Reply:
-    return Reply(body=encode_body(TopicList(topic_list=sorted(names), broker_addr=broker_address)))
+    async def _list(self, names: Collection[str], broker_address: str | None = None) -> Reply:
+        body = TopicList(topic_list=await self._slices.in_order(names), broker_addr=broker_address)
+        return Reply(body=await self._slices.encoded(body))

@@ -12,7 +12,7 @@ Unknown members are ignored. Maps keep their order. What is no JSON or of the wr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ import msgspec
 from ...errors import Malformed, ProtocolError
 from ..json import DEFAULT_LIMITS, Dialect, JsonLimits, read_json
 from .keyed import read_keyed
-from .writer import write_json
+from .writer import json_parts, write_json
 
 T = TypeVar("T")
 
@@ -44,6 +44,11 @@ def always_new(make: Callable[[], T], name: str | None = None) -> T:
 def encode_body(body: Any, dialect: Dialect = Dialect.STANDARD) -> bytes:
     """Compact JSON: no blanks at all, because the Go client splits this text by hand."""
     return write_json(body, dialect)
+
+
+def body_parts(body: Any, dialect: Dialect = Dialect.STANDARD) -> Iterator[bytes]:
+    """What `encode_body` gives, in small parts, so that a table of megabytes need not be encoded in one go."""
+    return json_parts(body, dialect)
 
 
 def decode_body(kind: type[T], data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> T:
