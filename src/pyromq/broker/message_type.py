@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..model.message import Property
+from ..model.wire_text import INT_MAX, whole_number
 from .metadata.attributes import CLEANUP_POLICY, MESSAGE_TYPE, QUEUE_TYPE, RESERVE_TIME
 
 NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY, LITE = "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE"
@@ -59,5 +60,4 @@ def type_fault(topic: str, attributes: Mapping[str, str], properties: Mapping[st
 
 def delay_level(properties: Mapping[str, str]) -> int:
     """The delay level; a dead letter has -1, and what is no number counts as none."""
-    text = properties.get(Property.DELAY, "0")
-    return int(text) if text.isdecimal() else 0
+    return whole_number(properties.get(Property.DELAY), high=INT_MAX) or 0

@@ -17,7 +17,7 @@ from ..model.codes import RequestCode, ResponseCode
 from ..model.message import Property
 from ..protocol.command import ONEWAY_FLAG, Command
 from ..protocol.headers.send import PushReplyMessage, SendMessage, SendMessageV2
-from ..protocol.properties import decode_properties, encode_properties
+from ..protocol.properties import decode_properties, rejoin_properties
 from ..transport.dispatch import Handler, Reply, Request, await_answer
 from .clients.producers import Producers
 from .config import BrokerConfig
@@ -77,7 +77,7 @@ class Replies:
 
     def _pushed(self, request: Request, header: SendMessage, pairs: dict[str, str]) -> PushReplyMessage:
         now_ms = self._clock.now_ms()
-        properties = encode_properties(pairs | self._region() | {Property.PUSH_REPLY_TIME: str(now_ms)})
+        properties = rejoin_properties(pairs | self._region() | {Property.PUSH_REPLY_TIME: str(now_ms)})
         return PushReplyMessage(
             producer_group=header.producer_group,
             topic=header.topic,

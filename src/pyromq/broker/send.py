@@ -15,6 +15,7 @@ from ..model.ids import offset_message_id, pack_host
 from ..model.message import WRAPPED_BATCH, Property, SysFlag
 from ..model.names import MAX_TOPIC, TIMER_TOPIC, is_retry
 from ..model.recall_handle import RecallHandle
+from ..model.wire_text import INT_MAX, whole_number
 from ..protocol.batch import BatchEntry, decode_batch
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.headers.send import SendMessage, read_short
@@ -178,11 +179,12 @@ class SendHandler:
         priority = properties.get(Property.PRIORITY)
         if priority is None:
             return
-        if message_type(properties) != PRIORITY or not priority.isdigit():
+        number = whole_number(priority, high=INT_MAX)
+        if message_type(properties) != PRIORITY or number is None:
             del properties[Property.PRIORITY]
             return
         topic = send.to.topic
-        send.to = Destination(topic, min(int(priority), topic.write_queue_nums - 1))
+        send.to = Destination(topic, min(number, topic.write_queue_nums - 1))
 
     # --- batches --------------------------------------------------------------------------------------------------
 
@@ -313,7 +315,7 @@ def _is_text_of(text: str, properties: Mapping[str, str]) -> bool:
 
 
 def _recall_handle(send: _Send, record: Record, unique: str) -> str:
-    slot_ms = int(find_property(record.properties, Property.TIMER_OUT_MS.encode()) or 0)
+    slot_ms = whole_number(find_property(record.properties, Property.TIMER_OUT_MS.encode())) or 0
     return RecallHandle(send.to.topic.topic_name, send.config.broker_name, slot_ms + 1, unique).encode()
 
 

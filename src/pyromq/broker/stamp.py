@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from ..model.message import Property
-from ..protocol.properties import decode_properties, encode_properties
+from ..protocol.properties import decode_properties, rejoin_properties
 
 # Set anew by each broker, or meant for the way out only: a client's own value would be a lie.
 RESERVED = (Property.CLUSTER, Property.MSG_REGION, Property.TRACE_ON, Property.POP_CK)
@@ -41,7 +41,7 @@ class Stamp:
             pairs = decode_properties(properties)
             for name in RESERVED:
                 pairs.pop(name, None)
-            properties = encode_properties(pairs).decode()
+            properties = rejoin_properties(pairs).decode()
         elif properties and not properties.endswith("\x02"):
             properties += "\x02"
         found = _HAS_ID.search(properties)
@@ -52,7 +52,7 @@ class Stamp:
 
     def changed(self, properties: Mapping[str, str], trace_on: bool) -> tuple[bytes, str]:
         """The same from pairs, where something was changed on the way."""
-        return self.single(encode_properties(properties).decode(), trace_on)
+        return self.single(rejoin_properties(properties).decode(), trace_on)
 
     def inner_batch(self, properties: str, count: int, trace_on: bool) -> tuple[bytes, str]:
         """Of a batch that is stored as one record: it says how many messages are in it."""

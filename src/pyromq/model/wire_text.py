@@ -1,8 +1,8 @@
 """Numbers in text that came from elsewhere: header fields, properties, bodies, names of files.
 
-This is the only place that turns such text into a number (`tests/house/test_wire_text.py` looks for others). Python's own
-`int` takes digits of every script, underscores and blanks, and raises above 4,300 digits; `isdigit` calls `²` a digit.
-Here a number is ASCII, short and within a range, or it is none. Pure, never raises.
+This is the only place that turns such text into a number (`tests/house/test_wire_text.py` looks for others). Python's
+own `int` takes digits of every script, underscores and blanks, and raises above 4,300 digits; `isdigit` calls `²` a
+digit. Here a number is ASCII, short and within a range, or it is none. Pure, never raises.
 """
 
 from __future__ import annotations

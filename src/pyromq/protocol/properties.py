@@ -1,7 +1,7 @@
 """Property strings: `key 0x01 value 0x02` repeated, UTF-8, at most 32767 bytes.
 
 Reading follows Java: pairs without a key or a value are dropped, the last pair of a key wins, a missing last 0x02 is
-fine. Writing refuses what would smuggle in another pair.
+fine. Writing refuses what would smuggle in another pair; what was read is written back as it was.
 """
 
 from __future__ import annotations
@@ -27,6 +27,14 @@ def properties_text(properties: Mapping[str, str]) -> str:
     if size > MAX_PROPERTIES_BYTES:
         raise ValueError(f"properties take {size} bytes, the limit is {MAX_PROPERTIES_BYTES}")
     return text
+
+
+def rejoin_properties(properties: Mapping[str, str]) -> bytes:
+    """Write back what `decode_properties` read, with whatever the broker changed in it; the caller looks at the size.
+
+    A value may hold 0x01, as in Java: it is read as a part of the value again, and so adds no pair.
+    """
+    return "".join([f"{name}{NAME_END}{value}{PAIR_END}" for name, value in properties.items()]).encode("utf-8")
 
 
 def _smuggler(properties: Mapping[str, str]) -> str:

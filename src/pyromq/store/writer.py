@@ -12,6 +12,7 @@ from .. import logs
 from ..kernel.appends import KEY_BYTES, Burst
 from ..kernel.records import Placed
 from ..model.message import WRAPPED_BATCH, Property, SysFlag
+from ..model.wire_text import whole_number
 from ..protocol.batch import BatchEntry, decode_batch
 from ..protocol.properties import find_property
 from ..protocol.record import Record
@@ -182,7 +183,8 @@ class Writer:
 def _take_base(record: Record) -> int:
     """An inner batch carries its own first offset in INNER_BASE; returns how many messages it holds."""
     count = find_property(record.properties, b"INNER_NUM")
-    if count is None or not count.isdigit() or not 0 < int(count) < 1 << 15:
+    number = whole_number(count, 1, (1 << 15) - 1)
+    if number is None:
         raise StoreError("an inner batch needs the property INNER_NUM, from 1 to 32767")
     base = b"%d" % record.queue_offset
     if find_property(record.properties, _INNER_BASE) != base:
@@ -190,4 +192,4 @@ def _take_base(record: Record) -> int:
             pair for pair in record.properties.split(b"\x02") if pair and not pair.startswith(_INNER_BASE + b"\x01")
         ]
         record.properties = b"".join(pair + b"\x02" for pair in [*pairs, _INNER_BASE + b"\x01" + base])
-    return int(count)
+    return number

@@ -10,6 +10,7 @@ import msgspec
 from ...config import Live, properties
 from ...errors import ConfigError, RequestRefused
 from ...model.names import group_fault
+from ...model.wire_text import whole_number
 from ...protocol.headers.stats import SetCommitLogReadMode
 from ...store.commit_log import CommitLog
 from ...transport.dispatch import Reply, Request
@@ -32,9 +33,10 @@ class ColdReadAdmin:
             fault = group_fault(entry.key)
             if fault is not None:
                 raise RequestRefused(f"line {entry.line}: {fault}")
-            if not entry.value.isdigit() or int(entry.value) == 0:
+            limit = whole_number(entry.value, low=1)
+            if limit is None:
                 raise RequestRefused(f"line {entry.line}: {entry.key}={entry.value}: bytes per second, at least 1")
-            limits[entry.key] = int(entry.value)
+            limits[entry.key] = limit
         for group, limit in limits.items():
             self._cold.set_limit(group, limit)
         return Reply()

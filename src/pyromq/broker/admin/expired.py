@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...model.ids import parse_offset_message_id, parse_unique_id
 from ...store.message_store import MessageStore
 from ...store.tables import Table
-from ..metadata.table_content import entry, section
+from ..metadata.table_content import numbered, section
 
 SECTION = "files"
 REMEMBERED = 1_000
@@ -34,10 +34,7 @@ class Expired:
         self._store = store
         self._now_ms = now_ms
         self._changed = changed
-        saved = section(table.load(), SECTION)
-        self._files = {
-            int(start): entry(_Gone, values, f"{SECTION} in {table.name}") for start, values in saved.items()
-        }
+        self._files = numbered(_Gone, section(table.load(), SECTION), f"{SECTION} in {table.name}")
 
     async def note(self, start: int, end: int) -> None:
         now, time_at = self._now_ms(), self._store.commit_log.store_time_at

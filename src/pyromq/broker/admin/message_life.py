@@ -17,6 +17,7 @@ from ...model import names
 from ...model.codes import OwnRequestCode, ResponseCode
 from ...model.ids import offset_message_id, parse_offset_message_id
 from ...model.message import Property
+from ...model.wire_text import whole_number
 from ...protocol.headers.header import Header
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
@@ -126,8 +127,8 @@ class MessageLife:
 
     def _due(self, record: Record, pairs: dict[str, str]) -> int:
         if record.topic == names.TIMER_TOPIC:
-            text = pairs.get(Property.TIMER_OUT_MS, "")
-            return int(text) + self._live.config.timer_precision_ms if text.isdigit() else 0
+            slot_ms = whole_number(pairs.get(Property.TIMER_OUT_MS))
+            return 0 if slot_ms is None else slot_ms + self._live.config.timer_precision_ms
         if record.topic != names.SCHEDULE_TOPIC:
             return 0
         queue = self._store.queues.get(record.topic, record.queue_id)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...errors import RequestRefused
+from ...model.wire_text import LONG_MAX, whole_number
 
 QUEUE_TYPE = "queue.type"
 CLEANUP_POLICY = "cleanup.policy"
@@ -31,16 +32,14 @@ class Attribute:
             raise RequestRefused(f"attribute {key}={value}: the value must be one of {', '.join(self.choices)}")
         if self.low is None:
             return
-        try:
-            number = int(value)
-        except ValueError:
-            raise RequestRefused(f"attribute {key}={value}: the value must be a whole number") from None
+        number = whole_number(value, -LONG_MAX - 1)
+        if number is None:
+            raise RequestRefused(f"attribute {key}={value}: the value must be a whole number")
         if number < self.low or (self.high is not None and number > self.high):
             raise RequestRefused(f"attribute {key}={value}: the value must be from {self.low} to {self.high}")
 
 
 TRUTH = ("true", "false")
-LAST_LONG = (1 << 63) - 1
 
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     QUEUE_TYPE: Attribute(choices=("SimpleCQ", "BatchCQ"), changeable=False),
@@ -48,7 +47,7 @@ TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     MESSAGE_TYPE: Attribute(
         choices=("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
     ),
-    RESERVE_TIME: Attribute(low=-1, high=LAST_LONG),
+    RESERVE_TIME: Attribute(low=-1, high=LONG_MAX),
     "lite.topic.expiration": Attribute(low=-1, high=43_200),
 }
 
@@ -56,8 +55,8 @@ GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
     "priority.factor": Attribute(low=0, high=100),
     "lite.bind.topic": Attribute(),
     "lite.sub.model": Attribute(choices=("Shared", "Exclusive")),
-    "lite.sub.client.quota": Attribute(low=-1, high=LAST_LONG),
-    "lite.sub.client.max.event.cnt": Attribute(low=10, high=LAST_LONG),
+    "lite.sub.client.quota": Attribute(low=-1, high=LONG_MAX),
+    "lite.sub.client.max.event.cnt": Attribute(low=10, high=LONG_MAX),
     "lite.sub.wildcard": Attribute(),
     "lite.sub.reset.offset.exclusive": Attribute(choices=TRUTH),
     "lite.sub.reset.offset.unsubscribe": Attribute(choices=TRUTH),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ...model.wire_text import whole_number
 from ...protocol.bodies.version import DataVersion
 from ...store.tables import TableDamaged
 
@@ -28,6 +29,17 @@ def entry(kind: type[T], value: object, what: str) -> T:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as fault:
         raise TableDamaged(f"{what}: {fault}; mend it by hand, or put a good copy of the file back") from None
+
+
+def numbered(kind: type[T], saved: Mapping[str, object], what: str) -> dict[int, T]:
+    """Read entries that stand under numbers; `what` says in words where they stand."""
+    found: dict[int, T] = {}
+    for name, value in saved.items():
+        number = whole_number(name)
+        if number is None:
+            raise TableDamaged(f"{what}: {name!r} is no number; mend it by hand, or put a good copy of the file back")
+        found[number] = entry(kind, value, what)
+    return found
 
 
 def with_name(value: object, member: str, name: str) -> object:

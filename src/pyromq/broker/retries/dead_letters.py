@@ -16,14 +16,16 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...model.message import Property
 from ...model.names import DLQ_PREFIX
-from ...protocol.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties
-from ...protocol.record import CRC_PROPERTY_BYTES, Record, decode_record
+from ...model.wire_text import whole_number
+from ...protocol.properties import decode_properties, find_property
+from ...protocol.record import Record, decode_record
 from ...store.message_store import MessageStore
 from ...store.queue import MessageQueue
 from ...store.reader import GetStatus, KeyQuery
 from ...store.retention import LogFile, RetentionConfig
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
+from ..parked_properties import shed
 
 log = logs.get("pyromq.broker")
 
@@ -34,8 +36,9 @@ HOUR_MS = 3_600_000
 
 
 def died_ms(record: Record) -> int:
-    text = decode_properties(record.properties).get(DIED, "")
-    return int(text) if text.isdigit() else record.store_timestamp
+    """Return when it died: what a carried copy says of itself, which is never later than the copy."""
+    told = whole_number(find_property(record.properties, DIED.encode()))
+    return record.store_timestamp if told is None else min(told, record.store_timestamp)
 
 
 def file_leaves_ms(files: Sequence[LogFile], position: int, reserved_hours: int, now_ms: int) -> int:
@@ -154,14 +157,6 @@ class DeadLetters:
 
 
 def _with_death(record: Record) -> bytes:
-    pairs = decode_properties(record.properties)
-    pairs.pop(Property.CRC32, None)
-    longer = pairs | {DIED: str(died_ms(record))}
-    for wanted in (longer, pairs):  # properties that have no room for it: it counts from now on
-        try:
-            raw = encode_properties(wanted)
-        except ValueError:
-            continue
-        if len(raw) <= MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES:
-            return raw
-    return record.properties
+    """Its properties with the time of its death; where that has no room it counts from now on."""
+    pairs = decode_properties(record.properties) | {DIED: str(died_ms(record))}
+    return shed(pairs, "time of death", (Property.REAL_TOPIC, Property.REAL_QID, DIED))

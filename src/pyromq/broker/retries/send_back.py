@@ -18,10 +18,11 @@ from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id
 from ...model.message import WRAPPED_BATCH, Property
 from ...model.topic import Perm, TopicFlag
+from ...model.wire_text import INT_MAX
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.send import ConsumerSendMsgBack
-from ...protocol.properties import decode_properties, encode_properties
+from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
@@ -29,13 +30,21 @@ from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
+from ..parked_properties import shed
 from .backoff import level_for, policy_delay_ms
+from .dead_letters import DIED
 
 log = logs.get("pyromq.broker")
 
 DLQ_QUEUES = 1
-MOST_RETRIES = (1 << 31) - 1  # the field of a record has no room for more; a sender may have set it to anything
 WRITE = int(Perm.WRITE)
+_WAY = (  # what tells of ways that are behind the message, and goes where there is no room for it
+    Property.TIMER_ROLL_TIMES,
+    Property.TIMER_OUT_MS,
+    Property.REAL_TOPIC,
+    Property.REAL_QID,
+    Property.ORIGIN_MESSAGE_ID,
+)
 
 PutCounter = Callable[[str, int, int, int], None]
 
@@ -165,28 +174,24 @@ class SendBack:
     def _pairs(self, failed: Record) -> dict[str, str]:
         """The first topic and the first id stay with a message through all its retries."""
         pairs = decode_properties(failed.properties)
-        pairs.pop(Property.CRC32, None)
+        pairs.pop(DIED, None)  # it has not, yet, whatever its sender says
         pairs.setdefault(Property.RETRY_TOPIC, failed.topic)
         pairs.setdefault(Property.ORIGIN_MESSAGE_ID, offset_message_id(failed.store_host, failed.physical_offset))
         pairs[Property.WAIT] = "false"
         return pairs
 
     def _record(self, failed: Record, topic: str, queue_id: int, pairs: Mapping[str, str]) -> Record:
-        try:
-            properties = encode_properties(pairs)
-        except ValueError as fault:
-            raise RequestRefused(f"the message cannot be given back: {fault}", ResponseCode.MESSAGE_ILLEGAL) from None
         return Record(
             topic=topic,
             queue_id=queue_id,
             body=failed.body,
-            properties=properties,
+            properties=shed(pairs, "retry", _WAY),
             flag=failed.flag,
             sys_flag=failed.sys_flag,
             born_timestamp=failed.born_timestamp,
             born_host=failed.born_host,
             store_host=self._store_host,
-            reconsume_times=min(failed.reconsume_times + 1, MOST_RETRIES),
+            reconsume_times=min(failed.reconsume_times + 1, INT_MAX),  # a sender may have set it to anything
         )
 
     def _put(self, request: Request, record: Record, config: BrokerConfig) -> None:

@@ -17,14 +17,17 @@ from ...kernel.records import DelayLevels
 from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...model.names import SCHEDULE_TOPIC
+from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
 from ..message_type import delay_level
-from .properties import appended, encoded
+from .properties import appended, check_room, shed
 
 DUE = "PYRO_DUE_MS"  # when it is really due, where its queue entry says an earlier time
 WANTED_LEVEL = "PYRO_DELAY"  # the level that it was given, while DELAY is that of the hop
 _DELAY = Property.DELAY.encode()
+_BEFORE = (Property.TIMER_ROLL_TIMES, Property.TIMER_OUT_MS, Property.ORIGIN_MESSAGE_ID)  # of ways that are behind it
+_WAY = (Property.REAL_TOPIC, Property.REAL_QID, Property.DELAY)  # what a delivered message can do without
 _TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 
 
@@ -35,7 +38,12 @@ class LevelPark:
         self._levels = levels
 
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
-        """For `Intake`: the message as it waits; None if it has no level."""
+        """For `Intake`: the message as it waits, with room for what is added later; None if it has no level."""
+        parked = self.park(record, properties)
+        return None if parked is None else check_room(parked)
+
+    def park(self, record: Record, properties: Mapping[str, str]) -> Record | None:
+        """The same of a message that was accepted before: it gives up what it can rather than being refused."""
         level = delay_level(properties)
         if level <= 0:
             _refuse_what_is_no_level(properties.get(Property.DELAY))
@@ -83,25 +91,25 @@ class LevelPark:
         if record.topic != SCHEDULE_TOPIC:  # else it waits already, and knows its way
             pairs |= {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
         return msgspec.structs.replace(
-            record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=encoded(pairs), physical_offset=0
+            record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=shed(pairs, _BEFORE), physical_offset=0
         )
 
 
 def _refuse_what_is_no_level(text: str | None) -> None:
     """As Java does, with its code: it would be stored without delay, which nobody wants who sets one."""
-    if text is not None and not (text.isascii() and text.lstrip("+-").isdigit()):
-        raise RequestRefused(f"the message is illegal: {Property.DELAY} = {text!r} is no delay level")
+    if text is not None and whole_number(text, -INT_MAX - 1, INT_MAX) is None:
+        raise RequestRefused(f"the message is illegal: {Property.DELAY} = {text[:100]!r} is no delay level")
 
 
 def due_of(pairs: Mapping[str, str], entry_due_ms: int) -> int:
     """When a waiting message is due: its own time, else that of its queue entry."""
-    text = pairs.get(DUE, "")
-    return int(text) if text.isdigit() else entry_due_ms
+    own_ms = whole_number(pairs.get(DUE))
+    return entry_due_ms if own_ms is None else own_ms
 
 
 def wanted_level(pairs: Mapping[str, str]) -> int:
-    text = pairs.get(WANTED_LEVEL) or pairs.get(Property.DELAY, "0")
-    return int(text) if text.lstrip("-").isdigit() else 0
+    """Return the level that the message was given, 0 where neither property says one."""
+    return whole_number(pairs.get(WANTED_LEVEL) or pairs.get(Property.DELAY), -INT_MAX - 1, INT_MAX) or 0
 
 
 def unpark(record: Record, pairs: dict[str, str], store_host: bytes) -> Record | None:
@@ -109,17 +117,17 @@ def unpark(record: Record, pairs: dict[str, str], store_host: bytes) -> Record |
 
     None if the record does not say where it belongs.
     """
-    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), pairs.get(Property.REAL_QID, "")
-    if not topic or not queue_id.isdigit():
+    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), whole_number(pairs.get(Property.REAL_QID), high=INT_MAX)
+    if not topic or queue_id is None:
         return None
     properties = record.properties
     if DUE in pairs:
         level = wanted_level(pairs)
         kept = {name: value for name, value in pairs.items() if name not in (DUE, WANTED_LEVEL)}
-        properties = encoded(kept | {Property.DELAY: str(level)})
+        properties = shed(kept | {Property.DELAY: str(level)}, _WAY)
     return Record(
         topic=topic,
-        queue_id=int(queue_id),
+        queue_id=queue_id,
         body=record.body,
         properties=properties,
         flag=record.flag,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...model.message import Property
 from ...model.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
@@ -49,11 +50,11 @@ class Pending:
         recalled: set[str] = set()
         for record in await self._store.by_key(KeyQuery(TIMER_TOPIC, unique)):
             pairs = decode_properties(record.properties)
-            topic, out = pairs.get(Property.REAL_TOPIC, ""), pairs.get(Property.TIMER_OUT_MS, "")
+            topic, out_ms = pairs.get(Property.REAL_TOPIC, ""), whole_number(pairs.get(Property.TIMER_OUT_MS))
             if Property.TIMER_DEL_UNIQKEY in pairs:
                 recalled.add(topic)
-            elif out.isdigit() and int(out) >= self._timers.read_ms:
-                newest[topic, record.born_timestamp] = (record, int(out) + self._precision_ms)
+            elif out_ms is not None and out_ms >= self._timers.read_ms:
+                newest[topic, record.born_timestamp] = (record, out_ms + self._precision_ms)
         return [
             PendingMessage(topic, "timer", due_ms, record.physical_offset, topic in recalled)
             for (topic, _), (record, due_ms) in newest.items()

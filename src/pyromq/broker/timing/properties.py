@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from ...protocol.record import Record
 from .. import parked_properties
 from ..parked_properties import ROOM
 
+_WAIT = "delay"
 _OLD = re.compile(b"REAL_|TIMER_(?:OUT_MS|ROLL|E|DEQ)|PYRO_D(?:UE|ELAY)|__CRC32#")
 
 
@@ -22,6 +24,12 @@ def appended(raw: bytes, pairs: Mapping[str, str]) -> bytes | None:
     return whole if len(whole) <= ROOM else None
 
 
-def encoded(pairs: Mapping[str, str]) -> bytes:
-    """RequestRefused if they do not fit."""
-    return parked_properties.encoded(pairs, "delay")
+def check_room(record: Record) -> Record:
+    """Return the record as it waits. RequestRefused if what is added to it until it is delivered would not fit."""
+    parked_properties.check_room(record.properties, _WAIT)
+    return record
+
+
+def shed(pairs: Mapping[str, str], also: Iterable[str] = ()) -> bytes:
+    """Write them, without what only tells of the message's way where there is no room for it."""
+    return parked_properties.shed(pairs, _WAIT, also)

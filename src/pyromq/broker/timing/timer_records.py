@@ -15,12 +15,13 @@ from ...model.codes import ResponseCode
 from ...model.java_hash import java_hash
 from ...model.message import Property
 from ...model.names import TIMER_TOPIC
+from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record, locate
 from ...store.timer_store import Waiting
 from ..config import BrokerConfig
 from ..message_type import delay_level
-from .properties import appended, encoded
+from .properties import appended, check_room, shed
 
 TIMERS = (
     Property.TIMER_DELAY_SEC,
@@ -30,8 +31,10 @@ TIMERS = (
 _OUT = Property.TIMER_OUT_MS.encode()
 _RECALLS = Property.TIMER_DEL_UNIQKEY.encode()
 _TOPIC = Property.REAL_TOPIC.encode()
-_MOST = (1 << 63) - 1
-UNLIMITED = (1 << 31) - 1
+UNLIMITED = INT_MAX
+_TURNS = Property.TIMER_ROLL_TIMES
+_BEFORE = (Property.TIMER_ENQUEUE_MS, Property.TIMER_DEQUEUE_MS, _TURNS)
+_WAY = (_TURNS, Property.TIMER_OUT_MS, Property.REAL_TOPIC, Property.REAL_QID)  # what a delivered one can do without
 
 
 class TimerPark:
@@ -71,7 +74,7 @@ class TimerPark:
                 raise _illegal("the message to be recalled is due already", most)
             return None
         self._check_congestion(slot_of(due_ms, config.timer_precision_ms), config.timer_congest_num_each_slot)
-        return self.until(record, due_ms)
+        return check_room(self.until(record, due_ms))
 
     def _check_congestion(self, slot_ms: int, most: int) -> None:
         """Above the limit a growing share is refused, above twice the limit all."""
@@ -94,20 +97,25 @@ class TimerPark:
         }
         properties = appended(record.properties, own)
         if properties is None:
-            properties = encoded(decode_properties(record.properties) | own)
+            properties = shed(_own(record.properties) | own)
         return msgspec.structs.replace(record, topic=TIMER_TOPIC, queue_id=0, properties=properties)
 
     def _due(self, name: str, text: str, now: int) -> int:
-        if not (text.lstrip("+-").isdigit() and text.isascii()):
+        number = whole_number(text, -LONG_MAX, LONG_MAX)
+        if number is None:
             raise RequestRefused(
-                f"timer message illegal: {name} = {text!r} is no number of "
+                f"timer message illegal: {name} = {text[:100]!r} is no number of "
                 f"{'seconds' if name == Property.TIMER_DELAY_SEC else 'milliseconds'}",
                 ResponseCode.MESSAGE_ILLEGAL,
             )
-        number = max(-_MOST, min(int(text), _MOST))
         if name == Property.TIMER_DELIVER_MS:
             return number
         return now + (number * 1000 if name == Property.TIMER_DELAY_SEC else number)
+
+
+def _own(raw: bytes) -> dict[str, str]:
+    """What the message says, without its way through a timer before this one."""
+    return {name: value for name, value in decode_properties(raw).items() if name not in _BEFORE}
 
 
 def _illegal(why: str, most: int) -> RequestRefused:
@@ -127,14 +135,14 @@ def waiting(raw: bytes) -> Waiting | None:
     """What the timer must know of a record of its topic; None if it does not say for what it waits."""
     found = locate(raw)
     properties = raw[found.properties_at : found.end]
-    out, topic = find_property(properties, _OUT), find_property(properties, _TOPIC)
-    if out is None or topic is None or not out.isdigit():
+    out, topic = whole_number(find_property(properties, _OUT)), find_property(properties, _TOPIC)
+    if out is None or topic is None:
         return None
     return Waiting(
         found.queue_offset,
         found.physical_offset,
         found.size,
-        int(out),
+        out,
         *_topic(topic),
         find_property(properties, _RECALLS) is not None,
     )
@@ -148,17 +156,18 @@ def _topic(name: bytes) -> tuple[str, int]:
 
 def unpark(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record | None:
     """The message as it reaches its topic; None if the record does not say where it belongs."""
-    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), pairs.get(Property.REAL_QID, "")
-    if not topic or not queue_id.isdigit():
+    topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), whole_number(pairs.get(Property.REAL_QID), high=INT_MAX)
+    if not topic or queue_id is None:
         return None
-    return _copy(record, _stamped(pairs, enqueued_ms, now_ms), topic, int(queue_id), store_host)
+    properties = shed(_stamped(pairs, enqueued_ms, now_ms), _WAY)
+    return _copy(record, properties, topic, queue_id, store_host)
 
 
 def again(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record:
     """A copy of it that waits on: the rest of its time, or beyond the file that it is in."""
-    turns = int(pairs.get(Property.TIMER_ROLL_TIMES, "0")) + 1
-    kept = _stamped(pairs, enqueued_ms, now_ms) | {Property.TIMER_ROLL_TIMES: str(turns)}
-    return _copy(record, kept, TIMER_TOPIC, 0, store_host)
+    turns = (whole_number(pairs.get(_TURNS), high=INT_MAX - 1) or 0) + 1
+    properties = shed(_stamped(pairs, enqueued_ms, now_ms) | {_TURNS: str(turns)}, (_TURNS,))
+    return _copy(record, properties, TIMER_TOPIC, 0, store_host)
 
 
 def _stamped(pairs: Mapping[str, str], enqueued_ms: int, now_ms: int) -> dict[str, str]:
@@ -166,12 +175,12 @@ def _stamped(pairs: Mapping[str, str], enqueued_ms: int, now_ms: int) -> dict[st
     return dict(pairs) | times
 
 
-def _copy(record: Record, pairs: Mapping[str, str], topic: str, queue_id: int, store_host: bytes) -> Record:
+def _copy(record: Record, properties: bytes, topic: str, queue_id: int, store_host: bytes) -> Record:
     return Record(
         topic=topic,
         queue_id=queue_id,
         body=record.body,
-        properties=encoded(pairs),
+        properties=properties,
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp=record.born_timestamp,

@@ -16,6 +16,7 @@ from ...errors import RequestRefused
 from ...kernel.records import Range
 from ...model.message import Property
 from ...model.names import HALF_TOPIC, TIMER_TOPIC
+from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record, decode_record
 from ...store.flush_loop import RunBlocking
@@ -198,7 +199,7 @@ class TimerSlots:
         if unique is None or known_twice:
             return known_twice
         is_roll, slot_ms = one.unit.is_roll, one.unit.slot_ms
-        out_ms = int(one.pairs.get(Property.TIMER_OUT_MS, "0"))
+        out_ms = whole_number(one.pairs.get(Property.TIMER_OUT_MS)) or 0
         is_late = out_ms < slot_ms  # it came into the timer after its time, perhaps a second time
         if slot_ms > self._doubtful_until and (is_roll or not (is_copy or is_late)):
             return False

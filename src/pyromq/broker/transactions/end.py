@@ -25,7 +25,7 @@ from ...transport.dispatch import Answer, Reply, Request
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from ..parking import Park
-from .halves import Halves
+from .halves import Halves, immunity_s
 from .park import again, committed, text_of
 from .recent import RecentHalves
 from .states import NEXT_STATE, Event, State
@@ -121,9 +121,10 @@ class TransactionEnds:
                 f"the producer group wrong: the message was sent by {group}, not by {header.producer_group}"
             )
         immunity = text_of(half, IMMUNITY)
-        if immunity.isdigit() and not header.from_transaction_check:
+        immune_s = immunity_s(immunity)
+        if immune_s is not None and not header.from_transaction_check:
             age_ms = self._now_ms() - half.born_timestamp
-            if age_ms > int(immunity) * 1000:
+            if age_ms > immune_s * 1000:
                 raise RequestRefused(
                     f"the transaction is {age_ms} ms old, its {Property.CHECK_IMMUNITY_TIME_IN_SECONDS} is {immunity}: "
                     f"the check will decide it",

@@ -18,6 +18,7 @@ from ... import logs
 from ...ambient import Clock
 from ...model.message import Property
 from ...model.names import HALF_TOPIC, OP_HALF_TOPIC
+from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record, decode_record
 from ...store.message_store import MessageStore
@@ -25,7 +26,7 @@ from ...store.reader import GetStatus
 from ...store.tables import Table
 from ..intake import Intake, Outcome
 from ..metadata.offsets import Offsets
-from ..metadata.table_content import entry, section
+from ..metadata.table_content import numbered, section
 from .park import op, op_offsets
 from .states import REMEMBERED, Ledger, State
 
@@ -37,6 +38,7 @@ BYTES_AT_ONCE = 4 << 20
 OFFSETS_IN_OP = 200  # about 4 KB, as in Java
 CHECKS = "checks"
 REMEMBERED_COPIES = 100_000
+_LONGEST_IMMUNITY_S = LONG_MAX // 1000  # as milliseconds it must still be a long
 TOLD_APART = 100  # of those that one deletion took, the others are told of by their number
 
 
@@ -78,8 +80,7 @@ class Halves:
         self._checks_table = checks
         self._store_host = store_host
         self._clock = clock
-        counts = section(checks.load(), CHECKS)
-        self._counts = {int(name): entry(int, count, f"{CHECKS} in {checks.name}") for name, count in counts.items()}
+        self._counts = numbered(int, section(checks.load(), CHECKS), f"{CHECKS} in {checks.name}")
         self.undecided: dict[int, Half] = {}
         self._by_unique: dict[str, int] = {}  # of the undecided
         self._by_topic: Counter[str] = Counter()  # of the undecided
@@ -209,8 +210,8 @@ class Halves:
 
     def _half(self, record: Record) -> Half:
         pairs = decode_properties(record.properties)
-        told = _number(pairs.get(Property.TRANSACTION_CHECK_TIMES))
-        immune_s = _number(pairs.get(Property.CHECK_IMMUNITY_TIME_IN_SECONDS))
+        told = whole_number(pairs.get(Property.TRANSACTION_CHECK_TIMES), high=INT_MAX)
+        immune_s = immunity_s(pairs.get(Property.CHECK_IMMUNITY_TIME_IN_SECONDS))
         return Half(
             offset=record.queue_offset,
             position=record.physical_offset,
@@ -339,6 +340,6 @@ class Halves:
         return self._by_topic
 
 
-def _number(text: str | None) -> int | None:
-    """A count or a time; -1 and what is no number mean that none was given."""
-    return int(text) if text is not None and text.isdigit() else None
+def immunity_s(text: str | None) -> int | None:
+    """Read how long a message wants no check. None, for the broker's own time, where it is no number, as in Java."""
+    return whole_number(text, high=_LONGEST_IMMUNITY_S)

@@ -13,6 +13,7 @@ import msgspec
 from ...errors import RequestRefused
 from ...model.codes import OwnRequestCode
 from ...model.ids import offset_message_id
+from ...model.wire_text import whole_number
 from ...store.tables import Table
 from ...transport.dispatch import Reply, Request
 from ..metadata.table_content import next_version, read_version
@@ -92,6 +93,7 @@ def _number(fields: dict[str, str], name: str, otherwise: int) -> int:
     text = fields.get(name, "")
     if not text:
         return otherwise
-    if not text.isdigit():
-        raise RequestRefused(f"{name} is {text!r}: give a number from 0 on, or leave it out")
-    return int(text)
+    number = whole_number(text)
+    if number is None:
+        raise RequestRefused(f"{name} is {text[:100]!r}: give a number from 0 on, or leave it out")
+    return number

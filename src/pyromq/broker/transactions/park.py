@@ -11,10 +11,11 @@ from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...model.message import Property, SysFlag
 from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from ...protocol.properties import PAIR_END, decode_properties, encode_properties, find_property
+from ...model.wire_text import INT_MAX, whole_number
+from ...protocol.properties import PAIR_END, decode_properties, encode_properties, find_property, rejoin_properties
 from ...protocol.record import Record
 from ..message_type import TRANSACTION, delay_level, message_type
-from ..parked_properties import ROOM, encoded, fitting
+from ..parked_properties import ROOM, check_room
 
 TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 _PAIR_END = PAIR_END.encode()
@@ -62,12 +63,12 @@ def park_half(record: Record, properties: Mapping[str, str]) -> Record | None:
 
 def committed(half: Record, checks: int, store_host: bytes) -> Record | None:
     """The message as consumers get it; None if the half does not say where it belongs."""
-    topic, queue_id = text_of(half, _REAL_TOPIC), text_of(half, _REAL_QID)
-    if not topic or not queue_id.isdigit():
+    topic, queue_id = text_of(half, _REAL_TOPIC), whole_number(find_property(half.properties, _REAL_QID), high=INT_MAX)
+    if not topic or queue_id is None:
         return None
     kept = _without(half.properties, _PLACE)
     record = _copy(half, _counted(kept, checks) if checks else kept, store_host)
-    record.topic, record.queue_id = topic, int(queue_id)
+    record.topic, record.queue_id = topic, queue_id
     record.sys_flag |= SysFlag.TRANSACTION_COMMIT
     record.prepared_transaction_offset = half.physical_offset
     return record
@@ -89,8 +90,8 @@ def again(half: Record, checks: int, store_host: bytes) -> Record:
 
 def shown(half: Record, checks: int) -> Record:
     """What a producer is asked about: the message with its own topic and queue, and how often it was asked about."""
-    topic, queue_id = text_of(half, _REAL_TOPIC) or half.topic, text_of(half, _REAL_QID)
-    number = int(queue_id) if queue_id.isdigit() else 0
+    topic = text_of(half, _REAL_TOPIC) or half.topic
+    number = whole_number(find_property(half.properties, _REAL_QID), high=INT_MAX) or 0
     return msgspec.structs.replace(half, topic=topic, queue_id=number, properties=_counted(half.properties, checks))
 
 
@@ -115,7 +116,7 @@ def op(offsets: Iterable[int], now_ms: int, store_host: bytes) -> Record:
 
 def op_offsets(body: bytes) -> list[int]:
     """Of an op record: 5.x writes several with commas, 4.9 one without."""
-    return [int(part) for part in body.split(b",") if part.isdigit()]
+    return [offset for part in body.split(b",") if (offset := whole_number(part)) is not None]
 
 
 def _counted(raw: bytes, checks: int) -> bytes:
@@ -143,8 +144,10 @@ def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
 def _with(raw: bytes, added: dict[str, str]) -> bytes:
     """Mostly none of them is there before, and a property string can be continued as it is."""
     if raw.endswith(_PAIR_END) and _REPLACED.search(raw) is None:
-        return fitting(added, _WAIT, raw)
-    return encoded(decode_properties(raw) | added, _WAIT)
+        return check_room(raw + rejoin_properties(added), _WAIT)
+    pairs = decode_properties(raw) | added
+    pairs.pop(Property.CRC32, None)
+    return check_room(rejoin_properties(pairs), _WAIT)
 
 
 def _without(raw: bytes, names: tuple[bytes, ...]) -> bytes:

@@ -54,7 +54,7 @@ class Transactions:
             self._intake,
             self.halves,
             self._recent,
-            levels,
+            levels.park,
             self._store_host,
             self._ground.clock.now_ms,
             counters.put,

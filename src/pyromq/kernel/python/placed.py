@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 from ...errors import ConfigError
 from ...model.java_hash import java_hash
 from ...model.message import WRAPPED_BATCH, SysFlag
+from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
 from ...protocol.properties import find_property
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -48,9 +49,10 @@ def parse_delay_levels(text: str) -> DelayLevels:
     """`1s 5s 10s ...` as messageDelayLevel has it. ConfigError names the word that is no duration."""
     levels: dict[int, int] = {}
     for level, word in enumerate(text.split(), 1):
-        if not word[:-1].isdigit() or word[-1] not in _UNIT_MS:
+        count = whole_number(word[:-1], high=LONG_MAX // _UNIT_MS["d"])
+        if count is None or word[-1] not in _UNIT_MS:
             raise ConfigError(f"messageDelayLevel: {word!r} is not a number followed by s, m, h or d")
-        levels[level] = int(word[:-1]) * _UNIT_MS[word[-1]]
+        levels[level] = count * _UNIT_MS[word[-1]]
     return levels
 
 
@@ -60,9 +62,9 @@ _hashes: dict[bytes, int] = {}  # tags repeat; bounded below
 def tag_code(topic: str, properties: bytes, store_time: int, delays: DelayLevels) -> int:
     """What stands in a queue entry beside the position: the tag's hash, or the delivery time of a delayed message."""
     if topic == SCHEDULE_TOPIC:
-        level = find_property(properties, b"DELAY")
-        if level is not None and level.isdigit() and int(level) > 0 and delays:
-            return store_time + delays[min(int(level), max(delays))]
+        level = whole_number(find_property(properties, b"DELAY"), high=INT_MAX)
+        if level is not None and level > 0 and delays:
+            return store_time + delays[min(level, max(delays))]
     tags = find_property(properties, b"TAGS")
     if tags is None:
         return 0
@@ -78,5 +80,4 @@ def message_count(sys_flag: int, properties: bytes) -> int:
     """How many queue offsets the record takes."""
     if sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
         return 1
-    number = find_property(properties, b"INNER_NUM")
-    return max(1, int(number)) if number is not None and number.isdigit() and len(number) < 6 else 1
+    return whole_number(find_property(properties, b"INNER_NUM"), 1, 99_999) or 1
