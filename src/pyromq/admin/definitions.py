@@ -27,6 +27,7 @@ from .permissions import PERMISSIONS, permission
 T = TypeVar("T", TopicConfig, SubscriptionGroupConfig)
 
 Document = dict[str, dict[str, dict[str, Any]]]
+Definitions = tuple[dict[str, TopicConfig], dict[str, SubscriptionGroupConfig]]
 
 _COUNTS = {"writeQueues": "write_queue_nums", "readQueues": "read_queue_nums"}
 _OF_GROUPS = {
@@ -56,15 +57,22 @@ def group_settings(config: SubscriptionGroupConfig) -> dict[str, Any]:
 # --- from a cluster ---------------------------------------------------------------------------------------------------
 
 
-async def of_cluster(calls: Calls, places: Sequence[BrokerPlace]) -> Document:
-    """Without what is the system's own, and without retry and dead-letter topics, which groups bring along."""
+async def of_broker(calls: Calls, place: BrokerPlace) -> Definitions:
+    """All topics and groups of a broker."""
+    return await topics.configs(calls, place.address), await groups.configs(calls, place.address)
+
+
+def document(of: Mapping[BrokerPlace, Definitions]) -> Document:
+    """What brokers have, without what is the system's own, and without retry and dead-letter topics, which groups bring
+    along."""
+    places = list(of)
     own = {word for place in places for word in (place.name, place.cluster)}
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {"topics": {}, "groups": {}}
-    for place in places:
-        for name, config in (await topics.configs(calls, place.address)).items():
+    for place, (its_topics, its_groups) in of.items():
+        for name, config in its_topics.items():
             if not topics.is_internal(name) and name not in own:
                 found["topics"].setdefault(name, {})[place.name] = topic_settings(config)
-        for name, group in (await groups.configs(calls, place.address)).items():
+        for name, group in its_groups.items():
             if not groups.is_internal(name):
                 found["groups"].setdefault(name, {})[place.name] = group_settings(group)
     everywhere = [place.name for place in places]

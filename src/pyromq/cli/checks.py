@@ -21,7 +21,7 @@ from ..model.topic import Perm
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.route import ClusterInfo, TopicRouteData
 from ..protocol.bodies.topics import TopicConfig
-from ..transport.address import parse_address
+from ..transport.address import host_of
 from .tree import closest
 
 GOOD, WARNING, BROKEN = "good", "warning", "broken"
@@ -146,7 +146,7 @@ async def loopback(patient: Patient) -> AsyncIterator[Finding]:
 
 
 def _is_loopback(address: str) -> bool:
-    host = parse_address(address)[0]
+    host = host_of(address).strip("[]")
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 

@@ -19,6 +19,7 @@ from .shell import Shell, changes, talks, to_json
 from .tree import Fail, examples
 
 if TYPE_CHECKING:
+    from ..admin.cluster import BrokerPlace
     from ..admin.definitions import Change, Document
     from ..protocol.bodies.groups import SubscriptionGroupConfig
     from ..protocol.bodies.topics import TopicConfig
@@ -33,18 +34,26 @@ _cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of
 async def export(shell: Shell, file: str, cluster: str | None) -> None:
     """Write topics and groups to FILE, .toml or .json; without one to standard output, as TOML or with --json.
 
-    The system's own are left out, and so are retry and dead-letter topics.
+    The system's own are left out, and so are retry and dead-letter topics. Exit code 1 if a broker does not answer:
+    then its topics and groups are missing.
     """
-    from ..admin.definitions import of_cluster
+    from ..admin.definitions import Definitions, document, of_broker
 
     is_json = shell.as_json if file == "-" else _is_json(file)
-    found = await of_cluster(shell.calls, await shell.masters(cluster=cluster))
+    definitions: dict[BrokerPlace, Definitions] = {}
+
+    async def look(place: BrokerPlace) -> None:
+        definitions[place] = await of_broker(shell.calls, place)
+
+    away = await shell.each(await shell.masters(cluster=cluster), look)
+    found = document(definitions)
     text = json.dumps(found, ensure_ascii=False, indent=2) + "\n" if is_json else "\n".join(_toml(found)) + "\n"
     if file == "-":
         print_text(text, nl=False)
-        return
-    _write(file, text)
-    shell.rows([{"file": file, "topics": len(found["topics"]), "groups": len(found["groups"])}])
+    else:
+        _write(file, text)
+        shell.rows([{"file": file, "topics": len(found["topics"]), "groups": len(found["groups"])}])
+    away.end()
 
 
 @click.command(

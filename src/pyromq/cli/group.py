@@ -39,15 +39,19 @@ group.add_command(clone)
 @click.option("--all", "everything", is_flag=True, help="Also groups of the system and of tools.")
 @talks
 async def list_groups(shell: Shell, everything: bool) -> None:
-    """List groups: members online, topics, messages that wait."""
+    """List groups: members online, topics, messages that wait. Exit code 1 if a broker does not answer."""
     from ..admin import groups
 
     rows: dict[str, dict[str, Any]] = {}
-    for place in await shell.masters():
+
+    async def look(place: BrokerPlace) -> None:
         for name in sorted(await groups.configs(shell.calls, place.address)):
             if everything or not groups.is_internal(name):
                 await _add(shell, rows, place, name)
+
+    away = await shell.each(await shell.masters(), look)
     shell.rows([rows[name] for name in sorted(rows)], "no groups yet")
+    away.end()
 
 
 async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace, name: str) -> None:

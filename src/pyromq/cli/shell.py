@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -164,6 +164,34 @@ class Shell:
                 raise unknown("broker", broker, names, "Name it, or give HOST:PORT")
             found = [one for one in found if one.name == broker]
         return found
+
+    async def each(self, places: Sequence[BrokerPlace], look: Callable[[BrokerPlace], Awaitable[None]]) -> Away:
+        """Look at one broker after the other. One that does not answer, or what makes no sense, is named and left out;
+        only if that is so of all the command ends with it."""
+        from ..errors import CallFailed, Malformed
+
+        away = Away()
+        for place in places:
+            try:
+                await look(place)
+            except (CallFailed, Malformed) as fault:
+                away.names.append(place.name)
+                if len(away.names) == len(places):
+                    raise
+                print_lines(f"pyromq: broker {place.name} is left out: {fault}", err=True)
+        return away
+
+
+@dataclass(slots=True)
+class Away:
+    """Brokers that were left out of a listing."""
+
+    names: list[str] = field(default_factory=list)
+
+    def end(self) -> None:
+        """After what was found is printed: exit code 1 tells that something is missing."""
+        if self.names:
+            raise click.exceptions.Exit(1)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:

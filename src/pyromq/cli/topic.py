@@ -49,17 +49,21 @@ for _command in (stats, reset_topic, forward):
 @_cluster
 @talks
 async def list_topics(shell: Shell, pattern: str, everything: bool, cluster: str | None) -> None:
-    """List topics, or those whose name fits PATTERN (`order*`)."""
+    """List topics, or those whose name fits PATTERN (`order*`). Exit code 1 if a broker does not answer."""
     from ..admin import topics
 
     rows: dict[str, dict[str, Any]] = {}
-    for place in await shell.masters(cluster=cluster):
+
+    async def look(place: BrokerPlace) -> None:
         for name, config in sorted((await topics.configs(shell.calls, place.address)).items()):
             if fnmatchcase(name, pattern) and (everything or not _is_internal(name, place)):
                 _add(rows, name, config, place)
+
+    away = await shell.each(await shell.masters(cluster=cluster), look)
     shell.rows(
         [rows[name] for name in sorted(rows)], f"no topic fits {pattern!r}" if pattern != "*" else "no topics yet"
     )
+    away.end()
 
 
 def _add(rows: dict[str, dict[str, Any]], name: str, config: TopicConfig, place: BrokerPlace) -> None:
@@ -93,10 +97,11 @@ async def describe(shell: Shell, name: str) -> None:
     await shell.topic(name)
     found: dict[str, Any] = {"topic": name, "messages": 0, "perSecond": 0.0, "brokers": [], "queues": [], "groups": []}
     lags: dict[str, int] = {}
-    for place in await shell.masters():
+
+    async def look(place: BrokerPlace) -> None:
         config = await topics.config(shell.calls, place.address, name)
         if config is None:
-            continue
+            return
         found["brokers"].append(_settings(config, place))
         stats = await topics.stats(shell.calls, place.address, name)
         found["perSecond"] += stats.topic_put_tps
@@ -108,8 +113,11 @@ async def describe(shell: Shell, name: str) -> None:
                 | {"end": place_of.max_offset, "messages": count, "lastMs": place_of.last_update_timestamp}
             )
         await _lags(shell, place, name, lags)
+
+    away = await shell.each(await shell.masters(), look)
     found["groups"] = [{"group": group, "lag": lag} for group, lag in sorted(lags.items())]
     shell.report(found)
+    away.end()
 
 
 @topic.command(epilog=examples("pyromq topic route orders", "pyromq topic route orders --json"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import logs
 from ..ambient import Clock, Random
-from ..errors import CallTimedOut, ConnectionLost, RequestTooLarge
+from ..errors import CallTimedOut, ConfigError, ConnectionLost, RequestTooLarge
 from ..model import names
 from ..model.codes import RequestCode, ResponseCode
 from ..model.ids import UniqueIds
@@ -181,7 +181,10 @@ class Session:
         """Where messages for the broker with this address go: by the VIP channel, if the client uses it."""
         if not self.config.vip_channel:
             return address
-        host, port = parse_address(address)
+        try:
+            host, port = parse_address(address)
+        except ConfigError:
+            return address  # a broker registered what is no address: it cannot be reached, which is said by the call
         return f"[{host}]:{port - VIP_STEP}" if ":" in host else f"{host}:{port - VIP_STEP}"
 
     # --- routes ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from .. import logs
 from ..ambient import Clock
 from ..config import Live
-from ..errors import CallFailed, ConfigError
+from ..errors import CallFailed
 from ..model.codes import RequestCode
 from ..protocol.command import Command
 from ..protocol.headers.namesrv import NotifyMinBrokerIdChange
@@ -77,5 +77,5 @@ class Announcer:
         ).to_fields()
         try:
             await self._client.send(address, Command(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, fields=fields))
-        except (CallFailed, ConfigError) as fault:  # a broker may have registered what is no address
+        except CallFailed as fault:
             log.warning("broker not told of its smallest id", broker=change.broker_name, address=address, reason=fault)

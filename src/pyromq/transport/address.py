@@ -22,7 +22,7 @@ def parse_address(text: str) -> tuple[str, int]:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     number = whole_number(port, 0, 65535) if port.isdigit() else None
-    if not host or number is None:
+    if not host or number is None or len(text) > MAX_ADDRESS or not text.isprintable() or " " in text:
         shown = text if len(text) <= MAX_ADDRESS else text[:64] + "..."
         raise ConfigError(
             f"{shown!r} is no address: write host:port, such as 127.0.0.1:9876 or [::1]:9876, with a port up to 65535"
@@ -31,14 +31,12 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def address_fault(text: str) -> str | None:
-    """What is wrong with an address that somebody else names, None if nothing. Stricter than `parse_address`: no byte
-    that a resolver, a log or a terminal could take for something else."""
+    """What is wrong with an address that a stranger wants others to use, None if nothing: ASCII names and numbers,
+    where `parse_address` takes what people may write too."""
     try:
         host, _ = parse_address(text)
     except ConfigError as fault:
         return str(fault)
-    if len(text) > MAX_ADDRESS:
-        return f"the address {text[:64] + '...'!r} has {len(text)} characters, at most {MAX_ADDRESS} are allowed"
     return None if _HOST.fullmatch(host) else f"{text!r} is no address: its host has characters that no host has"
 
 

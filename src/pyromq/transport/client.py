@@ -167,7 +167,7 @@ class Client:
             return connection
         route = self._routes.get(address)
         if route is None:
-            parse_address(address)  # refuses what is no address before anything is kept
+            _check_address(address)  # before anything is kept
             route = self._routes[address] = _Route()
         if route.attempt is None:
             wait_s = route.not_before - self._clock.monotonic()
@@ -185,7 +185,12 @@ class Client:
             async with self._clock.timeout(self._reconnect.attempt_s):
                 await self._connect(address, connection)
                 await connection.ready()
-        except (OSError, TimeoutError, ConnectionLost) as fault:
+        except (
+            OSError,
+            TimeoutError,
+            ConnectionLost,
+            ValueError,
+        ) as fault:  # ValueError: a host that no resolver takes
             connection.abort("not connected")
             route.failures += 1
             route.last_fault = str(fault) or f"no answer within {self._reconnect.attempt_s:g} s"
@@ -225,6 +230,14 @@ def _retrieve(attempt: asyncio.Task[Connection]) -> None:
     """Those who wait look for themselves; the last of them may have given up."""
     if not attempt.cancelled():
         attempt.exception()
+
+
+def _check_address(address: str) -> None:
+    """Many addresses are named by others, and one of them may be none: that is a place like any that is not reached."""
+    try:
+        parse_address(address)
+    except ConfigError as fault:
+        raise ConnectionLost(f"cannot connect: {fault}") from None
 
 
 async def connect_socket(address: str, protocol: asyncio.BaseProtocol) -> None:
