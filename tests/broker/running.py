@@ -13,6 +13,7 @@ from pyromq.ambient import Clock, SystemClock
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import Loaded
+from pyromq.machine.budget import Budget
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command
@@ -117,7 +118,7 @@ async def running_broker(folder: Path, clock: Clock | None = None, **settings: A
         rng=random.Random(7),
         disk=RealDisk(folder, create=True),
         run_blocking=run_at_once,
-        memory_bytes=1 << 34,
+        budget=Budget(memory_bytes=1 << 34),
     )
     address = await broker.start()
     loops = [asyncio.create_task(loop) for loop in broker.loops()]

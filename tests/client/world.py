@@ -22,6 +22,7 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.client.client import Client
 from pyromq.client.config import ClientConfig
 from pyromq.config import Loaded
+from pyromq.machine.budget import Budget
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
@@ -201,7 +202,7 @@ class World(Servers):
             rng=random.Random(7),
             disk=RealDisk(folder, create=True),
             run_blocking=run_at_once,
-            memory_bytes=1 << 34,
+            budget=Budget(memory_bytes=1 << 34),
         )
         running = self._brokers[name] = RunningBroker(broker, await broker.start())
         await turns_until(lambda: all(self._knows(server, name) for server in self.name_servers.values()))

@@ -15,7 +15,7 @@ LEVELS: list[tuple[str, ...]] = [
     ("errors",),
     ("ambient", "files", "model"),
     ("config", "logs"),
-    ("protocol", "supervision"),
+    ("protocol", "supervision", "machine"),
     ("kernel",),
     ("store", "transport"),
     ("namesrv", "broker", "client"),
@@ -29,8 +29,8 @@ LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 # What the level alone would allow, but the room's own rule does not.
 NEVER = {
     "model": {"config", "logs", "ambient", "files"},
-    "protocol": {"config", "logs", "ambient", "files"},
-    "kernel": {"config", "logs", "files"},
+    "protocol": {"config", "logs", "machine", "ambient", "files"},
+    "kernel": {"config", "logs", "machine", "files"},
     "proxy": {"namesrv"},
     "admin": {"broker", "namesrv", "store"},
     "spark": {"broker", "namesrv"},

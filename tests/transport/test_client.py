@@ -252,3 +252,19 @@ async def test_an_end_that_is_told_late_does_not_disturb_the_next_connection(
     assert server.connections == 1
     with pytest.raises(ConnectionLost):
         await asked
+
+
+async def test_connections_to_others_have_a_share_of_their_own(
+    make_server: MakeServer, make_client: MakeClient
+) -> None:
+    for number in range(4):
+        make_server(Dispatcher({ECHO: echo}), address=f"server:{number}")
+    client = make_client(limits=Limits(connections=2))
+    for address in ("nobody:1", "nobody:2", "nobody:3"):  # not reached, so forgotten when there is no place
+        with pytest.raises(ConnectionLost):
+            await client.call(address, command(), timeout_s=3)
+    for number in range(2):
+        assert (await client.call(f"server:{number}", command(), timeout_s=3)).code == 0
+    with pytest.raises(ConnectionLost, match=r"server:2: there are connections to 2 others, which is the share"):
+        await client.call("server:2", command(), timeout_s=3)
+    assert (await client.call("server:1", command(), timeout_s=3)).code == 0

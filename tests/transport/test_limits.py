@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import resource
 import struct
 
 import pytest
 
 from pyromq.errors import ConfigError
+from pyromq.machine.seats import Seats
 from pyromq.model.codes import RequestCode as Code
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import FrameLimits
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
-from pyromq.transport.limits import Limits, connection_limit
+from pyromq.transport.limits import Limits
 from pyromq.transport.request_class import RequestClass
 from tests.transport.support import ADDRESS, ECHO, MakeClient, MakeServer, command, echo, frames, raw_peer, violations
 
@@ -165,13 +165,32 @@ async def test_per_address_is_off_by_default(make_server: MakeServer, clock: Man
     assert server.connections == 200
 
 
-def test_descriptors_stay_in_reserve() -> None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert connection_limit(Limits(reserved_descriptors=100)) == soft - 100
-    assert connection_limit(Limits(reserved_descriptors=100, connections=10)) == 10
-    assert connection_limit(Limits(reserved_descriptors=100, connections=10 * soft)) == soft - 100
-    with pytest.raises(ConfigError, match=f"reserved_descriptors={soft} leaves no connections of the {soft} files"):
-        connection_limit(Limits(reserved_descriptors=soft))
+async def test_listeners_of_one_process_share_its_descriptors_and_none_takes_them_all(
+    make_server: MakeServer, clock: ManualClock, caplog: Logs
+) -> None:
+    seats = Seats(16)
+    main = make_server(Dispatcher({ECHO: echo}), seats=seats)
+    fast = make_server(Dispatcher({ECHO: echo}), seats=seats, address="server:2")
+    flood = [raw_peer(main, f"flood:{port}") for port in range(20)]
+    await flood[-1].lost()
+    assert [peer.is_lost for peer in flood] == [False] * 14 + [True] * 6
+    assert {key: violations(caplog)[0][key] for key in ("event", "limit", "value")} == {
+        "event": "connection refused",
+        "limit": "open files",
+        "value": 16,
+    }
+    honest = [raw_peer(fast, f"honest:{port}") for port in range(3)]
+    honest[1].write(frames(command()))
+    await honest[1].answers(1)
+    await honest[2].lost()
+    for peer in flood:
+        assert peer.stream is not None
+        peer.stream.abort()
+    await clock.settle()
+    late = raw_peer(main, "late:1")
+    late.write(frames(command()))
+    await late.answers(1)
+    assert seats.taken == 3
 
 
 async def test_many_violations_share_one_log_line(make_server: MakeServer, clock: ManualClock, caplog: Logs) -> None:

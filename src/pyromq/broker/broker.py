@@ -13,6 +13,7 @@ from typing import Any
 from .. import logs
 from ..ambient import Clock
 from ..config import Live, Loaded
+from ..machine.budget import Budget
 from ..model.ids import pack_host
 from ..store.disk import Disk
 from ..store.flush_loop import LogFlusher, RunBlocking
@@ -60,14 +61,15 @@ class Broker:
         disk: Disk,
         run_blocking: RunBlocking,
         connect: Connect | None = None,
-        memory_bytes: int = 0,
+        budget: Budget | None = None,
         around: Around | None = None,
         flusher: LogFlusher | None = None,
     ) -> None:
         config = loaded.config
         self.live = Live(loaded, BROKER_KEYS, config.overlay_path)
-        ground = self.ground = Ground(config, self.live, clock, rng, disk, run_blocking, Loops(clock, log))
-        self._memory_bytes = memory_bytes
+        ground = self.ground = Ground(
+            config, self.live, clock, rng, disk, run_blocking, Loops(clock, log), budget or Budget()
+        )
         with ground.beginning():
             self._make_parts(ground, connect, around, flusher)
 
@@ -132,7 +134,7 @@ class Broker:
             self.front.parked_answers,
             self.naming.auto_created,
         )
-        self.front.serve(handlers(self._wired(retries), store_host, self._memory_bytes))
+        self.front.serve(handlers(self._wired(retries), store_host, self.ground.budget.memory_bytes))
         self.front.feed_kernel(self.sends.parts, self.pull_side.parts(self.front.limits), self.store)
         self.topics.watch(lambda name, topic: self._topic_changed(name))
         return self.address

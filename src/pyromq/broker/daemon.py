@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import random
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +13,11 @@ from typing import Any, TypeVar
 from .. import logs
 from ..ambient import Clock
 from ..config import Loaded
+from ..machine.budget import Budget, budget_of_process
 from ..store.flush_loop import RunBlocking
 from ..store.real_disk import RealDisk
 from ..store.thread_flusher import thread_flusher
+from ..transport.settings import TransportSettings
 from .broker import Broker
 from .config import BrokerConfig
 
@@ -24,6 +25,7 @@ log = logs.get("pyromq.broker")
 
 T = TypeVar("T")
 KNOWN_WITHIN_S = 1.0  # a name server that does not answer holds nobody up
+SPARE_FILES = 4  # descriptors, of those that no share covers
 BLOCKING_THREADS = 3  # one for the log's sync, one for everything derived, one for cold reads
 
 
@@ -34,13 +36,20 @@ async def run(
     rng: random.Random,
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
+    budget: Budget | None = None,
 ) -> None:
-    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken and name servers know."""
+    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken and name servers know.
+
+    `budget`: of this process, where something else runs in it too."""
+    config = loaded.config
+    reserved = config.part(TransportSettings).reserved_descriptors
+    shared, budget = budget, budget or budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
     async with AsyncExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(BLOCKING_THREADS, "pyromq-blocking"))
-        disk = RealDisk(loaded.config.store_path_root_dir, create=True)
+        disk = RealDisk(config.store_path_root_dir, create=True, spares=SPARE_FILES)
+        stack.callback(disk.close)
         broker = Broker(
             loaded,
             clock=clock,
@@ -48,10 +57,12 @@ async def run(
             disk=disk,
             flusher=thread_flusher(disk),
             run_blocking=_in(pool),
-            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            budget=budget,
         )
         stack.push_async_callback(broker.stop)
         address = await broker.start()
+        if shared is None:
+            budget.tell()
         stack.enter_context(_settled())
 
         async def tell() -> None:

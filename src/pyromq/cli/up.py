@@ -19,10 +19,12 @@ from ..broker.config import BrokerConfig
 from ..broker.java_keys import BROKER_KEYS
 from ..config import Loaded, load
 from ..kernel.choice import kernel_name
+from ..machine.budget import Budget, budget_of_process
 from ..namesrv import server as namesrv
 from ..namesrv.config import NAMESRV_KEYS, NamesrvConfig
 from ..transport import loop
 from ..transport.address import format_address
+from ..transport.settings import TransportSettings
 from .brokers import BrokerProcess, check_single, places, run_brokers
 from .printing import print_text
 from .stopping import stop_on_signals
@@ -149,30 +151,45 @@ def _text(value: object) -> str:
 
 
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:
-    """Name server and broker in this process."""
+    """Name server and broker in this process, which share its descriptors."""
+    config = store.config
+    reserved = max(config.part(TransportSettings).reserved_descriptors, names.config.reserved_descriptors)
+    budget = budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)
+    budget.tell()
 
     async def one(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
-        known = Loaded(replace(store.config, namesrv_addr=(namesrv_address,)), store.findings)
+        known = Loaded(replace(config, namesrv_addr=(namesrv_address,)), store.findings)
         await broker.run(
             known,
             clock=SystemClock(),
             rng=system_random(),
             ready=lambda address: _welcome(namesrv_address, address, data),
             stop_wanted=stop_wanted,
+            budget=budget,
         )
 
-    await beside_name_server(names, store.config.advertised_host, one)
+    await beside_name_server(names, config.advertised_host, one, budget)
 
 
 async def beside_name_server(
-    names: Loaded[NamesrvConfig], advertised: str, run: Callable[[str, asyncio.Event], Awaitable[None]]
+    names: Loaded[NamesrvConfig],
+    advertised: str,
+    run: Callable[[str, asyncio.Event], Awaitable[None]],
+    budget: Budget | None = None,
 ) -> None:
     """The name server first, since brokers are told its port; it stops last, so that it hears their farewell."""
     stop_wanted, stop_names = stop_on_signals(), asyncio.Event()
     running = asyncio.get_running_loop()
     address: asyncio.Future[str] = running.create_future()
     name_server = running.create_task(
-        namesrv.run(names, clock=SystemClock(), rng=system_random(), ready=address.set_result, stop_wanted=stop_names)
+        namesrv.run(
+            names,
+            clock=SystemClock(),
+            rng=system_random(),
+            ready=address.set_result,
+            stop_wanted=stop_names,
+            budget=budget,
+        )
     )
     await asyncio.wait((name_server, address), return_when=asyncio.FIRST_COMPLETED)
     if name_server.done():

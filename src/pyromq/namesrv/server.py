@@ -14,9 +14,11 @@ from .. import logs
 from ..ambient import Clock
 from ..config import Live, Loaded
 from ..errors import ConfigError
+from ..machine.budget import Budget, budget_of_process
 from ..supervision import Loops
 from ..transport.client import Client, Connect
 from ..transport.dispatch import Dispatcher
+from ..transport.limits import Limits
 from ..transport.peer import Peer
 from ..transport.server import Server
 from ..transport.slices import Slices
@@ -44,14 +46,22 @@ class NameServer:
         rng: random.Random,
         run_blocking: RunBlocking = asyncio.to_thread,
         connect: Connect | None = None,
+        budget: Budget | None = None,
     ) -> None:
         config = loaded.config
+        budget = budget or Budget()
         self._config = config
         self._clock = clock
         self.live = Live(loaded, NAMESRV_KEYS, config.overlay_path)
         self.table = RouteTable()
         self._kv = KvConfig.open(config.kv_config_path, run_blocking, lambda: self.live.config.kv_limits)
-        self._client = Client(clock=clock, rng=rng, tls=config.client_tls(), connect=connect)
+        self._client = Client(
+            clock=clock,
+            rng=rng,
+            limits=Limits(connections=budget.shares.outgoing),
+            tls=config.client_tls(),
+            connect=connect,
+        )
         self._announcer = Announcer(self._client, self.live, clock)
         slices = Slices(clock)
         handlers = surface(
@@ -66,6 +76,7 @@ class NameServer:
             limits=config.limits(),
             tls=config.server_tls(),
             on_close=self._connection_lost,
+            seats=budget.seats,
             name="namesrv",
         )
         self._is_stopping = False
@@ -107,13 +118,20 @@ async def run(
     rng: random.Random,
     ready: Callable[[str], None],
     stop_wanted: asyncio.Event,
+    budget: Budget | None = None,
 ) -> None:
-    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken."""
+    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken.
+
+    `budget`: of this process, where something else runs in it too."""
+    shared, budget = budget, budget or budget_of_process(reserved=loaded.config.reserved_descriptors)
     for notice in loaded.notices:
         log.warning("configuration", notice=notice)
-    namesrv = NameServer(loaded, clock=clock, rng=rng)
+    namesrv = NameServer(loaded, clock=clock, rng=rng, budget=budget)
     try:
-        ready(await namesrv.listen())
+        address = await namesrv.listen()
+        if shared is None:
+            budget.tell()
+        ready(address)
         namesrv.start_loops()
         await stop_wanted.wait()
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from .. import logs
 from ..kernel.records import Placed, place_burst
+from ..machine.descriptors import LOG_FILES
 from ..model.message import SysFlag
 from ..protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, HEAD, LONG, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Record
 from .config import StoreConfig
@@ -25,18 +26,18 @@ from .whole_crc import NO_RANGES
 
 log = logs.get("pyromq.store")
 
-_OPEN_LOG_FILES = 128
-
 
 class CommitLog:
     """One writer. Invariants: `end` lies in the last file or at its end; every byte behind `end` is zero, so that no
     stale record can follow a new one; store times never go down."""
 
-    def __init__(self, disk: Disk, config: StoreConfig, reads: Reads | None = None) -> None:
+    def __init__(
+        self, disk: Disk, config: StoreConfig, reads: Reads | None = None, open_files: int = LOG_FILES
+    ) -> None:
         self._disk = disk
         self._delays = config.delay_levels
         self._with_crc = config.whole_record_crc
-        self._files = OpenFiles(disk, _OPEN_LOG_FILES, reads)
+        self._files = OpenFiles(disk, open_files, reads)
         self.file_bytes = config.commit_log_file_bytes
         self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
         self.end = 0  # the next record goes here
@@ -81,6 +82,8 @@ class CommitLog:
         buffers, places = place_burst(records, self.end, store_time, self._delays, self._with_crc)
         runs = self._split(buffers, together)
         self._make_ahead(len(runs) - 1)
+        if self.sequence.has(self.end):
+            self.sequence.file_at(self.end)  # open: from the first byte on nothing may be wanting
         self.untouched = False
         if len(runs) == 1:
             self._write(buffers)

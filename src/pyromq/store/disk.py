@@ -33,6 +33,10 @@ class DiskFull(DiskError):
     """No room left. Nothing that was already written is touched; reads go on. Names path, use and limit."""
 
 
+class TooManyFiles(DiskError):
+    """No descriptor is free. Nothing was changed; once somebody closes a file, the same call succeeds."""
+
+
 class SyncFailed(DiskError):
     """A sync failed: the kernel may have dropped the pages, so a second try that succeeds proves nothing.
 

@@ -23,12 +23,14 @@ from .disk import Disk, make_folder_durably
 from .index_file import IndexCommit, IndexFile, index_file_bytes
 from .key_search import KeySearch
 from .layout import INDEX
+from .open_files import OpenFiles
 from .reads import Reads
 
 log = logs.get("pyromq.store")
 
 _STORE_TIME = attrgetter("store_time")
 _SPARE_SHARE = 10  # a tenth is left: the next file is made
+_OPEN_INDEX_FILES = 16
 TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
 
 
@@ -49,8 +51,11 @@ class Index:
         changes: Changes,
         now_ms: Callable[[], int],
         reads: Reads | None = None,
+        open_files: OpenFiles | None = None,
     ) -> None:
+        """`open_files`: where all files but the one that is written have their descriptors."""
         self._disk = disk
+        self._open_files = open_files or OpenFiles(disk, _OPEN_INDEX_FILES)
         self._reads = reads
         self._config = config
         self._changes = changes
@@ -79,6 +84,8 @@ class Index:
             if size < length:
                 self._forget(path)
                 continue
+            if self.files:
+                self.files[-1].share(self._open_files)
             self.files.append(self._open(path))
         self._drop_empty()
         self._follow_files()
@@ -168,9 +175,11 @@ class Index:
     def _writable(self) -> IndexFile:
         if self.files and not self.files[-1].is_full:
             return self.files[-1]
+        following = self._spare or self._new_file()
         if self.files:
             self.files[-1].write_pending()
-        self.files.append(self._spare or self._new_file())
+            self.files[-1].share(self._open_files)
+        self.files.append(following)
         self._spare = None
         return self.files[-1]
 

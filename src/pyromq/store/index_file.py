@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ..kernel.appends import KEY_BYTES
 from .disk import Disk, DiskFile, FileMissing
+from .open_files import OpenFiles
 from .reads import Reads
 from .slot_table import SLOT_BYTES, SlotImage, SlotTable
 
@@ -90,7 +91,8 @@ class IndexFile:
         self._step = step
         self.entries_at = HEADER_BYTES + slots * SLOT_BYTES
         self._length = index_file_bytes(slots, entries)
-        self.file: DiskFile = disk.open(name, create=True)
+        self._own: DiskFile | None = disk.open(name, create=True)
+        self._shared: OpenFiles | None = None
         self._is_fresh = fresh = self.file.size() == 0
         if self.file.size() < self._length:
             self.file.truncate(self._length)
@@ -102,6 +104,20 @@ class IndexFile:
         self.pending: list[bytes] = []  # the newest entries, not in the file yet
         self.pending_bytes = 0
         self.room_until = 0
+
+    @property
+    def file(self) -> DiskFile:
+        """Open; good until the next file of the store is asked for."""
+        if self._own is not None:
+            return self._own
+        assert self._shared is not None
+        return self._shared.get(self.name)
+
+    def share(self, files: OpenFiles) -> None:
+        """Hold no descriptor any more: from here on it is opened when it is looked at, and closed when others are."""
+        if self._own is not None:
+            self._own.close()
+        self._own, self._shared = None, files
 
     @property
     def is_full(self) -> bool:
@@ -266,7 +282,10 @@ class IndexFile:
         return number
 
     def close(self) -> None:
-        self.file.close()
+        if self._own is not None:
+            self._own.close()
+        elif self._shared is not None:
+            self._shared.forget(self.name)
 
 
 def _position(keys: bytes, number: int) -> int:

@@ -16,6 +16,8 @@ from .. import logs
 from ..ambient import Clock
 from ..kernel.appends import Burst
 from ..kernel.records import Placed, kernel_name
+from ..machine.budget import Budget
+from ..machine.descriptors import Shares
 from ..protocol.batch import BatchEntry
 from ..protocol.record import Record
 from .catalogue import Catalogue, encode_queues, write_catalogue
@@ -78,10 +80,12 @@ class MessageStore:
         is_batch_topic: Callable[[str], bool] = lambda topic: False,
         flusher: LogFlusher | None = None,
         lock: DiskLock | None = None,
+        shares: Shares | None = None,
     ) -> None:
         """Opens and recovers: blocking, and done before the event loop serves anyone.
 
-        Who did something with the store's files before has its `lock` already; the store releases it in the end."""
+        Who did something with the store's files before has its `lock` already; the store releases it in the end.
+        `shares`: how many files it may keep open, where others need descriptors too."""
         kernel_name()
         self._disk = disk
         self._config = config
@@ -91,11 +95,14 @@ class MessageStore:
         self._lock: DiskLock = lock or claim_store(disk)
         self._changes = Changes()
         self._reads = Reads()
-        self._files = OpenFiles(disk, config.max_open_queue_files, self._reads)
-        self.commit_log = CommitLog(disk, config, self._reads)
+        shares = shares or Budget().shares
+        self._files = OpenFiles(disk, min(config.max_open_queue_files, shares.queue_files), self._reads)
+        self.commit_log = CommitLog(disk, config, self._reads, shares.log_files)
         self._deleted = DeletedTopics(disk)
         self.queues = QueueTable(disk, self._files, self._changes, config, is_batch_topic, self._note_deleted)
-        self.index = Index(disk, config, self._changes, clock.now_ms, self._reads) if config.index_enabled else None
+        self.index = (
+            Index(disk, config, self._changes, clock.now_ms, self._reads, self._files) if config.index_enabled else None
+        )
         self.files_in_use = FilesInUse(clock)
         self._room = Room(disk)
         self._few = logs.Limited(log, clock, _SAID_AGAIN_S)  # a full disk fails these twice a second

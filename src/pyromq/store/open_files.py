@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from .disk import Disk, DiskFile
+from .disk import Disk, DiskFile, TooManyFiles
 from .reads import Reads
 from .removals import Removals
 
@@ -36,13 +36,23 @@ class OpenFiles:
             return file
         if create:
             self.finish_removals(name)
-        file = self._disk.open(name, create=create)
+        file = self._opened(name, create)
         self._open[name] = file
         if self._random:
             file.expect_random(True)
         if len(self._open) > self._limit:
             self._open.popitem(last=False)[1].close()
         return file
+
+    def _opened(self, name: str, create: bool) -> DiskFile:
+        """Where no descriptor is free, the files that are kept open for later are the first to go."""
+        while True:
+            try:
+                return self._disk.open(name, create=create)
+            except TooManyFiles:
+                if not self._open:
+                    raise
+                self._open.popitem(last=False)[1].close()
 
     def forget(self, name: str) -> None:
         """Close it if it is open: its name is about to go."""

@@ -29,6 +29,7 @@ from .disk import (
     SyncFailed,
     checked_name,
 )
+from .spare_files import SpareFiles
 
 _MAX_BUFFERS = 1024  # IOV_MAX of Linux
 _SYNCFS_FROM = 16  # fewer files than this are cheaper one by one
@@ -152,15 +153,19 @@ class RealFile:
     def close(self) -> None:
         self._mapping = None  # not closed: views may be out, and they keep it
         if self.descriptor >= 0:
-            os.close(self.descriptor)
+            self._disk.close_descriptor(self.descriptor)
             self.descriptor = -1
 
 
 class RealDisk:
-    """The files below a folder of this machine. Makes the folder itself if it is missing and `create` is set."""
+    """The files below a folder of this machine. Makes the folder itself if it is missing and `create` is set.
 
-    def __init__(self, root: Path | str, *, create: bool = False) -> None:
+    `spares`: descriptors held back for the time when there is none. Made in the thread that must not wait for one.
+    """
+
+    def __init__(self, root: Path | str, *, create: bool = False, spares: int = 0) -> None:
         self._root = os.path.abspath(root)
+        self._spares = SpareFiles(spares)
         if create:
             try:
                 make_folder(Path(self._root), mode=0o700)
@@ -179,7 +184,18 @@ class RealDisk:
     def open(self, name: str, *, create: bool = False, writable: bool = True) -> RealFile:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0) | _CLOEXEC
         with self.explained("open", name):
-            return RealFile(self, name, os.open(self.path(name), flags, 0o600))
+            return RealFile(self, name, self._open(self.path(name), flags))
+
+    def _open(self, path: str, flags: int = os.O_RDONLY | _CLOEXEC) -> int:
+        return self._spares.open(path, lambda: os.open(path, flags, 0o600))
+
+    def close_descriptor(self, descriptor: int) -> None:
+        os.close(descriptor)
+        self._spares.refill()
+
+    def close(self) -> None:
+        """Give the spares back; files that are open stay so."""
+        self._spares.close()
 
     def exists(self, name: str) -> bool:
         return os.path.exists(self.path(name))
@@ -188,9 +204,10 @@ class RealDisk:
         return os.path.isdir(self.path(name))
 
     def list(self, folder: str = "") -> list[str]:
+        path = self.path(folder)
         with self.explained("list", folder):
             try:
-                return sorted(os.listdir(self.path(folder)))
+                return sorted(self._spares.open(path, lambda: os.listdir(path)))
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
@@ -236,13 +253,13 @@ class RealDisk:
     def sync_folder(self, folder: str = "") -> None:
         path = self.path(folder)
         with self.explained("open", folder):
-            descriptor = os.open(path, os.O_RDONLY | _CLOEXEC)
+            descriptor = self._open(path)
         try:
             os.fsync(descriptor)
         except OSError as fault:
             raise SyncFailed(f"sync of folder {path} failed: {fault.strerror}") from fault
         finally:
-            os.close(descriptor)
+            self.close_descriptor(descriptor)
 
     def sync_many(self, names: Iterable[str]) -> None:
         wanted = list(names)
@@ -267,11 +284,12 @@ class RealDisk:
         syncfs = _syncfs()
         if syncfs is None:
             return False
-        descriptor = os.open(self._root, os.O_RDONLY | _CLOEXEC)
+        with self.explained("open", ""):
+            descriptor = self._open(self._root)
         try:
             failure = syncfs(descriptor)
         finally:
-            os.close(descriptor)
+            self.close_descriptor(descriptor)
         if failure:
             raise SyncFailed(f"sync of the file system below {self._root} failed: {os.strerror(failure)}")
         return True
@@ -296,7 +314,7 @@ class RealDisk:
         if not os.path.exists(path) or FileLock.is_held_here(path):
             return False  # ours, and asking would drop it
         with self.explained("open", name):
-            descriptor = os.open(path, os.O_RDONLY | _CLOEXEC)
+            descriptor = self._open(path)
         try:
             # struct flock of 64-bit Linux: type, whence, start, length, process id. F_UNLCK in the answer: it is free.
             question = struct.pack("hhxxxxqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)

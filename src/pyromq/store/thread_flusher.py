@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ..kernel.choice import native
 from .commit_log import CommitLog
-from .disk import DiskError, SyncFailed
+from .disk import DiskError, SyncFailed, TooManyFiles
 from .real_disk import RealDisk, RealFile
 
 _BELL_BYTES = 4096
@@ -59,6 +59,8 @@ class ThreadFlusher:
             until = min(base + size, end)
             try:
                 file = self._files.get(base) or self._open(base)
+            except TooManyFiles:
+                return  # the next append brings us here again, and a flush of everything waits for a descriptor
             except DiskError as fault:
                 self._failed(fault)
                 return

@@ -29,6 +29,7 @@ ALWAYS, ROLL, DELETE = 1, 2, 4  # marks: ROLL is put to the timer again, DELETE 
 NONE = -1
 _STEP = 1 << 20  # files get room on the medium in steps of this
 _BLOCK = 1 << 12
+_OPEN_TIMER_FILES = 8
 
 
 class Unit(NamedTuple):
@@ -66,7 +67,7 @@ class TimerLog:
 
     def __init__(self, disk: Disk, file_bytes: int) -> None:
         self._disk = disk
-        self._files = OpenFiles(disk, 16)
+        self._files = OpenFiles(disk, _OPEN_TIMER_FILES)
         self._sequence = FileSequence(disk, self._files, FOLDER, _size_on_disk(disk) or file_bytes)
         self._sequence.load()
         self._buffer = bytearray()

@@ -168,6 +168,7 @@ class Client:
         route = self._routes.get(address)
         if route is None:
             _check_address(address)  # before anything is kept
+            self._make_place(address)
             route = self._routes[address] = _Route()
         if route.attempt is None:
             wait_s = route.not_before - self._clock.monotonic()
@@ -206,6 +207,18 @@ class Client:
         route.connection = connection
         self._connections[connection] = address
         return connection
+
+    def _make_place(self, address: str) -> None:
+        """Forget addresses that were not reached if there is no place for one more. ConnectionLost: all are in use."""
+        most = self._limits.connections
+        if most is None or len(self._routes) < most:
+            return
+        self._routes = {known: route for known, route in self._routes.items() if route.connection or route.attempt}
+        if len(self._routes) >= most:
+            raise ConnectionLost(
+                f"cannot connect to {address}: there are connections to {most} others, which is the share of open "
+                "files that this process has for them; raise ulimit -n"
+            )
 
     def _tls_session(self, address: str) -> TlsSession | None:
         if self._certificates is None:

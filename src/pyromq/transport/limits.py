@@ -18,9 +18,8 @@ class Limits:
     frame: FrameLimits = DEFAULT_LIMITS
     property_bytes: int = MAX_PROPERTIES_BYTES  # message properties of a send; refused with MESSAGE_ILLEGAL
 
-    # Connections of one server. None: as many as descriptors are left after the reserve.
+    # Connections of one server or client. None: a server takes what the process has seats for (machine/seats.py).
     connections: int | None = None
-    reserved_descriptors: int = 256  # for files, outgoing connections, the log
     connections_per_address: int | None = None  # None: off
 
     # Slow and half-open peers.
@@ -44,7 +43,7 @@ class Limits:
     def __post_init__(self) -> None:
         for spec in fields(self):
             value = getattr(self, spec.name)
-            if isinstance(value, (int, float)) and value <= 0 and spec.name != "reserved_descriptors":
+            if isinstance(value, (int, float)) and value <= 0:
                 raise ConfigError(f"{spec.name}={value} must be greater than 0")
         if min(self.shares.get(kind, 0) for kind in RequestClass) < 1:
             raise ConfigError(f"shares={dict(self.shares)} must give each class of requests 1 or more")
@@ -52,26 +51,3 @@ class Limits:
             raise ConfigError(
                 f"write_max_bytes={self.write_max_bytes} must not be less than write_high_bytes={self.write_high_bytes}"
             )
-
-
-def connection_limit(limits: Limits) -> int:
-    """How many connections a server takes: the setting, and never more than the descriptors that are left for it."""
-    descriptors = _descriptors()
-    if descriptors is None:
-        return limits.connections or 1 << 16
-    left = descriptors - limits.reserved_descriptors
-    if left < 1:
-        raise ConfigError(
-            f"reserved_descriptors={limits.reserved_descriptors} leaves no connections of the {descriptors} files that "
-            f"this process may open: lower it, or raise the limit (ulimit -n)"
-        )
-    return left if limits.connections is None else min(left, limits.connections)
-
-
-def _descriptors() -> int | None:
-    try:
-        import resource
-    except ImportError:  # Windows, where only the SDK runs
-        return None
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if soft == resource.RLIM_INFINITY else soft

@@ -19,10 +19,12 @@ from .. import logs
 from ..ambient import Clock
 from ..errors import ConfigError
 from ..kernel.seam import Feed, feed_nothing
-from .address import host_of, socket_address
+from ..machine.seats import Row, Seats
+from .acceptor import Acceptor
+from .address import host_of
 from .connection import Connection
 from .dispatch import Handler
-from .limits import Limits, connection_limit
+from .limits import Limits
 from .parked import Patience
 from .peer import Peer
 from .request_class import RequestClass
@@ -31,8 +33,7 @@ from .tls import ServerTls, opening
 
 log = logs.get("pyromq.transport")
 
-_BACKLOG = 1024
-_ACCEPTING_PASSES = 4  # of the loop, from an accepted socket to a connection that is refused and closed
+_MORE_FILES = "raise ulimit -n (LimitNOFILE), or bound each host by maxConnectionsPerAddress"
 
 
 class Server:
@@ -47,35 +48,37 @@ class Server:
         tls: ServerTls | None = None,
         feed: Feed = feed_nothing,
         on_close: Callable[[Peer], None] | None = None,
+        seats: Seats | None = None,
         name: str = "main",
     ) -> None:
-        """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts."""
+        """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts.
+
+        `seats`: what this listener and others of the process may have together.
+        """
         self._clock = clock
         self._limits = limits or Limits()
         self.name = name
         self._on_close = on_close
         self._opening = opening(tls)
-        self._most = connection_limit(self._limits)
-        self._connections: set[Connection] = set()
+        self._row: Row | None = None if seats is None else seats.row()
+        self._connections: dict[Connection, str] = {}  # and their hosts; with those that were accepted a moment ago
         self._per_host: Counter[str] = Counter()
-        self._listener: asyncio.Server | None = None
         self._is_stopping = False
         self._service = Service(
             dispatch, clock=clock, limits=self._limits, feed=feed, opened=self._admit, closed=self._forget
         )
+        self._acceptor = Acceptor(self._welcome, self._unseat, clock=clock, warn=self._service.warn, name=name)
 
     async def start(self, host: str, port: int) -> str:
         """Listen; the address with the port that was chosen if it was 0."""
-        loop = asyncio.get_running_loop()
         try:
-            self._listener = await loop.create_server(self._accept, host, port, backlog=_BACKLOG, reuse_address=True)
+            return await self._acceptor.open(host, port)
         except OSError as fault:
             raise ConfigError(_cannot_listen(host, port, fault)) from None
-        return socket_address(self._listener.sockets[0].getsockname())
 
     def attach(self, stream: asyncio.Transport) -> Peer:
         """Serve a stream that exists already, such as one end of `memory.pair`."""
-        connection = self._accept()
+        connection = self._connection()
         stream.set_protocol(connection)
         connection.connection_made(stream)
         return connection
@@ -121,8 +124,8 @@ class Server:
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight, write it out, close. After the grace it is all cut off."""
         self._is_stopping = True
-        if self._listener is not None:
-            await _stop_accepting(self._listener)
+        self._acceptor.close()
+        await self._acceptor.joined()
         self._service.refuse_new()
         try:
             async with self._clock.timeout(grace_s):
@@ -136,58 +139,61 @@ class Server:
         for connection in tuple(self._connections):
             connection.abort("the server stops")
         await self._all_gone()
-        if self._listener is not None:
-            await self._listener.wait_closed()
-            self._listener = None
 
     async def _all_gone(self) -> None:
         for connection in tuple(self._connections):
             await connection.gone()
 
-    def _accept(self) -> Connection:
+    def _connection(self) -> Connection:
         return Connection(self._service, opening=self._opening, listener=self.name)
 
+    # --- who may come in ---------------------------------------------------------------------------------------------
+
+    def _welcome(self, address: str) -> Connection | None:
+        """A connection for a socket that was just accepted; None where there is no place for it."""
+        connection = self._connection()
+        return connection if self._seat(connection, address) else None
+
     def _admit(self, connection: Connection) -> bool:
+        """The stream of a connection is there. One that was attached had no place yet."""
         if self._is_stopping:
             return False
-        host = host_of(connection.address)
-        per_address = self._limits.connections_per_address
-        if len(self._connections) >= self._most:
-            self._refuse(connection, "connections", self._most)
+        return connection in self._connections or self._seat(connection, connection.address)
+
+    def _seat(self, connection: Connection, address: str) -> bool:
+        limits, host = self._limits, host_of(address)
+        if self._is_stopping:
             return False
-        if per_address is not None and self._per_host[host] >= per_address:
-            self._refuse(connection, "connections_per_address", per_address)
+        if limits.connections is not None and len(self._connections) >= limits.connections:
+            self._refuse(address, "connections", limits.connections)
             return False
-        self._connections.add(connection)
+        if limits.connections_per_address is not None and self._per_host[host] >= limits.connections_per_address:
+            self._refuse(address, "connections_per_address", limits.connections_per_address)
+            return False
+        if self._row is not None and not self._row.take():
+            self._refuse(address, "open files", self._row.total, remedy=_MORE_FILES)
+            return False
+        self._connections[connection] = host
         self._per_host[host] += 1
         return True
 
-    def _refuse(self, connection: Connection, limit: str, value: int) -> None:
-        self._service.warn.warning("connection refused", peer=connection.address, limit=limit, value=value)
+    def _refuse(self, address: str, limit: str, value: int, **more: object) -> None:
+        self._service.warn.warning("connection refused", peer=address, limit=limit, value=value, **more)
 
     def _forget(self, connection: Connection) -> None:
-        if connection not in self._connections:
-            return  # it was refused
-        self._connections.remove(connection)
-        host = host_of(connection.address)
+        if self._unseat(connection) and self._on_close is not None:
+            self._on_close(connection)
+
+    def _unseat(self, connection: Connection) -> bool:
+        host = self._connections.pop(connection, None)
+        if host is None:
+            return False  # it was refused
+        if self._row is not None:
+            self._row.leave()
         self._per_host[host] -= 1
         if not self._per_host[host]:
             del self._per_host[host]
-        if self._on_close is not None:
-            self._on_close(connection)
-
-
-async def _stop_accepting(listener: asyncio.Server) -> None:
-    """A socket that was accepted a moment ago becomes a connection first: asyncio would leave it open otherwise."""
-    loop = asyncio.get_running_loop()
-    if isinstance(loop, asyncio.SelectorEventLoop):  # uvloop keeps its listeners to itself, and closes what they took
-        for listening in listener.sockets:
-            loop.remove_reader(listening.fileno())
-    for _ in range(_ACCEPTING_PASSES):
-        passed = loop.create_future()
-        loop.call_soon(passed.set_result, None)
-        await passed
-    listener.close()
+        return True
 
 
 def _cannot_listen(host: str, port: int, fault: OSError) -> str:

@@ -42,10 +42,15 @@ class TransportSettings:
         help="bytes of a message's properties; more are refused",
     )
     max_connections: int = setting(
-        0, low=0, flag=False, help="connections in total; 0: as many as there are files left for it"
+        0, low=0, flag=False, help="connections of a listener; 0: as many as there are files left for it"
     )
     max_connections_per_address: int = setting(0, low=0, flag=False, help="connections of one host; 0: no limit")
-    reserved_descriptors: int = setting(256, low=0, flag=False, help="files that connections leave for everything else")
+    reserved_descriptors: int = setting(
+        0,
+        low=0,
+        flag=False,
+        help="files that connections leave for everything else; 0: shares by ulimit -n",
+    )
     connection_opening_seconds: int = setting(
         30, low=1, flag=False, help="from accepting a connection to its first whole frame"
     )
@@ -107,7 +112,6 @@ class TransportSettings:
             property_bytes=self.property_max_length,
             connections=self.max_connections or None,
             connections_per_address=self.max_connections_per_address or None,
-            reserved_descriptors=self.reserved_descriptors,
             idle_s=self.server_channel_max_idle_time_seconds,
             opening_s=self.connection_opening_seconds,
             frame_s=self.frame_seconds,

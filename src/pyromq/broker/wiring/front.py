@@ -54,6 +54,7 @@ class Front:
             limits=self.limits,
             tls=self._transport.server_tls(),
             on_close=self._on_close,
+            seats=self._ground.budget.seats,
             name=name,
         )
 

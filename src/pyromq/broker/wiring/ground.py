@@ -14,6 +14,7 @@ from typing import Any
 
 from ...ambient import Clock
 from ...config import Live
+from ...machine.budget import Budget
 from ...store.disk import Disk
 from ...store.flush_loop import RunBlocking
 from ...store.table_saver import FOLD_S
@@ -32,6 +33,7 @@ class Ground:
     disk: Disk
     run_blocking: RunBlocking
     loops: Loops
+    budget: Budget
     _saves: list[SaveSoon] = field(default_factory=list)
 
     def table(self, name: str, fold_s: float = FOLD_S) -> SaveSoon:

@@ -9,6 +9,7 @@ from ...protocol.bodies.topics import TopicConfig
 from ...protocol.frame import FrameLimits
 from ...transport.address import format_address
 from ...transport.client import Client, Connect
+from ...transport.limits import Limits
 from ...transport.peer import Peer
 from ...transport.settings import TransportSettings
 from ..registration import Identity, Picture, Registration
@@ -24,7 +25,12 @@ class Naming:
         self._ground = ground
         self._tables = tables
         self._client = Client(
-            clock=ground.clock, rng=ground.rng, tls=transport.client_tls(), connect=connect, on_close=self._lost
+            clock=ground.clock,
+            rng=ground.rng,
+            limits=Limits(connections=ground.budget.shares.outgoing),
+            tls=transport.client_tls(),
+            connect=connect,
+            on_close=self._lost,
         )
         self.registration: Registration | None = None
         self._spread: Spread | None = None

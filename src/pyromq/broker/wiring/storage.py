@@ -16,7 +16,16 @@ class Storage:
 
     def __init__(self, ground: Ground, tables: Tables, flusher: LogFlusher | None, lock: DiskLock) -> None:
         config, clock = ground.config, ground.clock
-        self.store = MessageStore(ground.disk, config, clock, ground.run_blocking, tables.is_batch_topic, flusher, lock)
+        self.store = MessageStore(
+            ground.disk,
+            config,
+            clock,
+            ground.run_blocking,
+            tables.is_batch_topic,
+            flusher,
+            lock,
+            ground.budget.shares,
+        )
         retention = config.part(RetentionConfig)
         self.gate = DiskGate(ground.disk, retention, clock)
         self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)

@@ -1,0 +1,167 @@
+"""Daemons as processes under a limit of the system, a client to each, and peers that only sit there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
+
+from pyromq.ambient import SystemClock
+from pyromq.model.codes import OwnRequestCode
+from pyromq.transport.client import Client
+from tests.broker.running import Running
+from tests.machine.shortage import seen
+
+PATIENCE_S = 60  # a test that hangs must end; nothing is measured
+SMALL_FILES = {
+    "COMMIT_LOG_FILE_BYTES": 1 << 20,
+    "QUEUE_FILE_BYTES": 20 * 1000,
+    "INDEX_SLOTS": 1000,
+    "INDEX_ENTRIES": 4000,
+    "TIMER_WHEEL_SLOTS": 20_000,
+    "QUEUE_FLUSH_INTERVAL_MS": 20,
+    "WAIT_TIME_MILLS_IN_SEND_QUEUE": 60_000,
+    "CONNECTION_OPENING_SECONDS": 600,  # the idle peers of these tests stay
+    "AUTO_CREATE_TOPIC_ENABLE": "true",
+}
+
+
+class Daemon(Running):
+    """A process that serves, and one connection to it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, address: str, client: Client) -> None:
+        super().__init__(cast(Any, None), address, client, [])
+        self.process = process
+
+    async def end(self) -> str:
+        """A clean stop; returns what it wrote to its log."""
+        self.process.send_signal(signal.SIGTERM)
+        _, errors = await asyncio.wait_for(self.process.communicate(), PATIENCE_S)
+        assert self.process.returncode == 0, errors.decode()
+        return errors.decode()
+
+    async def state(self) -> dict[str, Any]:
+        """What `pyromq inspect` shows."""
+        found: dict[str, Any] = json.loads(bytes((await self.call(OwnRequestCode.INSPECT)).body))
+        return found
+
+    @asynccontextmanager
+    async def another(self) -> AsyncIterator[Running]:
+        """A client that connects now."""
+        async with Client(clock=SystemClock(), rng=random.Random(2)) as client:
+            yield Running(cast(Any, None), self.address, client, [])
+
+
+async def start(
+    *arguments: str, limits: dict[int, int], environment: dict[str, object] | None = None
+) -> asyncio.subprocess.Process:
+    """`limits`: of the system, as soft and hard ones."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("PYROMQ_")}
+
+    def limit() -> None:
+        for which, value in limits.items():
+            resource.setrlimit(which, (value, value))
+
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pyromq", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=inherited | {key: str(value) for key, value in (environment or {}).items()},
+        preexec_fn=limit,
+    )
+
+
+@asynccontextmanager
+async def _serving(process: asyncio.subprocess.Process) -> AsyncIterator[Daemon]:
+    try:
+        assert process.stdout is not None
+        line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode()
+        if " ready on " not in line:
+            _, errors = await process.communicate()
+            raise AssertionError(f"it did not start: {line}{errors.decode()}")
+        address = line.split(" ready on ")[1].split()[0]
+        async with Client(clock=SystemClock(), rng=random.Random(1)) as client:
+            yield Daemon(process, address, client)
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+
+
+@asynccontextmanager
+async def broker(
+    folder: Path, kernel: str, limits: dict[int, int], fast_port: int = 0, **settings: object
+) -> AsyncIterator[Daemon]:
+    """Settings by their names in the environment, without the prefix."""
+    named = SMALL_FILES | {"FAST_LISTEN_PORT": fast_port} | settings
+    environment: dict[str, object] = {f"PYROMQ_BROKER_{name}": value for name, value in named.items()}
+    process = await start(
+        *("broker", "--listen", "127.0.0.1:0", "--store-path-root-dir", str(folder)),
+        limits=limits,
+        environment=environment | {"PYROMQ_KERNEL": kernel},
+    )
+    async with _serving(process) as daemon:
+        yield daemon
+
+
+@asynccontextmanager
+async def name_server(folder: Path, limits: dict[int, int], **settings: object) -> AsyncIterator[Daemon]:
+    named = {"CONNECTION_OPENING_SECONDS": 600} | settings
+    process = await start(
+        *("namesrv", "--listen", "127.0.0.1:0", "--kv-config-path", str(folder / "kvConfig.json")),
+        limits=limits,
+        environment={f"PYROMQ_NAMESRV_{name}": value for name, value in named.items()},
+    )
+    async with _serving(process) as daemon:
+        yield daemon
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+class IdlePeers:
+    """Connections that say nothing. The server may close them."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def come(self, count: int) -> None:
+        for number in range(count):
+            source = (f"127.0.0.{2 + number // 20_000}", 0)  # one address has no more than 28,000 free ports
+            self._streams.append(await asyncio.open_connection("127.0.0.1", self._port, local_addr=source))
+
+    async def left(self, expected: int) -> int:
+        """How many the server keeps, once it has closed all beyond those that are expected to stay."""
+        await seen(lambda: self._open <= expected)  # nobody reads: a stream notes its end by itself
+        return self._open
+
+    @property
+    def _open(self) -> int:
+        return sum(not reader.at_eof() for reader, _ in self._streams)
+
+    async def go(self) -> None:
+        for _, writer in self._streams:
+            writer.transport.abort()
+        self._streams.clear()
+
+
+async def sent_all(by: Running, topics: Sequence[str], queues: int = 4) -> None:
+    """A message to each queue, each of them answered with success."""
+    for topic in topics:
+        for queue in range(queues):
+            answer = await by.send(topic, b"x" * 100, queue)
+            assert answer.code == 0, answer.remark
