@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyromq.ambient import SystemClock
@@ -123,3 +124,41 @@ async def test_a_pull_with_206_000_tags_is_refused_before_they_are_looked_at(
         answer = await broker.pull(tags="||".join("x" * tags))
         assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
         assert f"({setting})" in (answer.remark or "")
+
+
+async def test_offsets_are_kept_of_queues_that_exist_alone(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, max_consumer_offsets=5) as broker:
+        await broker.send("honest", queue=3)
+        await broker.pull("honest", queue=3)
+        offsets = broker.broker.tables.offsets
+
+        def commit(queue: int, topic: str = "honest", group: str = "G") -> Command:
+            fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue), "commitOffset": "1"}
+            return Command(code=RequestCode.UPDATE_CONSUMER_OFFSET, fields=fields)
+
+        async with canary(broker):
+            answers = [await broker.client.call(broker.address, commit(4 + n), 20) for n in range(FLOOD)]
+            for number in range(FLOOD):
+                await broker.client.send(broker.address, commit(10_000 + number))  # one way, as Java's clients do
+        assert {answer.code for answer in answers} == {ResponseCode.INVALID_PARAMETER}
+        assert "topic honest has 4 queues" in (answers[0].remark or "")
+        assert (await broker.client.call(broker.address, commit(3), 20)).code == ResponseCode.SUCCESS
+        assert dict(offsets.queues("honest", "G")) == {3: 1}
+        for number in range(10):
+            await broker.pull("honest", group=f"G{number}")
+            answer = await broker.client.call(broker.address, commit(0, group=f"G{number}"), 20)
+        assert "(maxConsumerOffsets) is 5" in (answer.remark or "")
+        assert len(offsets.all()) == 5
+
+
+async def test_a_group_on_a_topic_that_was_made_smaller_goes_on_committing(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.send("honest", queue=3)
+        await broker.pull("honest", queue=3)
+        topic = broker.broker.topics.find("honest")
+        assert topic is not None
+        broker.broker.topics.put(msgspec.structs.replace(topic, read_queue_nums=1, write_queue_nums=1))
+        answer = await broker.call(
+            RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup="G", topic="honest", queueId=3, commitOffset=1
+        )
+        assert answer.code == ResponseCode.SUCCESS

@@ -363,6 +363,10 @@ class BrokerConfig(StoreConfig):
         50_000, low=0, flag=False, live=True, help="groups of this broker above which only administrators make more"
     )
 
+    max_consumer_offsets: int = setting(
+        200_000, low=1, flag=False, live=True, help="pairs of group and topic of which offsets are kept"
+    )
+
     def __post_init__(self) -> None:
         StoreConfig.__post_init__(self)  # no super(): a class with slots is made anew by the decorator
         check_ranges(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..config import Live
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
+from ..protocol.bodies.topics import TopicConfig
 from ..protocol.headers.offsets import OffsetAnswer, QueryConsumerOffset, UpdateConsumerOffset
 from ..store.message_store import MessageStore
 from ..transport.dispatch import Answer, Reply, Request
@@ -63,14 +64,35 @@ class OffsetHandlers:
         header = request.header(UpdateConsumerOffset)
         if header.consumer_group not in self._groups:
             raise RequestRefused(f"Group {header.consumer_group} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-        if header.topic not in self._topics:
+        topic = self._topics.find(header.topic)
+        if topic is None:
             raise RequestRefused(f"Topic {header.topic} not exist!", ResponseCode.TOPIC_NOT_EXIST)
         if header.queue_id < 0 or header.commit_offset < 0:
             raise RequestRefused(
                 f"queueId {header.queue_id} and commitOffset {header.commit_offset} must not be negative",
                 ResponseCode.INVALID_PARAMETER,
             )
+        if not self._has_queue(topic, header):
+            raise RequestRefused(
+                f"queueId {header.queue_id} does not exist: topic {header.topic} has "
+                f"{max(topic.read_queue_nums, topic.write_queue_nums)} queues",
+                ResponseCode.INVALID_PARAMETER,
+            )
         if self._offsets.has_reset(header.topic, header.consumer_group, header.queue_id):
             return Reply(remark="Offset has been previously reset")
-        self._offsets.commit(header.topic, header.consumer_group, header.queue_id, header.commit_offset)
+        if not self._offsets.commit(header.topic, header.consumer_group, header.queue_id, header.commit_offset):
+            most = self._live.config.max_consumer_offsets
+            raise RequestRefused(
+                f"no room for the offsets of group {header.consumer_group} on topic {header.topic}: the limit "
+                f"(maxConsumerOffsets) is {most} pairs of group and topic",
+                ResponseCode.SYSTEM_BUSY,
+            )
         return Reply()
+
+    def _has_queue(self, topic: TopicConfig, header: UpdateConsumerOffset) -> bool:
+        """Or had: whoever still reads a topic that was made smaller goes on where it left."""
+        return (
+            header.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
+            or self._store.queues.get(header.topic, header.queue_id) is not None
+            or header.queue_id in self._offsets.queues(header.topic, header.consumer_group)
+        )

@@ -121,3 +121,46 @@ def test_a_broadcast_entry_belongs_to_no_group() -> None:
     assert "GoldenPlain@GID_broadcast@broadcast" in offsets.all()
     assert offsets.topics_of("GID_broadcast") == []
     assert offsets.find("GoldenPlain@GID_broadcast", "broadcast", 0) == 10
+
+
+def test_pairs_beyond_the_limit_are_not_taken_and_known_ones_go_on(disk: SimulatedDisk) -> None:
+    offsets = Offsets(Table(disk, NAME), lambda: 1, most_pairs=lambda: 3)
+    assert [offsets.commit("T", f"G{number}", 0, 1) for number in range(5)] == [True, True, True, False, False]
+    assert offsets.commit("T", "G0", 7, 2)
+    offsets.note_pulled("T", "G0", 0, 1)
+    for number in range(5):
+        offsets.note_pulled("T", f"P{number}", 0, 1)
+    assert not offsets.clone("G0", "other", "T")
+    assert (len(offsets.all()), len(offsets.pulled_tables[0])) == (3, 3)
+    offsets.drop_group("G1")
+    assert offsets.commit("T", "G4", 0, 1)
+
+
+def test_pulls_of_a_group_that_never_committed_go_with_it_and_with_the_topic(disk: SimulatedDisk) -> None:
+    offsets = Offsets(Table(disk, NAME), lambda: 1)
+    for topic, group in (("T", "G"), ("T", "H"), ("U", "G"), ("U", "H")):
+        offsets.note_pulled(topic, group, 0, 1)
+    offsets.drop_group("G")
+    offsets.drop_topic("T")
+    assert list(offsets.pulled_tables[0]) == ["U@H"]
+
+
+def test_which_topics_a_group_has_is_written_for_changed_groups_alone(disk: SimulatedDisk) -> None:
+    table = Table(disk, NAME)
+    offsets = Offsets(table, lambda: 1)
+
+    def written() -> dict[str, list[str]]:
+        offsets.store_changed()
+        table.save()
+        found: dict[str, list[str]] = parse_table(read_whole(disk, NAME))["groupTopicMap"]
+        return found
+
+    offsets.commit("T", "G", 0, 1)
+    offsets.commit("U", "G", 0, 1)
+    offsets.commit("T", "H", 0, 1)
+    assert written() == {"G": ["T", "U"], "H": ["T"]}
+    offsets.commit("V", "H", 0, 1)
+    assert written() == {"G": ["T", "U"], "H": ["T", "V"]}
+    offsets.drop_topic("T")
+    offsets.drop_group("H")
+    assert written() == {"G": ["U"]}

@@ -10,6 +10,7 @@ from ...config import Live
 from ...errors import CallFailed, RequestRefused
 from ...model.client_info import Language
 from ...model.codes import RequestCode, ResponseCode
+from ...model.names import group_fault
 from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import (
@@ -195,6 +196,8 @@ class OffsetAdmin:
     async def clone(self, request: Request) -> Reply:
         """One topic, or (where Java copies nothing) all topics of the source."""
         header = request.header(CloneGroupOffset)
+        if (fault := group_fault(header.dest_group)) is not None:
+            raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
         topics = [header.topic] if (header.topic or "").strip() else self._offsets.topics_of(header.src_group)
         members = self._consumers.find(header.src_group)
         for topic in topics:

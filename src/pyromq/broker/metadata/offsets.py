@@ -17,22 +17,34 @@ OFFSETS = "offsetTable"
 PULL_OFFSETS = "pullOffsetTable"
 GROUP_TOPICS = "groupTopicMap"
 SEPARATOR = "@"
+MANY_PAIRS = 200_000
 _BY_QUEUE = dict[str, dict[int, int]]
 
 
 class Offsets:
-    """Event loop only. Keys are `topic@group`, on disk too; topics and groups cannot hold an @."""
+    """Event loop only. Keys are `topic@group`, on disk too; topics and groups cannot hold an @. New pairs are taken
+    while there are fewer than `most_pairs` says; those that are known always are."""
 
-    def __init__(self, table: Table, now_ms: Callable[[], int], version_step: int = 500) -> None:
+    def __init__(
+        self,
+        table: Table,
+        now_ms: Callable[[], int],
+        version_step: int = 500,
+        most_pairs: Callable[[], int] = lambda: MANY_PAIRS,
+    ) -> None:
         self._table = table
         self._now_ms = now_ms
         self._version_step = version_step
+        self._most_pairs = most_pairs
         content = table.load()
         self.version = read_version(content, table.name)
         self._offsets = entry(_BY_QUEUE, section(content, OFFSETS), f"{OFFSETS} in {table.name}")
         self._pulled = entry(_BY_QUEUE, section(content, PULL_OFFSETS), f"{PULL_OFFSETS} in {table.name}")
         self._topics_of: dict[str, dict[str, None]] = {}  # by group; both mirror the keys of `_offsets`, in their order
         self._groups_of: dict[str, dict[str, None]] = {}  # by topic
+        self._groups_changed: set[str] | None = (
+            None  # other topics than in the table; None: all, the file is from others
+        )
         for key in self._offsets:
             self._note(key)
         self._resets: dict[str, dict[int, int]] = {}
@@ -48,18 +60,22 @@ class Offsets:
         reset = self._resets.get(key, {}).get(queue_id)
         return reset if reset is not None else self._offsets.get(key, {}).get(queue_id)
 
-    def commit(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+    def commit(self, topic: str, group: str, queue_id: int, offset: int) -> bool:
+        """False: there is no room for another pair of topic and group, and nothing was noted."""
         key = _key(topic, group)
         queues = self._offsets.get(key)
         if queues is None:
+            if len(self._offsets) >= self._most_pairs():
+                return False
             queues = self._new(key)
         elif queues.get(queue_id) == offset:
-            return
+            return True
         queues[queue_id] = offset
         self._changed.add(key)
         self._commits += 1
         if self._commits % self._version_step == 0:
             self._step()
+        return True
 
     def queues(self, topic: str, group: str) -> Mapping[int, int]:
         return self._offsets.get(_key(topic, group), {})
@@ -78,7 +94,11 @@ class Offsets:
 
     def note_pulled(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         key = _key(topic, group)
-        queues = self._pulled.setdefault(key, {})
+        queues = self._pulled.get(key)
+        if queues is None:
+            if len(self._pulled) >= self._most_pairs():
+                return
+            queues = self._pulled[key] = {}
         if queues.get(queue_id) != offset:
             queues[queue_id] = offset
             self._pulled_changed.add(key)
@@ -125,16 +145,20 @@ class Offsets:
         if not queues:
             return False
         key = _key(topic, target)
+        if key not in self._offsets and len(self._offsets) >= self._most_pairs():
+            return False
         self._new(key).update(queues)
         self._changed.add(key)
         self._step()
         return True
 
     def drop_group(self, group: str) -> None:
-        self._drop([_key(topic, group) for topic in self.topics_of(group)])
+        pulled = [key for key in self._pulled if key.endswith(SEPARATOR + group)]
+        self._drop([*(_key(topic, group) for topic in self.topics_of(group)), *pulled])
 
     def drop_topic(self, topic: str) -> None:
-        self._drop([_key(topic, group) for group in self.groups_of(topic)])
+        pulled = [key for key in self._pulled if key.startswith(topic + SEPARATOR)]
+        self._drop([*(_key(topic, group) for group in self.groups_of(topic)), *pulled])
 
     def _drop(self, keys: list[str]) -> None:
         for key in keys:
@@ -164,8 +188,19 @@ class Offsets:
                     self._table.drop(name, key)
             changed.clear()
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
-        self._table.replace(GROUP_TOPICS, self.group_topics())
+        self._store_group_topics()
         return True
+
+    def _store_group_topics(self) -> None:
+        if self._groups_changed is None:
+            self._table.replace(GROUP_TOPICS, self.group_topics())
+        else:
+            for group in self._groups_changed:
+                if group in self._topics_of:
+                    self._table.put(GROUP_TOPICS, group, list(self._topics_of[group]))
+                else:
+                    self._table.drop(GROUP_TOPICS, group)
+        self._groups_changed = set()
 
     def group_topics(self) -> dict[str, list[str]]:
         return {group: list(topics) for group, topics in self._topics_of.items()}
@@ -184,6 +219,8 @@ class Offsets:
             topic, group = pair
             self._topics_of.setdefault(group, {})[topic] = None
             self._groups_of.setdefault(topic, {})[group] = None
+            if self._groups_changed is not None:
+                self._groups_changed.add(group)
 
     def _forget(self, key: str) -> None:
         pair = _pair(key)
@@ -191,6 +228,8 @@ class Offsets:
             topic, group = pair
             _take_away(self._topics_of, group, topic)
             _take_away(self._groups_of, topic, group)
+            if self._groups_changed is not None:
+                self._groups_changed.add(group)
 
     def _step(self) -> None:
         self.version = next_version(self.version, self._now_ms())

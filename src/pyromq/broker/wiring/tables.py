@@ -22,7 +22,12 @@ class Tables:
         self.topics = Topics(self.topic_save.table, now_ms, system_topics(config), self.topic_save.changed)
         self.new_topics = NewTopics(self.topic_save.saved)
         self.groups = Groups(self.group_save.table, now_ms, self.group_save.changed)
-        self.offsets = Offsets(self.offset_save.table, now_ms, config.consumer_offset_update_version_step)
+        self.offsets = Offsets(
+            self.offset_save.table,
+            now_ms,
+            config.consumer_offset_update_version_step,
+            lambda: ground.live.config.max_consumer_offsets,
+        )
 
     def is_batch_topic(self, name: str) -> bool:
         topic = self.topics.find(name)
