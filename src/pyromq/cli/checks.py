@@ -18,6 +18,7 @@ from ..errors import CallFailed
 from ..model import names
 from ..model.codes import RequestCode
 from ..model.topic import Perm
+from ..model.wire_text import whole_number
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.route import ClusterInfo, TopicRouteData
 from ..protocol.bodies.topics import TopicConfig
@@ -226,7 +227,7 @@ async def permissions(patient: Patient) -> AsyncIterator[Finding]:
     for place in patient.masters:
         found = await settings.of_broker(patient.calls, place.address)
         bits = found.get("brokerPermission", "6")
-        if int(bits) & 6 != 6:
+        if (whole_number(bits) or 0) & 6 != 6:
             patient.closed.add(place.name)
             cure = f"pyromq broker config set brokerPermission 6 -b {place.name}"
             yield Finding("permission", BROKEN, f"{place.name} has brokerPermission {bits}", cure)

@@ -19,6 +19,7 @@ import click
 
 from .. import __version__
 from ..errors import CallFailed, PyroError
+from ..model.foreign_text import one_line
 from .exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
 from .importing import importing
 from .printing import print_lines
@@ -100,6 +101,9 @@ class LazyTree(Tree):
                 result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result
+        except click.ClickException as refusal:  # click prints it; there may be names from elsewhere in it
+            refusal.message = one_line(refusal.message)  # type: ignore[misc]  # it calls it final, and reads it anew
+            raise
         except (PyroError, OSError) as error:  # an OSError names its path or address itself
             print_lines(f"pyromq: {error}", err=True)
             sys.exit(_exit_code(error))

@@ -33,12 +33,12 @@ def print_text(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 def print_as_it_is(text: str) -> None:
     """Print what the user asked for byte by byte: unchanged into a pipe or a file, as any other text on a terminal."""
-    click.echo(visible(text) if sys.stdout.isatty() else text)
+    click.echo(visible(text) if _is_terminal() else text, color=True)  # click would take colours out of a pipe
 
 
 def print_frame(text: str, *, clear: bool) -> None:
     """Print it in the place of what the screen showed, if `clear`."""
-    click.echo((HOME_AND_CLEAR if clear and sys.stdout.isatty() else "") + visible(text))
+    click.echo((HOME_AND_CLEAR if clear and _is_terminal() else "") + visible(text))
 
 
 def print_drawn(text: str, *, err: bool = False) -> None:
@@ -49,3 +49,7 @@ def print_drawn(text: str, *, err: bool = False) -> None:
 def _as_line(text: str) -> str:
     """Tabs stay: lines are laid out with them."""
     return visible(text.replace("\n", "\\n"))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

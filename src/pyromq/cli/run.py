@@ -76,7 +76,7 @@ async def _serve(target: str, folder: Path, until_eof: bool) -> None:
     except PyroError:
         raise
     except Exception as fault:
-        raise Fail(f"{target} cannot be imported\n{own_part(fault)}") from None
+        raise Fail(f"{target} cannot be imported", details=own_part(fault)) from None
     async with app:
         print_lines(f"pyromq app {target} ready, process {os.getpid()}")
         await app.wait(stop_wanted)

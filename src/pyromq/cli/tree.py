@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import click
 
-from .printing import print_text
+from .printing import print_lines, print_text
 from .tls_options import OPTIONS as TLS_OPTIONS
 
 _NEGATIVE = re.compile(r"-\d+(\.\d+)?")
@@ -126,14 +126,17 @@ def _set_up_logging(ctx: click.Context, option: click.Parameter, value: str | No
 
 
 class Fail(click.ClickException):
-    """Ends a command with one line. 1: the answer is no."""
+    """Ends a command with one line, and lines of `details` behind it. 1: the answer is no."""
 
-    def __init__(self, text: str, exit_code: int = 1) -> None:
+    def __init__(self, text: str, exit_code: int = 1, *, details: str = "") -> None:
         super().__init__(text)
+        self._details = details
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it off the instance
 
     def show(self, file: Any = None) -> None:
-        print_text(f"pyromq: {self.message}", err=True)
+        print_lines(f"pyromq: {self.message}", err=True)
+        if self._details:
+            print_text(self._details, err=True)
 
 
 def closest(name: str, known: Iterable[str]) -> str:
