@@ -29,7 +29,7 @@ from tests.fuzz.canary import Canary
 from tests.fuzz.daemons import Daemon, Folder, verify
 from tests.fuzz.frames import Made, Mint
 from tests.fuzz.lines import Broken, Line, connect
-from tests.fuzz.sequences import STORIES, Story, settings
+from tests.fuzz.sequences import REPAIRS, STORIES, Story, settings
 from tests.fuzz.values import World
 
 LINES = 6
@@ -151,7 +151,8 @@ class Campaign:
         """Frames and stories over all connections, answered before the next burst."""
         rng = self._mint.rng
         lines = [await self._line(number) for number in range(LINES)]
-        for story in rng.sample(STORIES[self._target], 2):
+        stories = [*rng.choices(STORIES[self._target], k=4), *(REPAIRS[self._target] if rng.random() < 0.3 else ())]
+        for story in reversed(stories):
             await story(Story(_Noted(self, self._mint), rng.choice(lines)))
         for _ in range(BURST):
             (await self._line(rng.randrange(LINES))).send(self._note(self._mint.frame()))
@@ -283,7 +284,7 @@ class _Noted(Mint):
 def _signature(text: str) -> str:
     """The exception and the last place in our code, so that a thousand of one kind count once."""
     places = re.findall(r'File "[^"]*/(src/pyromq/[^"]+)", line (\d+)', text)
-    last = text.strip().splitlines()[-1][:120]
+    last = re.sub(r"'[^']*'|\d+", "_", text.strip().splitlines()[-1])[:120]
     return f"{':'.join(places[-1]) if places else '?'} {last}"
 
 

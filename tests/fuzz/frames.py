@@ -198,15 +198,18 @@ def corpus() -> list[Recorded]:
     return [one for one in recorded_frames() if one.code not in SETTINGS]
 
 
+_compact = json.JSONEncoder(separators=(",", ":")).encode  # as Java writes it: the kernel reads no other form itself
+
+
 def _json(draft: _Draft, code: int, opaque: int) -> bytes:
     head = {"code": code, "flag": draft.flag, "language": draft.language, "opaque": opaque, "version": draft.version}
     if draft.remark is not None:
         head["remark"] = draft.remark
-    fields = json.dumps(draft.fields | draft.typed)
+    fields = _compact(draft.fields | draft.typed)
     if draft.twice is not None:
         again = f"{json.dumps(draft.twice[0])}:{json.dumps(draft.twice[1])}"
         fields = f"{fields[:-1]},{again}}}" if len(fields) > 2 else f"{{{again}}}"
-    return f'{json.dumps(head)[:-1]},"extFields":{fields},"serializeTypeCurrentRPC":"JSON"}}'.encode()
+    return f'{_compact(head)[:-1]},"extFields":{fields},"serializeTypeCurrentRPC":"JSON"}}'.encode()
 
 
 def _binary(draft: _Draft, code: int, opaque: int) -> bytes:

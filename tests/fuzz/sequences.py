@@ -57,7 +57,8 @@ class Story:
         text = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items())
         known = {"topic": topic, "properties": text, "sysFlag": 0, "queueId": 0, "batch": "false"}
         known |= {name: value for name, value in extra.items() if name in ("sysFlag", "queueId", "producerGroup")}
-        answer = await self.ask(self.rng.choice((C.SEND_MESSAGE, C.SEND_MESSAGE_V2)), odd=0.1, **known)
+        code = self.rng.choice((C.SEND_MESSAGE, C.SEND_MESSAGE_V2))
+        answer = await self.ask(code, self.rng.randbytes(self.rng.choice((1, 30, 900))), odd=0.1, **known)
         self._learn(answer, key)
         return answer
 
@@ -251,11 +252,20 @@ async def kv(story: Story) -> None:
         story.tell(code, **known)
 
 
+async def repair(story: Story) -> None:
+    """Make a topic anew that other frames have left without permission, with few queues or for one kind of message."""
+    topic = story.rng.choice(values.TOPICS)
+    known = {"topic": topic, "perm": 6, "readQueueNums": 8, "writeQueueNums": 8, "topicFilterType": "SINGLE_TAG"}
+    await story.ask(C.DELETE_TOPIC_IN_BROKER, odd=0, topic=topic)
+    await story.ask(C.UPDATE_AND_CREATE_TOPIC, odd=0, attributes="", order="false", **known)
+
+
 Tell = Callable[[Story], Awaitable[None]]
 STORIES: dict[str, tuple[Tell, ...]] = {
     "broker": (transaction, transaction, consume, consume, topic_life, retries, delays, delays, replies, searches),
     "namesrv": (registration, registration, kv),
 }
+REPAIRS: dict[str, tuple[Tell, ...]] = {"broker": (repair,), "namesrv": ()}
 SHOW_AND_CHANGE = {
     "broker": (C.GET_BROKER_CONFIG, C.UPDATE_BROKER_CONFIG, BrokerConfig),
     "namesrv": (C.GET_NAMESRV_CONFIG, C.UPDATE_NAMESRV_CONFIG, NamesrvConfig),

@@ -13,8 +13,12 @@ import msgspec
 import pytest
 
 from pyromq.broker.wiring import front
-from pyromq.model.codes import ResponseCode
+from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.topic import Perm
+from pyromq.protocol.bodies.body import encode_body
+from pyromq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
+from pyromq.protocol.command import RESPONSE_FLAG, Command
+from pyromq.protocol.frame import encode_frame
 from pyromq.store.config import FlushMode
 from pyromq.transport.dispatch import Dispatcher
 from tests.broker.virtual import Virtual, virtual_broker
@@ -284,3 +288,18 @@ async def test_reading_goes_on_where_all_sends_are_python_s(tmp_path: Path) -> N
             (connection,) = one.broker.servers[0].peers()
             assert not getattr(connection, "_is_draining")  # noqa: B009
             await one.life.clock.settle()
+
+
+async def test_a_reply_to_a_client_on_the_same_connection_does_not_keep_its_answer_from_being_read(
+    tmp_path: Path,
+) -> None:
+    """The reply is finished when that client has answered: no send may keep that answer from being read."""
+    beat = HeartbeatData(client_id="me", producer_data_set=[ProducerData(group_name="P")])
+    async with native_life(tmp_path) as one:
+        await one.write(encode_frame(Command(code=RequestCode.HEART_BEAT, opaque=1, body=encode_body(beat))))
+        await one.write(numbered(2, code=325, topic="DefaultCluster_REPLY_TOPIC", properties="REPLY_TO_CLIENT\x01me"))
+        (push,) = [came for came in one.peer.received if came.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT]
+        await one.write(numbered(3, properties=ODD), numbered(4))
+        await one.write(encode_frame(Command(code=0, opaque=push.opaque, flag=RESPONSE_FLAG)))
+        await one.life.clock.advance(20)  # so that a push without an answer has failed by now
+        assert [one.codes.get(number) for number in (1, 2, 3, 4)] == [0, 0, 0, 0]

@@ -23,7 +23,7 @@ from .calls import PendingCalls
 from .inbox import Inbox
 from .limits import Limits
 from .outbox import FLUSH_BYTES, Outbox
-from .request_class import RequestClass, class_of
+from .request_class import keeps_order
 from .tls import Opening, TlsSession
 from .tls_hints import hint as tls_hint
 from .watchdog import Watchdog
@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         last, limits, size = requests[-1], self._owner.limits, sum(len(request.body) for request in requests)
         self.language, self.version = last.language, last.version
         self.unfinished += len(requests)
-        self.unfinished_sends += sum(class_of(request.code) is RequestClass.SEND for request in requests)
+        self.unfinished_sends += sum(keeps_order(request.code) for request in requests)
         self._unfinished_bytes += size
         if self.unfinished >= limits.unfinished_requests or self._unfinished_bytes >= limits.unfinished_bytes:
             self._is_overfull = True
@@ -324,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
     def finished(self, request: Command) -> None:
         """The owner is done with a request: answered, handed over to be answered later, or dropped."""
         self.unfinished -= 1
-        if class_of(request.code) is RequestClass.SEND:
+        if keeps_order(request.code):
             self.unfinished_sends -= 1
         if self._is_draining and not self.unfinished_sends:
             self._is_draining = False

@@ -105,3 +105,15 @@ PROPERTIES_FIELD: Mapping[int, str] = {
 
 def class_of(code: int) -> RequestClass:
     return _CLASS_OF.get(code, RequestClass.ADMIN)
+
+
+def keeps_order(code: int) -> bool:
+    """Whether later sends of a connection wait until this request is finished.
+
+    A reply does not count: it is finished when the client that waits for it has answered, and where that client is on
+    the same connection, its answer would never be read.
+    """
+    return class_of(code) is RequestClass.SEND and code not in _REPLIES
+
+
+_REPLIES = (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2)
