@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from pyromq.broker.long_poll import HeldPull
-from pyromq.broker.pull_waiting import WaitingPull, WaitingPulls
+from pyromq.broker.pull_waiting import AT_ONCE, WaitingPull, WaitingPulls
 from pyromq.store.queue import MessageQueue
 from pyromq.store.readable import Readable
 from pyromq.testing.clock import ManualClock
@@ -26,10 +26,17 @@ class World:
         self.clock = ManualClock()
         self.readable = Readable(0)
         self.woken: list[int] = []
-        self.pulls = WaitingPulls(self.clock, self.readable, self.look, lambda pull: None)
+        self.ended: list[int] = []
+        self.takes_long = False
+        self.pulls = WaitingPulls(self.clock, self.readable, self.look, self.end)
 
-    def look(self, pull: WaitingPull) -> None:
+    def look(self, pull: WaitingPull) -> bool:
         self.woken.append(pull.offset)
+        return self.takes_long
+
+    def end(self, pull: WaitingPull) -> bool:
+        self.ended.append(pull.offset)
+        return False
 
     def hold(self, topic: str, offset: int, peer: object = "c") -> None:
         self.pulls.hold(HeldPull(topic, 0, offset, 15.0, peer, cast(Any, None)))
@@ -98,3 +105,48 @@ async def test_who_stops_listening_from_within_takes_nobody_along() -> None:
         readable.appended([cast(MessageQueue, queue)], end)
         readable.advance(end)
     assert heard == ["first", "second", "always", "always"]
+
+
+async def woken_in_turns(world: World, queue: Queue, turns: int) -> list[int]:
+    """How many were served after the arrival's own turn, and after each further one."""
+    queue.next_offset += 1
+    end = world.readable.watermark.value + 1
+    world.readable.appended([cast(MessageQueue, queue)], end)
+    world.readable.advance(end)
+    counts = []
+    for _ in range(turns):
+        await world.clock.settle(1)
+        counts.append(len(world.woken))
+    return counts
+
+
+async def test_pulls_that_one_arrival_wakes_are_served_in_turns() -> None:
+    world, queue = World(), Queue("T")
+    for number in range(3 * AT_ONCE):
+        world.hold("T", 0, peer=number)
+    assert await woken_in_turns(world, queue, 4) == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE, 3 * AT_ONCE]
+    assert len(world.pulls) == 0
+
+
+async def test_after_a_look_that_took_long_others_have_their_turn() -> None:
+    """An expression that costs milliseconds, and many clients that wait with it."""
+    world, queue = World(), Queue("T")
+    world.takes_long = True
+    for number in range(4):
+        world.hold("T", 0, peer=number)
+    assert await woken_in_turns(world, queue, 5) == [1, 2, 3, 4, 4]
+
+
+async def test_who_leaves_between_two_turns_is_not_served_and_a_stop_answers_the_others() -> None:
+    world, queue = World(), Queue("T")
+    world.takes_long = True
+    for number in range(4):
+        world.hold("T", 0, peer=number)
+    assert await woken_in_turns(world, queue, 1) == [1]
+    assert len(world.pulls) == len(world.pulls.all()) == 3
+    world.pulls.drop(cast(Any, 1))
+    world.pulls.end_all()
+    assert len(world.ended) == 2
+    await world.clock.settle()
+    assert len(world.woken) == 1
+    assert len(world.pulls) == 0

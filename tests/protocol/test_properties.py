@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyromq.protocol.properties import decode_properties, encode_properties, find_property
@@ -50,7 +50,22 @@ def test_round_trip(properties: dict[str, str]) -> None:
 pieces = st.lists(st.sampled_from([b"a", b"ab", b"b", b"\x01", b"\x02", b"v", b""]), max_size=20).map(b"".join)
 
 
+many_pieces = st.lists(st.sampled_from([b"a\x01", b"xa\x01", b"a\x01\x02", b"\x02", b"v"]), max_size=120).map(b"".join)
+
+
+@given(many_pieces, st.sampled_from(["a", "xa"]))
+@example(b"a\x01" * 40, "a")
+@example(b"a\x01v\x02" + b"a\x01\x02" * 40, "a")
+@example(b"a\x01v" + b"xa\x01w" * 40, "a")
+def test_finding_one_among_many_that_look_like_it_agrees_too(raw: bytes, name: str) -> None:
+    agrees(raw, name)
+
+
 @given(pieces, st.sampled_from(["a", "ab", "b"]))
 def test_finding_one_agrees_with_decoding_all(raw: bytes, name: str) -> None:
+    agrees(raw, name)
+
+
+def agrees(raw: bytes, name: str) -> None:
     found = find_property(raw, name.encode())
     assert (None if found is None else found.decode()) == decode_properties(raw).get(name)

@@ -13,6 +13,7 @@ from .. import logs
 from ..errors import RequestRefused
 from ..model import names
 from ..model.codes import ResponseCode
+from ..model.filters.parser import MAX_TESTS
 from ..model.filters.sql92 import SQL92, EvaluationFault, FilterFault, Sql92, compile_sql
 from ..model.java_hash import java_hash
 from ..model.message import Property
@@ -80,10 +81,11 @@ def codes_of(subscription: SubscriptionData) -> frozenset[int] | None:
 class Sieve:
     """A compiled expression over records. A message that it cannot be asked of does not match; the first is logged."""
 
-    __slots__ = ("_expression", "_loop", "failed")
+    __slots__ = ("_expression", "_loop", "failed", "tests")
 
     def __init__(self, expression: Sql92) -> None:
         self._expression = expression
+        self.tests = expression.tests
         self._loop = record_loop(expression)
         self.failed = 0
 
@@ -114,9 +116,10 @@ class RetrySieve:
     """For a retry topic that is itself subscribed to by an expression (filterSupportRetry): each message passes the
     filter of the topic that it came from."""
 
-    __slots__ = ("_find", "failed")
+    __slots__ = ("_find", "failed", "tests")
 
     def __init__(self, find: Callable[[str], Sieve | None]) -> None:
+        self.tests = MAX_TESTS  # of what it finds, at most
         self._find = find
         self.failed = 0
 
@@ -141,12 +144,23 @@ class Wanted:
 EVERYTHING = Wanted()
 
 
-@lru_cache(256)
 def sieve_for(expression_type: str | None, text: str) -> Sieve:
     """Compiled once, whoever asks. Raises FilterFault."""
     if expression_type != SQL92:
         raise FilterFault(f"{expression_type} expressions are not known: there are {TAG} and {SQL92}")
-    return Sieve(compile_sql(text))
+    found = _sieve_or_fault(text)
+    if isinstance(found, str):
+        raise FilterFault(found)
+    return found
+
+
+@lru_cache(256)
+def _sieve_or_fault(text: str) -> Sieve | str:
+    """What is wrong with an expression is found once, too: that may take as long as compiling it."""
+    try:
+        return Sieve(compile_sql(text))
+    except FilterFault as fault:
+        return str(fault)
 
 
 def parsed(expression_type: str | None, text: str) -> Sieve:

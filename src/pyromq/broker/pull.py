@@ -23,12 +23,13 @@ from .metadata.offsets import Offsets
 from .pull_checks import PullChecks, PullFlag
 from .pull_tickets import KernelTicket, Ticket, code_of, colder, limits_of, search_of
 from .pull_waiting import WaitingPull, WaitingPulls
-from .sifting import Catch, caught, sift
+from .sifting import LOOK_S, Catch, caught, sift
 from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
 
 log = logs.get("pyromq.broker")
 
 OFFSET_RESET = "OFFSET_RESET"
+LONG_S = 0.000_5  # of a look at one held pull
 COLD_AT_ONCE = 1  # of the composition root's helper threads one is for cold reads
 _LOOKS = 16  # of a woken pull, on behind entries that do not match, before its client is asked to come again
 
@@ -53,6 +54,7 @@ class PullHandler:
     ) -> None:
         self._live = live
         self._clock = clock
+        self._now = clock.monotonic
         self._store = store
         self._checks = checks
         self._offsets = offsets
@@ -118,7 +120,7 @@ class PullHandler:
         if sieve is None:
             return self._look(ticket, self._select(ticket, ticket.header.queue_offset, config), config)
         ticket.begun = self._clock.monotonic()
-        sifted = sift(self._store.reader, search_of(ticket, ticket.header.queue_offset, config), sieve)
+        sifted = sift(self._store.reader, search_of(ticket, ticket.header.queue_offset, config), sieve, self._now)
         if sifted.unread is not None and sifted.selection.status is not GetStatus.FOUND:
             return self._sift_cold(ticket, sifted.unread)
         return self._look(ticket, sifted.selection, config)
@@ -131,7 +133,7 @@ class PullHandler:
         async with self._cold_turn:
             records = await self._store.read(stretch)
         catch = Catch(search_of(ticket, ticket.header.queue_offset, config))
-        full = catch.take(records, sieve)
+        full = catch.take(records, sieve, self._now, self._now() + LOOK_S)
         selection = caught(stretch, catch, stretch.next_offset if full is None else full)
         return await await_answer(self._look(ticket, selection, config))
 
@@ -172,7 +174,7 @@ class PullHandler:
         header, wanted = ticket.header, ticket.allowed.wanted
         ticket.begun = self._clock.monotonic()
         if wanted.sieve is not None:
-            return sift(self._store.reader, search_of(ticket, offset, config), wanted.sieve).selection
+            return sift(self._store.reader, search_of(ticket, offset, config), wanted.sieve, self._now).selection
         count, size = limits_of(header, config)
         return self._store.reader.select(
             header.topic,
@@ -278,17 +280,17 @@ class PullHandler:
             ticket = pull.ticket = ticket.decoded()
         return ticket
 
-    def _look_again(self, pull: WaitingPull) -> None:
+    def _look_again(self, pull: WaitingPull) -> bool:
         """Something new is there. If none of it matches the pull goes on waiting, behind what was looked at."""
         ticket, config = self._unless_answered(pull), self._live.config
         if ticket is None:
-            return
+            return False
         looks = _LOOKS if ticket.allowed.wanted.sieve is None else 1
         for _ in range(looks):
             selection = self._select(ticket, pull.offset, config)
             if selection.status is GetStatus.FOUND:
                 self._send(ticket, self._found(ticket, selection, config))
-                return
+                return self._took_long(ticket)
             if selection.status is not GetStatus.NO_MATCHED_MESSAGE:
                 break
             pull.offset = selection.next_offset
@@ -296,14 +298,19 @@ class PullHandler:
                 break
         if selection.status is GetStatus.NO_MATCHED_MESSAGE and pull.offset >= selection.max_offset:
             self._waiting.hold(pull)
-            return
-        self._send(ticket, self._nothing(ticket, selection))
+        else:
+            self._send(ticket, self._nothing(ticket, selection))
+        return self._took_long(ticket)
 
-    def _answer_held(self, pull: WaitingPull) -> None:
+    def _took_long(self, ticket: Ticket) -> bool:
+        """Only where an expression was asked: what that costs is not ours to choose."""
+        return ticket.allowed.wanted.sieve is not None and self._now() - ticket.begun > LONG_S
+
+    def _answer_held(self, pull: WaitingPull) -> bool:
         """Its time is over: one last look, and an answer whatever it finds."""
         ticket, config = self._unless_answered(pull), self._live.config
         if ticket is None:
-            return
+            return False
         selection = self._select(ticket, pull.offset, config)
         if selection.status is GetStatus.FOUND:
             self._send(ticket, self._found(ticket, selection, config))
@@ -314,6 +321,7 @@ class PullHandler:
             )
         else:
             self._send(ticket, self._nothing(ticket, selection))
+        return self._took_long(ticket)
 
     def _send(self, ticket: Ticket, answer: Reply | Awaitable[Reply]) -> None:
         if isinstance(answer, Reply):

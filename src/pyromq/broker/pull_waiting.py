@@ -1,12 +1,14 @@
 """Pulls that found nothing and wait: woken by arrivals, or at their deadline, by one timer for all.
 
 None costs a task. Arrivals of one turn of the loop are looked at together, so that many sends to a queue wake its
-readers once. `long_poll` decides which; what is done with them is `pull.py`'s.
+readers once. `long_poll` decides which; what is done with them is `pull.py`'s. However many are woken at once, some
+are served in a turn of the loop and the others in the next ones.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -18,6 +20,9 @@ from .long_poll import HeldPull, LongPoll
 from .pull_tickets import KernelTicket, Ticket
 
 WaitingPull: TypeAlias = HeldPull[Ticket | KernelTicket]
+Serve: TypeAlias = Callable[[WaitingPull], bool]
+
+AT_ONCE = 64  # pulls in a turn: about a millisecond
 
 
 class Arrivals(Protocol):
@@ -29,14 +34,15 @@ class Arrivals(Protocol):
 
 
 class WaitingPulls:
-    """Event loop only. `look_again`: something new is there. `end`: the pull is to be answered whatever is found."""
+    """Event loop only. `look_again`: something new is there. `end`: the pull is to be answered whatever is found. Both
+    say whether that took long: then others have their turn first."""
 
     def __init__(
         self,
         clock: Clock,
         arrivals: Arrivals,
-        look_again: Callable[[WaitingPull], None],
-        end: Callable[[WaitingPull], None],
+        look_again: Serve,
+        end: Serve,
     ) -> None:
         self._clock = clock
         self._arrivals = arrivals
@@ -45,14 +51,15 @@ class WaitingPulls:
         self._end = end
         self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
         self._arrived: dict[tuple[str, int], MessageQueue] = {}
+        self._woken: deque[tuple[WaitingPull, Serve]] = deque()  # what is served in the next turns
         self._timer: Timer | None = None
         self._timer_at = 0.0
 
     def __len__(self) -> int:
-        return len(self._polls)
+        return len(self._polls) + len(self._woken)
 
     def all(self) -> list[WaitingPull]:
-        return list(self._polls.held())
+        return [*self._polls.held(), *(pull for pull, _ in self._woken)]
 
     def keep(
         self,
@@ -81,6 +88,8 @@ class WaitingPulls:
 
     def drop(self, peer: Peer) -> None:
         self._polls.drop(peer)
+        if self._woken:
+            self._woken = deque(one for one in self._woken if one[0].owner is not peer)
 
     def end_topic(self, topic: str) -> None:
         for pull in self._polls.take_topic(topic):
@@ -90,7 +99,8 @@ class WaitingPulls:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for pull in self._polls.take_all():
+        woken, self._woken = self._woken, deque()
+        for pull in [*self._polls.take_all(), *(pull for pull, _ in woken)]:
             self._end(pull)
 
     # --- what wakes them ------------------------------------------------------------------------------------------
@@ -106,9 +116,26 @@ class WaitingPulls:
 
     def _serve_arrivals(self) -> None:
         arrived, self._arrived = self._arrived, {}
+        pulls: list[WaitingPull] = []
         for (topic, queue_id), queue in arrived.items():
-            for pull in self._polls.take_arrived(topic, queue_id, queue.readable_end):
-                self._look_again(pull)
+            pulls += self._polls.take_arrived(topic, queue_id, queue.readable_end)
+        self._serve(pulls, self._look_again)
+
+    def _serve(self, pulls: list[WaitingPull], serve: Serve) -> None:
+        is_due = bool(self._woken)  # then a turn for them is set already
+        self._woken.extend((pull, serve) for pull in pulls)
+        if not is_due:
+            self._serve_woken()
+
+    def _serve_woken(self) -> None:
+        left = AT_ONCE
+        try:
+            while self._woken and left > 0:
+                pull, serve = self._woken.popleft()
+                left = 0 if serve(pull) else left - 1
+        finally:  # also if serving one failed
+            if self._woken:
+                asyncio.get_running_loop().call_soon(self._serve_woken)
 
     def _set_timer(self) -> None:
         """One timer for all: set for the earliest deadline, never later."""
@@ -122,6 +149,5 @@ class WaitingPulls:
 
     def _serve_due(self) -> None:
         self._timer = None
-        for pull in self._polls.take_due(self._clock.monotonic()):
-            self._end(pull)
+        self._serve(self._polls.take_due(self._clock.monotonic()), self._end)
         self._set_timer()

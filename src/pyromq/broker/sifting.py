@@ -1,12 +1,14 @@
 """Looking through records for those that an expression matches: what a filtered pull will carry.
 
-A bounded stretch at a time, so that a filter that matches little keeps the loop from nobody. Nothing that is not in the
-page cache is read here: where that begins, the caller is told and fetches it in a helper thread.
+A bounded stretch at a time, so that a filter that matches little keeps the loop from nobody: bounded in records, in
+bytes, and in time, since what an expression costs is the client's choice, and what it is asked of the producer's. Who
+pulls goes on behind the last record that was looked at. Nothing that is not in the page cache is read here: where that
+begins, the caller is told and fetches it in a helper thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..kernel.records import Range
@@ -18,6 +20,11 @@ MOST_ENTRIES = 448  # records that one look reads and asks: about a millisecond
 MOST_BYTES = 1 << 20
 _STEP_ENTRIES = 64  # the first step of a look; where little matches, each is twice as long as the one before
 _STEP_BYTES = 128 << 10
+LOOK_S = 0.002
+_LIGHT = 1 << 20  # bytes of a step times tests of the expression: less is asked without a look at the clock
+
+
+Monotonic = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +54,19 @@ class Catch:
         self.ranges: list[Range] = []
         self._bytes = 0
 
-    def take(self, records: Iterable[bytes], sieve: Sieve | RetrySieve) -> int | None:
-        """Where to go on if it is full now, else None."""
+    def take(self, records: Sequence[bytes], sieve: Sieve | RetrySieve, now: Monotonic, until: float) -> int | None:
+        """Where to go on if it is full now, or if the time is over; else None. One record is always looked at."""
+        if sum(map(len, records)) * sieve.tests < _LIGHT:
+            return self._take(records, sieve)
+        for raw in records:
+            full = self._take((raw,), sieve)
+            if full is not None:
+                return full
+            if now() >= until:
+                return int(HEAD.unpack_from(raw)[5]) + 1
+        return None
+
+    def _take(self, records: Iterable[bytes], sieve: Sieve | RetrySieve) -> int | None:
         for raw in sieve.accepted(records):
             _, _, _, _, _, offset, position, _, _ = HEAD.unpack_from(raw)
             if self.ranges and self._bytes + len(raw) > self._search.max_bytes:
@@ -60,9 +78,9 @@ class Catch:
         return None
 
 
-def sift(reader: Reader, search: Search, sieve: Sieve | RetrySieve) -> Sifted:
+def sift(reader: Reader, search: Search, sieve: Sieve | RetrySieve, now: Monotonic) -> Sifted:
     """The next matches from the search's offset on, as far as one look goes."""
-    catch, at = Catch(search), search.offset
+    catch, at, until = Catch(search), search.offset, now() + LOOK_S
     entries = size = 0
     wanted = _STEP_ENTRIES
     while True:
@@ -73,11 +91,12 @@ def sift(reader: Reader, search: Search, sieve: Sieve | RetrySieve) -> Sifted:
         records = reader.read_resident(step.ranges)
         if records is None:
             return Sifted(caught(step, catch, at), step)
-        full = catch.take(records, sieve)
+        full = catch.take(records, sieve, now, until)
         at = step.next_offset if full is None else full
         entries += len(step.ranges)
         size += sum(map(len, records))
-        if full is not None or at >= step.max_offset or entries >= MOST_ENTRIES or size >= MOST_BYTES:
+        is_enough = entries >= MOST_ENTRIES or size >= MOST_BYTES or now() >= until
+        if full is not None or at >= step.max_offset or is_enough:
             return Sifted(caught(step, catch, at))
         wanted = min(2 * wanted, MOST_ENTRIES - entries)
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.properties import decode_properties
 from ...store.layout import QueueEntry
 from ...store.message_store import MessageStore
+from ...transport.slices import Slices
 from ..filters import Sieve, codes_of, is_by_tags
 
 
 async def entry_matches(
-    store: MessageStore, entries: Sequence[QueueEntry], wanted: SubscriptionData | None, sieve: Sieve | None
+    store: MessageStore,
+    entries: Sequence[QueueEntry],
+    wanted: SubscriptionData | None,
+    sieve: Sieve | None,
+    slices: Slices,
 ) -> list[bool]:
     """As a pull would pick them; nothing matches for a group that is not online, or whose expression is not known."""
     if wanted is None:
@@ -22,5 +28,8 @@ async def entry_matches(
         return [codes is None or one.tag_code in codes for one in entries]
     if sieve is None:
         return [False] * len(entries)
-    records = await store.ask(lambda: [store.reader.record_at(one.position) for one in entries])
-    return [record is not None and sieve.accepts_properties(decode_properties(record.properties)) for record in records]
+    found = []
+    async for one in slices.each(entries):
+        record = await store.ask(partial(store.reader.record_at, one.position))
+        found.append(record is not None and sieve.accepts_properties(decode_properties(record.properties)))
+    return found

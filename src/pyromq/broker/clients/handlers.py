@@ -6,6 +6,7 @@ A few lines each over `consumers`, `producers` and `order_locks`; this is where 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -15,6 +16,7 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import RequestCode
+from ...model.filters.sql92 import SQL92, FilterFault
 from ...model.group import ConsumeType
 from ...model.topic import Perm, TopicFlag
 from ...protocol.bodies.body import decode_body, encode_body
@@ -35,8 +37,9 @@ from ...protocol.headers.clients import (
 )
 from ...transport.dispatch import Answer, Reply, Request
 from ...transport.peer import Peer
+from ...transport.slices import Slices
 from ..config import BrokerConfig
-from ..filters import check_enabled, check_expression, is_by_tags, parsed
+from ..filters import check_enabled, check_expression, is_by_tags, parsed, sieve_for
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
 from ..order_locks import OrderLocks
@@ -48,6 +51,7 @@ from .producers import Producers
 log = logs.get("pyromq.broker")
 
 _AT_ONCE = 20  # groups of a heartbeat that are registered before others are served
+_COMPILED_AT_ONCE = 4_096  # characters of expressions: one or two milliseconds
 
 
 class ClientHandlers:
@@ -68,6 +72,7 @@ class ClientHandlers:
         """`keep_locks` returns once new owners of queues are on disk."""
         self._live = live
         self._clock = clock
+        self._slices = Slices(clock)
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
@@ -84,20 +89,24 @@ class ClientHandlers:
         beat = decode_body(HeartbeatData, request.body)
         check_content(beat, config)
         check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config)
-        if len(beat.consumer_data_set) > _AT_ONCE:
-            return self._in_turns(request.peer, beat)
+        expressions = _expressions(beat)
+        if len(beat.consumer_data_set) > _AT_ONCE or sum(map(len, expressions)) > _COMPILED_AT_ONCE:
+            return self._in_turns(request.peer, beat, expressions)
         return self._answer(
             request.peer, beat, [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]
         )
 
-    async def _in_turns(self, peer: Peer, beat: HeartbeatData) -> Reply | None:
-        """A heartbeat with many groups: others are served in between. None: the client has gone meanwhile."""
+    async def _in_turns(self, peer: Peer, beat: HeartbeatData, expressions: Iterable[str]) -> Reply | None:
+        """A heartbeat with many groups or long expressions: others are served in between. None: the client has gone
+        meanwhile."""
+        async for text in self._slices.each(expressions):
+            with suppress(FilterFault):  # whoever registers it tells
+                sieve_for(SQL92, text)
         asks = []
-        for start in range(0, len(beat.consumer_data_set), _AT_ONCE):
+        async for one in self._slices.each(beat.consumer_data_set):
             if not peer.is_open:
                 return None
-            asks += [self._consumer(peer, beat, one) for one in beat.consumer_data_set[start : start + _AT_ONCE]]
-            await self._clock.sleep(0)
+            asks.append(self._consumer(peer, beat, one))
         return self._answer(peer, beat, asks) if peer.is_open else None
 
     def _answer(self, peer: Peer, beat: HeartbeatData, asks: Iterable[bool]) -> Reply:
@@ -226,3 +235,9 @@ class ClientHandlers:
             fields = NotifyConsumerIdsChanged(consumer_group=notice.group).to_fields()
             for peer in notice.peers:
                 peer.send(Command(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=ONEWAY_FLAG, fields=dict(fields)))
+
+
+def _expressions(beat: HeartbeatData) -> list[str]:
+    """The texts of filters that have to be compiled."""
+    every = (one for data in beat.consumer_data_set for one in data.subscription_data_set)
+    return [one.sub_string for one in every if one.expression_type == SQL92]

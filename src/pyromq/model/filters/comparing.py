@@ -70,12 +70,16 @@ def _with_literal(name: str, sign: str, literal: Literal, mirrored: bool = False
     if literal.kind is Kind.NULL:  # IS NULL
         return lambda get: get(name) is None
     if literal.kind is Kind.BOOLEAN:
-        return lambda get: None if (value := get(name)) is None else (value.lower() == "true") is wanted
+        return lambda get: None if (value := get(name)) is None else _is_true(value) is wanted
     compared = _with_text(name, wanted) if literal.kind is Kind.TEXT else _with_number(name, sign, literal)
     if not (mirrored and sign == "="):
         return compared
     # `5 = a` with a missing: only the right side is unknown, which Java calls false.
     return lambda get: False if get(name) is None else compared(get)
+
+
+def _is_true(text: str) -> bool:
+    return len(text) == 4 and text.lower() == "true"
 
 
 def _with_text(name: str, wanted: Any) -> Test:
@@ -141,7 +145,7 @@ def _order(one: Any, kind: Kind, two: Any, other: Kind) -> int:
         if other is Kind.BOOLEAN:
             if kind is not Kind.TEXT:
                 return -1
-            one = one.lower() == "true"
+            one = _is_true(one)
         elif kind is Kind.TEXT:
             one, kind = READ[other](one), other
         elif other is Kind.TEXT:

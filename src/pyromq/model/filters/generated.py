@@ -26,6 +26,7 @@ MOST_NODES = 64  # more are no usual expression; it also bounds what Python's co
 _WORDS = {"STARTSWITH": "startswith", "ENDSWITH": "endswith"}
 _NAMES = {"to_integer": to_integer, "to_long": to_long, "to_double": to_double, "compare_doubles": compare_doubles}
 _REPLACED = "\ufffd"  # what bytes that are no UTF-8 are read as
+_USUAL_DOUBLE = 32  # characters of a text that is read as a double at once
 _DIGITS = {Kind.INTEGER: 10, Kind.LONG: 19}  # fewer of them are read at once
 
 
@@ -117,13 +118,13 @@ class _Writer:
             case Kind.NULL:  # IS NULL
                 return f"({value} is None)"
             case Kind.BOOLEAN:
-                test = f"({value}.lower() == {self._constant('true')}) is {wanted}"
+                test = f"(len({value}) == 4 and {value}.lower() == {self._constant('true')}) is {wanted}"
             case Kind.TEXT:
                 test = f"{value} == {wanted}"
             case Kind.DOUBLE:
                 test = self._double(value, python_sign, literal.value)
             case kind:
-                short = f"{self._is_digits(value)} and len({value}) < {_DIGITS[kind]}"
+                short = f"len({value}) < {_DIGITS[kind]} and {self._is_digits(value)}"
                 test = f"(int({value}) if {short} else to_{kind.value}({self._text(value)})) {python_sign} {wanted}"
         return _unless_missing(value, test, missing)
 
@@ -132,7 +133,7 @@ class _Writer:
             raise _Unusual
         found = next(self._temporary)
         dot, nothing = self._constant("."), self._constant("")
-        plain = self._is_digits(value, f".replace({dot}, {nothing}, 1)")
+        plain = f"len({value}) < {_USUAL_DOUBLE} and " + self._is_digits(value, f".replace({dot}, {nothing}, 1)")
         read = f"float({value}) if {plain} else to_double({self._text(value)})"
         return (
             f"({found} {sign} {wanted!r} if ({found} := {read}) < {wanted!r} or {found} > {wanted!r} "

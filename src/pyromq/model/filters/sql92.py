@@ -31,17 +31,20 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 class Sql92:
     """A compiled expression. Immutable; may be asked from anywhere.
 
+    `tests` says how much is asked of a message: every node of the expression.
     `of_bytes`, if there is one, is the same as a Python expression over the bytes of the properties (`generated.py`).
     """
 
-    __slots__ = ("_test", "names", "of_bytes", "text")
+    __slots__ = ("_test", "names", "of_bytes", "tests", "text")
 
     def __init__(self, text: str, usual: bool = True) -> None:
         """Raises FilterFault. `usual`: a function is made for it where that can be."""
         self.text = text
         names: set[str] = set()
         node = parse(text)
-        self._test: Test = _Builder(names).value(node)
+        builder = _Builder(names)
+        self._test: Test = builder.value(node)
+        self.tests = builder.nodes
         self.names = tuple(sorted(names))  # the properties that it asks for
         self.of_bytes: str | None = None
         made = generate(node, self.names) if usual else None
@@ -64,8 +67,10 @@ def compile_sql(text: str) -> Sql92:
 class _Builder:
     def __init__(self, names: set[str]) -> None:
         self._names = names
+        self.nodes = 0
 
     def value(self, node: Node) -> Value:
+        self.nodes += 1
         self._note(node)
         match node:
             case Property(name=name):

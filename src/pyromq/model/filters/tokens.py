@@ -13,17 +13,18 @@ from ...errors import PyroError
 
 # Java's longest match: among the alternatives that fit, the one order here gives the longest. A line comment needs its
 # line end, else `--` is two signs; a float may begin with zeros, an integer may not.
-_TOKEN = re.compile(
-    r"""
-      (?P<skip>[ \t\n\r\f]+|--[^\n\r]*(?:\r\n|\n|\r)|/\*(?s:.*?)\*/)
+_LINE_COMMENT = r"|--[^\n\r]*+(?:\r\n|\n|\r)"
+_PATTERN = r"""
+      (?P<skip>[ \t\n\r\f]++{comment}|/\*(?s:.*?)\*/)
     | (?P<float>[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)
     | (?P<integer>0|[1-9][0-9]*[lL]?)
-    | (?P<text>'(?:''|[^'])*')
-    | (?P<name>[A-Za-z_$][A-Za-z0-9_$]*)
+    | (?P<text>'(?:''|[^']++)*')
+    | (?P<name>[A-Za-z_$][A-Za-z0-9_$]*+)
     | (?P<sign><>|>=|<=|[=<>(),+-])
-    """,
-    re.VERBOSE,
-)
+    """
+_TOKEN = re.compile(_PATTERN.format(comment=_LINE_COMMENT), re.VERBOSE)
+# For the last line, where no comment can end: each `--` would be followed to the end of the text for nothing.
+_TOKEN_OF_LAST_LINE = re.compile(_PATTERN.format(comment=""), re.VERBOSE)
 WORDS = frozenset(
     ["NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS", "CONTAINS", "STARTSWITH", "ENDSWITH"]
 )
@@ -51,6 +52,7 @@ class Tokens:
     def __init__(self, text: str) -> None:
         self._text = text
         self._behind = 0
+        self._last_line = max(text.rfind("\n"), text.rfind("\r")) + 1
         self.next = self._read()
 
     def take(self) -> Token:
@@ -67,7 +69,7 @@ class Tokens:
     def _read(self) -> Token:
         while self._behind < len(self._text):
             at = self._behind
-            found = _TOKEN.match(self._text, at)
+            found = (_TOKEN if at < self._last_line else _TOKEN_OF_LAST_LINE).match(self._text, at)
             if found is None:
                 raise self.fault(_unreadable(self._text[at]), at)
             self._behind = found.end()
