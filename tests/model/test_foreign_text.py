@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import unicodedata
 from pathlib import Path
 from urllib.parse import unquote
@@ -10,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 import pytest
 
-from pyromq.model.foreign_text import file_name, one_line, visible
+from pyromq.model.foreign_text import file_name, in_html, one_line, shell_word, visible
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\u200b\u2066\ufeff\r\x00\x7f\u2028\U000e0041"
 
@@ -100,3 +101,16 @@ def test_long_texts_have_short_names_that_differ() -> None:
     names = {file_name("\u00e9" * count) for count in (100, 1_000, 1_001, 100_000)}
     assert len(names) == 4
     assert max(map(len, names)) <= 200
+
+
+@pytest.mark.parametrize(
+    "name", ["broker-a", "%RETRY%group", "a|sh", "x; rm -rf ~", "$(id)", "`id`", "it's", "a b", "", "-rf"]
+)
+def test_a_name_in_a_command_to_copy_is_one_word(name: str) -> None:
+    assert shlex.split(f"pyromq topic perm {shell_word(name)} rw") == ["pyromq", "topic", "perm", name, "rw"]
+    assert shell_word("broker-a") == "broker-a"
+    assert "\n" not in shell_word("a\nrm -rf ~")
+
+
+def test_a_name_on_a_page_is_text() -> None:
+    assert in_html("<b onclick='x'>&\x1b") == "&lt;b onclick=&#x27;x&#x27;&gt;&amp;\\x1b"

@@ -17,6 +17,7 @@ from ..client.errors import Error, Refused, Unreachable
 from ..errors import CallFailed
 from ..model import names
 from ..model.codes import RequestCode
+from ..model.foreign_text import shell_word
 from ..model.topic import Perm
 from ..model.wire_text import whole_number
 from ..protocol.bodies.body import decode_body
@@ -229,7 +230,7 @@ async def permissions(patient: Patient) -> AsyncIterator[Finding]:
         bits = found.get("brokerPermission", "6")
         if (whole_number(bits) or 0) & 6 != 6:
             patient.closed.add(place.name)
-            cure = f"pyromq broker config set brokerPermission 6 -b {place.name}"
+            cure = f"pyromq broker config set brokerPermission 6 -b {shell_word(place.name)}"
             yield Finding("permission", BROKEN, f"{place.name} has brokerPermission {bits}", cure)
 
 
@@ -275,7 +276,7 @@ async def _drained(patient: Patient, wanted: list[str]) -> AsyncIterator[Finding
     is_all = len(drained) == len(patient.masters)
     for broker, each in drained.items():
         text = f"{broker} is drained: the name server tells producers not to write to {len(each)} of its topics"
-        cure = f"If nobody takes it down just now: pyromq broker drain {broker} --undo --yes"
+        cure = f"If nobody takes it down just now: pyromq broker drain {shell_word(broker)} --undo --yes"
         yield Finding("permission", BROKEN if is_all else WARNING, text, cure)
 
 
@@ -304,7 +305,7 @@ async def _route(patient: Patient, name: str) -> AsyncIterator[Finding]:
         bits = patient.configs[broker][name].perm & 6
         if bits != 6:
             words = {0: "neither read nor written", 2: "written, not read", 4: "read, not written"}[bits]
-            cure = f"If that is not meant: pyromq topic perm {name} rw -b {broker}"
+            cure = f"If that is not meant: pyromq topic perm {shell_word(name)} rw -b {shell_word(broker)}"
             yield Finding("permission", WARNING, f"{name} on {broker} can be {words}", cure)
         config = patient.configs[broker][name]
         if config.read_queue_nums < config.write_queue_nums:
@@ -312,7 +313,8 @@ async def _route(patient: Patient, name: str) -> AsyncIterator[Finding]:
                 f"{name} on {broker} has {config.write_queue_nums} queues to write and {config.read_queue_nums} to read"
             )
             cure = (
-                f"Nobody reads the rest: pyromq topic update {name} --read-queues {config.write_queue_nums} -b {broker}"
+                f"Nobody reads the rest: pyromq topic update {shell_word(name)} "
+                f"--read-queues {config.write_queue_nums} -b {shell_word(broker)}"
             )
             yield Finding("queues", BROKEN, text, cure)
 
@@ -385,12 +387,13 @@ async def _stuck(
     lag = sum(one.broker_offset - one.consumer_offset for one in behind.values())
     waiting = f"{lag} messages of {topic} on {place.name} wait, the oldest for {old[queue] / 60:.0f} min"
     if not is_online:
-        cure = f"Start a consumer, or drop them: pyromq group skip {name} {topic}"
+        cure = f"Start a consumer, or drop them: pyromq group skip {shell_word(name)} {shell_word(topic)}"
         yield Finding("lag", WARNING, f"{name} has no member online; {waiting}", cure)
         return
     cure = (
         f"See what its members do with offset {behind[queue].consumer_offset} of queue {queue}; skip that one: "
-        f"pyromq group skip {name} {topic} -b {place.name} --queue {queue} --messages 1"
+        f"pyromq group skip {shell_word(name)} {shell_word(topic)} -b {shell_word(place.name)} --queue {queue} "
+        "--messages 1"
     )
     yield Finding("stuck", BROKEN, f"{name} has members online and does not move; {waiting}", cure)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..model.foreign_text import shell_word
 from .group_offsets import clone, reset, skip
 from .lag import Load, advise, waiting
 from .printing import print_lines, print_text
@@ -250,7 +251,7 @@ def _tell_beyond(shell: Shell, name: str, queues: list[dict[str, Any]]) -> None:
                 f"queue {queue} of {topic} on {broker}: "
                 f"the committed offset {row['committed']} lies beyond the end, {end}; "
                 f"messages below it are not given to {name}. "
-                f"Set it: pyromq group reset {name} {topic} -b {broker} --queue {queue} --offset {end}"
+                f"Set it: pyromq group reset {name} {topic} -b {shell_word(broker)} --queue {queue} --offset {end}"
             )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..model.foreign_text import shell_word
 from .exits import REFUSED
 from .numbers import LONGEST_S, Number, seconds
 from .printing import print_lines
@@ -88,7 +89,9 @@ async def _check(shell: Shell, topic: str) -> None:
         return  # the first send may make it
     masters = [name for name in route.addresses if route.master(name) is not None]
     if masters and not route.writable:
-        cure = f"Let it be written: pyromq topic perm {topic} rw, or pyromq broker drain {masters[0]} --undo"
+        cure = (
+            f"Let it be written: pyromq topic perm {topic} rw, or pyromq broker drain {shell_word(masters[0])} --undo"
+        )
         raise Fail(f"topic {topic!r} has no queue that may be written. {cure}", REFUSED)
 
 

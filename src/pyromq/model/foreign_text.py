@@ -19,6 +19,7 @@ _UNSEEN = re.compile(rf"[{_HIDDEN}]|\r(?!\n)")
 _UNSEEN_OR_BREAK = re.compile(rf"[{_HIDDEN}\n\t\r]")
 _SHORT = {"\n": "\\n", "\t": "\\t"}
 
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 
 _LONGEST_NAME = 200  # bytes, of the 255 that file systems take: room for what a caller puts behind it
@@ -43,6 +44,11 @@ def one_line(text: str) -> str:
 def in_html(text: str) -> str:
     """Return the text for a page, between tags or in a quoted attribute."""
     return one_line(text).translate(_HTML)
+
+
+def shell_word(text: str) -> str:
+    """Return the text as one word of a command for people to copy: names of topics and brokers may hold `|` or `;`."""
+    return text if _PLAIN_WORD.fullmatch(text) else "'" + one_line(text).replace("'", "'\"'\"'") + "'"
 
 
 def file_name(text: str) -> str:
