@@ -100,7 +100,7 @@ class Broker:
             self.front.verdicts,
             self.front.pull_verdicts,
         )
-        self.statistics.watch(self.store, self.intake, self.pulls, self.timing, self.front.waiting)
+        self.statistics.watch(self.storage, self.intake, self.pulls, self.timing, self.front.waiting)
 
     @property
     def registration(self) -> Registration | None:
@@ -119,8 +119,9 @@ class Broker:
         self.storage.gate.look()
         self.naming.begin(port)
         store_host = pack_host(self.ground.config.advertised_host, port)
-        self.timing.begin(self.intake, self.counters, store_host)
-        await self.transactions.begin(self.offsets, self.producers, store_host)
+        self.timing.begin(self.storage, self.intake, self.counters, store_host)
+        self.storage.put_released(self.intake, store_host)
+        await self.transactions.begin(self.storage, self.offsets, self.producers, store_host)
         retries = Retries(
             self.ground, self.storage, self.tables, self.intake, self.timing.levels, self.counters, store_host
         )
@@ -148,6 +149,7 @@ class Broker:
             self.timing.timers.carry,
             self.transactions.carrier,
             retries.dead_letters.carry,
+            self.storage.keep_asides,
             self.storage.expired.note,
         ):
             self.retention.add_carrier(carrier)

@@ -26,10 +26,12 @@ def rebuild_window(table: DuplicateTable, commit_log: CommitLog, delays: DelayLe
         records += 1
         try:
             told = read_send_id(found.properties)
+            if told is not None and found.store_time > now_ms - table.window_ms:
+                table.rebuild(*told, found)
         except ValueError:
             continue  # stored while the window was off, when nobody looked
-        if told is not None and found.store_time > now_ms - table.window_ms:
-            table.rebuild(*told, found)
+        except Exception:
+            log.exception("a record is left out of the duplicate window", position=found.position)
     log.info("duplicate window made from the log", start=start, records=records, sends=len(table))
 
 

@@ -161,6 +161,15 @@ async def readiness(patient: Patient) -> AsyncIterator[Finding]:
             yield Finding("kernel", GOOD, f"{place.name} is Apache's, version {_version(patient, place)}")
             continue
         yield _kernel(place, told)
+        if told.get("quarantined"):
+            text = f"{place.name} has put aside {told['quarantined']} records that it could not handle"
+            cure = (
+                f"pyromq inspect -b {place.address} shows them with the reasons; pyromq store quarantine, docs/store.md"
+            )
+            yield Finding("quarantine", WARNING, text, cure)
+        if told.get("loopFaults"):
+            text = f"loops of {place.name} have died and begun again: {', '.join(sorted(told['loopFaults']))}"
+            yield Finding("loops", WARNING, text, f"pyromq inspect -b {place.address}, and its log; report it")
         if not told["ready"]:
             text = f"{place.name} is not ready: {'; '.join(told['troubles'])}"
             yield Finding("ready", BROKEN, text, f"See pyromq inspect -b {place.address}, and its log")

@@ -1,4 +1,5 @@
-"""`pyromq store CMD PATH`: look at, copy and repair a store's files. `rebuild` and `accept-loss` alone change PATH.
+"""`pyromq store CMD PATH`: look at, copy and repair a store's files. `rebuild`, `accept-loss` and `quarantine` with a
+position alone change PATH.
 
 File sizes are read off the files, or taken from the broker's configuration (`-c`). Exit codes of `verify`: 0 clean,
 1 what opening the store repairs, 2 damage; those of errors are in exits.py.
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from msgspec import to_builtins
 
 from ..errors import ConfigError
 from ..store.config import StoreConfig
 from ..store.findings import Report
+from ..store.quarantine import Aside
 from ..store.real_disk import RealDisk
 from ..store.sizes import inferred_config
 from .printing import print_lines
@@ -31,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group(cls=Tree)
 def store() -> None:
-    """Verify, show, dump, rebuild and back up a store, or accept that a part of it is lost."""
+    """Verify, show, dump, rebuild and back up a store, accept that a part of it is lost, see what was put aside."""
 
 
 def _arguments(command: F) -> F:
@@ -209,6 +212,50 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
         print_lines(f"{word}: {one.end - one.start} bytes of the log are lost, from {one.start} to {one.end}")
     if not missing:
         print_lines("nothing is missing, nothing was changed")
+
+
+@store.command(
+    epilog=examples(
+        "pyromq store quarantine pyromq-data/store",
+        "pyromq store quarantine PATH 1288490 --release",
+    )
+)
+@_arguments
+@click.argument("position", type=click.IntRange(min=0), required=False)
+@click.option("--release", is_flag=True, help="Let the record be tried again: the next start puts it again.")
+def quarantine(path: Path, config_file: Path | None, as_json: bool, position: int | None, release: bool) -> None:
+    """List the records of PATH that were put aside, because a loop of the broker could not handle them.
+
+    With a POSITION that record is put aside, or released. No broker may run on PATH then. A record that is put aside
+    stays in the log; the broker's own loops (delays, timers, transactions, dead letters) leave it out.
+    """
+    from ..ambient import SystemClock
+    from ..store.quarantine import read_quarantine
+    from ..store.quarantine_by_hand import put_aside_by_hand, release_by_hand
+
+    disk, config = _open(path, config_file)
+    if position is None and release:
+        raise click.UsageError("--release needs the POSITION of a record; the list shows them")
+    if position is None:
+        found = read_quarantine(disk)
+    elif release:
+        found = [release_by_hand(disk, position, SystemClock().now_ms)]
+    else:
+        found = [put_aside_by_hand(disk, config, position, SystemClock().now_ms)]
+    if as_json:
+        print_lines(json.dumps([to_builtins(one) for one in found]))
+        return
+    for one in found:
+        print_lines(_aside_line(one))
+    if not found:
+        print_lines("no record is put aside")
+
+
+def _aside_line(one: Aside) -> str:
+    state = " released, tried at the next start" if one.is_released else ""
+    copy = f" copy={one.copy_name}" if one.is_copied else ""
+    where = f"{one.position} {one.topic} {one.queue_id} {one.size} bytes"
+    return f"{where} by={one.loop} at={one.time_ms}{copy}{state}: {one.reason}"
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from ...kernel.choice import is_forced, kernel_name
 from ...model.codes import OwnRequestCode
 from ...model.topic import Perm
 from ...store.message_store import MessageStore
+from ...store.quarantine import Aside, Quarantine
+from ...supervision import Loops
 from ...transport.dispatch import Reply, Request
 from ...transport.server import Server
 from ..clients.consumers import Consumers
@@ -52,6 +54,8 @@ class Inspection:
         duplicates: DuplicateTable | None,
         parked: Callable[[], Mapping[str, int]],
         undecided: Callable[[int], list[dict[str, object]]],
+        quarantine: Quarantine,
+        loops: Loops,
     ) -> None:
         """`parked`: messages that wait elsewhere before they reach their topic, by what they wait for.
 
@@ -72,6 +76,8 @@ class Inspection:
         self._duplicates = duplicates
         self._parked = parked
         self._undecided = undecided
+        self._quarantine = quarantine
+        self._loops = loops
 
     def __call__(self, request: Request) -> Reply:
         troubles = self.troubles()
@@ -82,6 +88,9 @@ class Inspection:
             "troubles": troubles,
             "parked": dict(self._parked()),
             "halfMessages": self._undecided(MOST),
+            "quarantined": len(self._quarantine),
+            "quarantine": [_aside(one) for one in self._quarantine.all()[:MOST]],
+            "loopFaults": {name: f"{one.times} times, last {one.why}" for name, one in self._loops.faults.items()},
             "polled": self._polled(),
             "locked": self._locked(),
             "waitingForDisk": self._intake.waiting,
@@ -140,3 +149,14 @@ class Inspection:
             }
             for group, queue, client, left in holders[:MOST]
         ]
+
+
+def _aside(one: Aside) -> dict[str, object]:
+    return {
+        "position": one.position,
+        "topic": one.topic,
+        "queue": one.queue_id,
+        "by": one.loop,
+        "reason": one.reason,
+        "timeMs": one.time_ms,
+    }

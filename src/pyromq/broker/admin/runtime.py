@@ -28,7 +28,7 @@ class RuntimeInfo:
     """Event loop only. `sample` is to be called every second.
 
     `waiting` tells how many requests of a class wait to be served, `delays` how far each delay level is delivered and
-    where its queue ends, `timers` how far the timer is behind.
+    where its queue ends, `timers` how far the timer is behind, `faults` what went wrong inside, under names of ours.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class RuntimeInfo:
         pulls: PullHandler,
         delays: Callable[[], Mapping[int, tuple[int, int]]],
         timers: Callable[[], Mapping[str, str]],
+        faults: Callable[[], Mapping[str, str]],
     ) -> None:
         now = clock.now_ms()
         self._live = live
@@ -57,6 +58,7 @@ class RuntimeInfo:
         self._pulls = pulls
         self._delays = delays
         self._timers = timers
+        self._faults = faults
         self._booted_ms = now
         self._booted = clock.monotonic()
         self._rates = Rates(now)
@@ -163,6 +165,7 @@ class RuntimeInfo:
             "timerEnqueueTps": "0.0",
             "timerDequeueTps": "0.0",
             **self._timers(),
+            **self._faults(),
         }
 
 

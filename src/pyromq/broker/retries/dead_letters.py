@@ -18,7 +18,7 @@ from ...model.message import Property
 from ...model.names import DLQ_PREFIX
 from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties, find_property
-from ...protocol.record import Record, decode_record
+from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ...store.queue import MessageQueue
 from ...store.reader import GetStatus, KeyQuery
@@ -26,6 +26,7 @@ from ...store.retention import LogFile, RetentionConfig
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from ..parked_properties import shed
+from ..quarantined import Asides
 
 log = logs.get("pyromq.broker")
 
@@ -57,6 +58,7 @@ class DeadLetters:
         live: Live[BrokerConfig],
         store: MessageStore,
         intake: Intake,
+        asides: Asides,
         store_host: bytes,
         now_ms: Callable[[], int],
         is_short: Callable[[], bool],
@@ -64,6 +66,7 @@ class DeadLetters:
         self._live = live
         self._store = store
         self._intake = intake
+        self._asides = asides
         self._store_host = store_host
         self._now_ms = now_ms
         self.is_short = is_short
@@ -95,7 +98,7 @@ class DeadLetters:
         refusals: list[RequestRefused] = []
         for queue in self.queues():
             async for record in self.read(queue, end):
-                if not await self._stays(record, end):
+                if not await self._stays_or_aside(record, end):
                     continue
                 if record.size > room:
                     lost += 1
@@ -128,11 +131,19 @@ class DeadLetters:
             wanted = [one for one in selection.ranges if end is None or one.position < end]
             if selection.status is GetStatus.FOUND and not wanted:
                 return
-            for raw in await self._store.read(replace(selection, ranges=wanted)) if wanted else ():
-                yield decode_record(raw)
+            raws = await self._store.read(replace(selection, ranges=wanted)) if wanted else ()
+            for record in self._asides.decoded(raws, queue.topic):
+                yield record
             if selection.next_offset <= offset:
                 return
             offset = selection.next_offset
+
+    async def _stays_or_aside(self, record: Record, end: int) -> bool:
+        try:
+            return await self._stays(record, end)
+        except Exception as fault:
+            self._asides.put(record, fault)
+            return False
 
     async def _stays(self, record: Record, end: int) -> bool:
         """Not if its time has passed, nor if a copy is there: a kill may come between the copy and the deletion."""
@@ -147,13 +158,17 @@ class DeadLetters:
 
     def _put_again(self, record: Record, refusals: list[RequestRefused]) -> None:
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None:
+            if outcome.refusal is not None and not self._asides.told(record, outcome.refusal):
                 refusals.append(outcome.refusal)
 
-        copy = msgspec.structs.replace(
-            record, properties=_with_death(record), physical_offset=0, store_host=self._store_host
-        )
-        self._intake.put(copy, done)
+        try:
+            copy = msgspec.structs.replace(
+                record, properties=_with_death(record), physical_offset=0, store_host=self._store_host
+            )
+        except Exception as fault:
+            self._asides.put(record, fault)
+        else:
+            self._intake.put(copy, done)
 
 
 def _with_death(record: Record) -> bytes:

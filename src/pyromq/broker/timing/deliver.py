@@ -18,11 +18,12 @@ from ...kernel.records import Range
 from ...model.message import Property
 from ...model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from ...protocol.properties import decode_properties
-from ...protocol.record import Record, decode_record
+from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ...store.queue import MessageQueue
 from ...store.reader import GetStatus, KeyQuery, Selection
 from ..intake import Intake, Outcome
+from ..quarantined import Asides
 from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress
 
@@ -63,6 +64,7 @@ class Delivery:
         clock: Clock,
         park: LevelPark,
         progress: DelayProgress,
+        asides: Asides,
         store_host: bytes,
         count: PutCounter = lambda topic, queue_id, messages, size: None,
     ) -> None:
@@ -71,6 +73,7 @@ class Delivery:
         self._clock = clock
         self._park = park
         self._progress = progress
+        self._asides = asides
         self._store_host = store_host
         self._count = count
         self._levels: dict[int, _Level] = {}
@@ -172,38 +175,47 @@ class Delivery:
     # --- messages -------------------------------------------------------------------------------------------------
 
     async def _deliver(self, level: _Level, selection: Selection, times: Sequence[int], now_ms: int) -> bool:
-        """Put them to their topics, or on to the next hop. False: one was refused, and is tried again."""
-        records = {record.queue_offset: record for record in await self._read(selection)}
+        """Put them to their topics, or on to the next hop. False: one was refused, and is tried again. One that cannot
+        be handled is put aside."""
+        raws = await self._store.read(selection)
+        records = {record.queue_offset: record for record in self._asides.decoded(raws, SCHEDULE_TOPIC)}
         left: dict[int, int] = {}  # queue offset -> end of what was put for it
         refusals: list[RequestRefused] = []
         for one, due_ms in zip(selection.ranges, times, strict=False):
             record = records.get(one.queue_offset)
-            target = None if record is None else await self._target(record, due_ms, now_ms)
-            if target is None or one.queue_offset in level.ahead:
+            target = None if record is None else await self._target_or_aside(record, due_ms, now_ms)
+            if record is None or target is None or one.queue_offset in level.ahead:
                 left[one.queue_offset] = 0
             else:
-                self._intake.put(target, self._put(one.queue_offset, target, left, refusals))
+                self._intake.put(target, self._put(record, target, left, refusals))
         self._intake.flush()
         self._advance(level, selection.ranges, left)
         if refusals:
             log.error("delayed messages wait: they cannot be stored", level=level.number, why=str(refusals[0]))
         return not refusals
 
-    async def _read(self, selection: Selection) -> Iterable[Record]:
-        return [decode_record(raw) for raw in await self._store.read(selection)]
-
     def _put(
-        self, offset: int, target: Record, left: dict[int, int], refusals: list[RequestRefused]
+        self, record: Record, target: Record, left: dict[int, int], refusals: list[RequestRefused]
     ) -> Callable[[Outcome], None]:
         def done(outcome: Outcome) -> None:
             if outcome.refusal is not None:
-                refusals.append(outcome.refusal)
+                if self._asides.told(record, outcome.refusal):
+                    left[record.queue_offset] = 0
+                else:
+                    refusals.append(outcome.refusal)
                 return
             placed = outcome.places[-1]
-            left[offset] = placed.end
+            left[record.queue_offset] = placed.end
             self._count(target.topic, target.queue_id, 1, placed.size)
 
         return done
+
+    async def _target_or_aside(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
+        try:
+            return await self._target(record, due_ms, now_ms)
+        except Exception as fault:
+            self._asides.put(record, fault)
+            return None
 
     async def _target(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
         """What to put for a waiting message; None if nothing is to be put for it."""
@@ -220,6 +232,7 @@ class Delivery:
                 position=record.physical_offset,
                 real_topic=pairs.get(Property.REAL_TOPIC),
             )
+            self._asides.put(record, "it does not say where it belongs")
             return None
         if due_ms <= self._doubtful_until and await self._has_left(target, pairs, due_ms):
             return None

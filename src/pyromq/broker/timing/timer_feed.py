@@ -7,11 +7,11 @@ from functools import partial
 from ... import logs
 from ...ambient import Clock
 from ...model.names import TIMER_TOPIC
-from ...protocol.record import RecordError
 from ...store.flush_loop import RunBlocking
 from ...store.message_store import MessageStore
 from ...store.reader import GetStatus, Selection
 from ...store.timer_store import TimerStore, Waiting
+from ..quarantined import Asides, position_of
 from .timer_counts import TimerCounts
 from .timer_records import waiting
 
@@ -26,13 +26,20 @@ class TimerFeed:
     """Event loop only, one call at a time. Only what is readable is let in: under SYNC_FLUSH that is on the medium."""
 
     def __init__(
-        self, store: MessageStore, timers: TimerStore, counts: TimerCounts, run_blocking: RunBlocking, clock: Clock
+        self,
+        store: MessageStore,
+        timers: TimerStore,
+        counts: TimerCounts,
+        run_blocking: RunBlocking,
+        clock: Clock,
+        asides: Asides,
     ) -> None:
         self._store = store
         self._timers = timers
         self._counts = counts
         self._run_blocking = run_blocking
         self._clock = clock
+        self._asides = asides
         self.lost = 0
 
     async def take_in(self) -> bool:
@@ -71,13 +78,18 @@ class TimerFeed:
             self._timers.skip_to(selection.next_offset)
 
     def _waiting(self, raw: bytes) -> Waiting | None:
+        """None: it was put aside, now or before."""
+        position = position_of(raw)
+        if position in self._asides:
+            return None
         try:
             found = waiting(raw)
-        except RecordError as fault:
-            log.error("A TIMED MESSAGE IS LEFT OUT: its record cannot be read", why=str(fault))
+        except Exception as fault:
+            self._asides.put_at(position, len(raw), TIMER_TOPIC, 0, fault)
             return None
         if found is None:
             log.error("A TIMED MESSAGE IS LEFT OUT: it does not say for what it waits", topic=TIMER_TOPIC)
+            self._asides.put_at(position, len(raw), TIMER_TOPIC, 0, "it does not say for what it waits")
         return found
 
     def _still_waits(self, one: Waiting) -> bool:

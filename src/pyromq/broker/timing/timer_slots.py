@@ -18,13 +18,14 @@ from ...model.message import Property
 from ...model.names import HALF_TOPIC, TIMER_TOPIC
 from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties
-from ...protocol.record import Record, decode_record
+from ...protocol.record import Record
 from ...store.flush_loop import RunBlocking
 from ...store.message_store import MessageStore
 from ...store.reader import GetStatus, KeyQuery, Selection
 from ...store.timer_log import Unit
 from ...store.timer_store import Due, TimerStore
 from ..intake import Intake, Outcome
+from ..quarantined import Asides
 from .timer_counts import TimerCounts
 from .timer_records import again, unpark
 
@@ -53,6 +54,7 @@ class TimerSlots:
         counts: TimerCounts,
         run_blocking: RunBlocking,
         clock: Clock,
+        asides: Asides,
         store_host: bytes,
         topic_in_key: bool,
         count: PutCounter,
@@ -64,6 +66,7 @@ class TimerSlots:
         self._counts = counts
         self._run_blocking = run_blocking
         self._clock = clock
+        self._asides = asides
         self._store_host = store_host
         self._topic_in_key = topic_in_key
         self._count = count
@@ -121,11 +124,13 @@ class TimerSlots:
         own = [unit for unit in units if unit.record_position >= self._timers.carried_to]
         ranges = [Range(one.record_position, one.record_size, 0) for one in own if one.record_position >= start]
         raws = await self._store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0)) if ranges else []
-        records = {record.physical_offset: record for record in map(decode_record, raws)}
+        records = {record.physical_offset: record for record in self._asides.decoded(raws, TIMER_TOPIC)}
         found = []
         for unit in own:
             record = records.get(unit.record_position)
-            if record is None or record.topic != TIMER_TOPIC:
+            if unit.record_position in self._asides:
+                self._counts.lose(unit.topic_hash)
+            elif record is None or record.topic != TIMER_TOPIC:
                 self.lost += 1
                 self._counts.lose(unit.topic_hash)
                 log.error(
@@ -142,9 +147,7 @@ class TimerSlots:
         refusals: list[RequestRefused] = []
         seen: set[tuple[str, str, int]] = set()
         for one in await self._read(units):
-            key = self._key(one.pairs)
-            is_gone = (not one.unit.is_roll and key in recalled) or await self._has_left(one, seen)
-            target = None if is_gone else self._target(one)
+            target = await self._target_unless_gone(one, recalled, seen)
             if target is None:
                 self._left.add(one.unit.position)
                 self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
@@ -159,14 +162,27 @@ class TimerSlots:
 
     def _put(self, one: _Message, target: Record, refusals: list[RequestRefused]) -> Callable[[Outcome], None]:
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None:
+            if outcome.refusal is not None and not self._asides.told(one.record, outcome.refusal):
                 refusals.append(outcome.refusal)
                 return
             self._left.add(one.unit.position)
             self._counts.add(one.pairs.get(Property.REAL_TOPIC, ""), -1)
+            if outcome.refusal is not None:
+                return
             self._count(target.topic, target.queue_id, 1, outcome.places[-1].size)
 
         return done
+
+    async def _target_unless_gone(
+        self, one: _Message, recalled: set[str], seen: set[tuple[str, str, int]]
+    ) -> Record | None:
+        """None also if it cannot be handled, and was put aside."""
+        try:
+            is_recalled = not one.unit.is_roll and self._key(one.pairs) in recalled
+            return None if is_recalled or await self._has_left(one, seen) else self._target(one)
+        except Exception as fault:
+            self._asides.put(one.record, fault)
+            return None
 
     def _target(self, one: _Message) -> Record | None:
         """What to put for a message whose slot has come; None if it does not say where it belongs."""
@@ -181,6 +197,7 @@ class TimerSlots:
                 position=one.record.physical_offset,
                 real_topic=one.pairs.get(Property.REAL_TOPIC),
             )
+            self._asides.put(one.record, "it does not say where it belongs")
             return None
         return target
 

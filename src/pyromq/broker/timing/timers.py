@@ -18,7 +18,7 @@ from ...kernel.records import Range
 from ...model.message import Property
 from ...model.names import TIMER_TOPIC
 from ...protocol.properties import decode_properties
-from ...protocol.record import decode_record
+from ...protocol.record import Record
 from ...store.disk import DiskError
 from ...store.errors import StoreError
 from ...store.flush_loop import RunBlocking
@@ -30,6 +30,7 @@ from ...store.timer_store import TimerStore
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from ..metadata.saving import SaveSoon
+from ..quarantined import Asides
 from .deliver import IDLE_S, LOOK_S
 from .timer_counts import TimerCounts
 from .timer_feed import TimerFeed
@@ -55,6 +56,7 @@ class Timers:
         metrics: SaveSoon,
         run_blocking: RunBlocking,
         clock: Clock,
+        asides: Asides,
         store_host: bytes,
         count: PutCounter = lambda topic, queue_id, messages, size: None,
     ) -> None:
@@ -68,11 +70,12 @@ class Timers:
         self._metrics = metrics
         self._run_blocking = run_blocking
         self._clock = clock
+        self._asides = asides
         self._store_host = store_host
         self.counts = TimerCounts(metrics.table, clock.now_ms)
         if not timers.queue_offset:
             self.counts.start_anew()  # the topic is read from its start, perhaps not for the first time
-        self._feed = TimerFeed(store, timers, self.counts, run_blocking, clock)
+        self._feed = TimerFeed(store, timers, self.counts, run_blocking, clock, asides)
         self._slots = TimerSlots(
             store,
             intake,
@@ -80,6 +83,7 @@ class Timers:
             self.counts,
             run_blocking,
             clock,
+            asides,
             store_host,
             config.append_topic_for_timer_delete_key,
             count,
@@ -209,30 +213,40 @@ class Timers:
     async def _put_again(self, units: Sequence[Unit]) -> None:
         ranges = [Range(unit.record_position, unit.record_size, 0) for unit in units]
         raws = await self._store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0))
-        records = {record.physical_offset: record for record in map(decode_record, raws)}
+        records = {record.physical_offset: record for record in self._asides.decoded(raws, TIMER_TOPIC)}
         refusals: list[RequestRefused] = []
-
-        def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None:
-                refusals.append(outcome.refusal)
-
         for unit in units:
             record = records.get(unit.record_position)
-            if record is None:
+            if record is None and unit.record_position not in self._asides:
                 self._carried_lost += 1
                 log.error(
                     "A TIMED MESSAGE IS LOST: its record is damaged, and its file goes",
                     position=unit.record_position,
                     lost=self.lost,
                 )
-                continue
-            pairs = decode_properties(record.properties)
-            copy = again(record, pairs, unit.written_ms, self._clock.now_ms(), self._store_host)
-            self._intake.put(copy, done)
-            self.counts.add(pairs.get(Property.REAL_TOPIC, ""), 1 if Property.TIMER_DEL_UNIQKEY in pairs else -1)
+            if record is None:
+                self.counts.lose(unit.topic_hash)
+            else:
+                self._put_one_again(unit, record, refusals)
         self._intake.flush()
         if refusals:
             raise refusals[0]
+
+    def _put_one_again(self, unit: Unit, record: Record, refusals: list[RequestRefused]) -> None:
+        """One that cannot be copied is put aside: the file that it is in must go some day."""
+
+        def done(outcome: Outcome) -> None:
+            if outcome.refusal is not None and not self._asides.told(record, outcome.refusal):
+                refusals.append(outcome.refusal)
+
+        pairs = decode_properties(record.properties)
+        try:
+            copy = again(record, pairs, unit.written_ms, self._clock.now_ms(), self._store_host)
+        except Exception as fault:
+            self._asides.put(record, fault)
+        else:
+            self._intake.put(copy, done)
+        self.counts.add(pairs.get(Property.REAL_TOPIC, ""), 1 if Property.TIMER_DEL_UNIQKEY in pairs else -1)
 
     async def close(self) -> None:
         """Nothing is delivered any more: all that was is on the medium, so that the state may be written whole."""

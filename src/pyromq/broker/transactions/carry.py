@@ -6,8 +6,10 @@ from functools import partial
 
 from ... import logs
 from ...errors import RequestRefused
+from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ..intake import Intake, Outcome
+from ..quarantined import is_of_the_record
 from .halves import Half, Halves
 from .park import again
 from .states import State
@@ -36,8 +38,7 @@ class HalfCarrier:
             if record is None:
                 unreadable.add(half.offset)  # damaged: the next check says so
             elif self._is_undecided(half):
-                copy = again(record, half.checks, self._store_host)
-                self._intake.put(copy, partial(self._placed, half))
+                self._put_again(half, record)
             if number % AT_ONCE == 0 or number == len(going):
                 self._intake.flush()
                 self._halves.put_gathered()
@@ -49,16 +50,28 @@ class HalfCarrier:
             await self._store.flush_log()  # the old copies go next
             log.info("half messages carried forward", messages=len(going), start=start, end=end)
 
+    def _put_again(self, half: Half, record: Record) -> None:
+        """One that cannot be copied is put aside: the file that it is in must go some day."""
+        try:
+            copy = again(record, half.checks, self._store_host)
+        except Exception as fault:
+            self._halves.put_aside(half, fault)
+        else:
+            self._intake.put(copy, partial(self._placed, half))
+
     def _is_undecided(self, half: Half) -> bool:
         return self._halves.ledger.state(half.offset) is State.HALF
 
     def _placed(self, half: Half, outcome: Outcome) -> None:
+        if outcome.refusal is not None and is_of_the_record(outcome.refusal):
+            self._halves.put_aside(half, outcome.refusal)
+            return
         if outcome.refusal is not None:
             log.error("a half message cannot be put again", id=half.unique, why=str(outcome.refusal))
             return
         placed = outcome.places[-1]
         if self._is_undecided(half):
-            self._halves.copy_placed(half, placed.queue_offset, placed.position)
+            self._halves.copy_placed(half, placed)
             self._halves.put_owed_op(half.offset)
         else:  # it was ended in the same moment: the copy is not needed
             self._halves.decide(placed.queue_offset, State.DECIDED)

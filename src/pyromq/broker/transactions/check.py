@@ -86,7 +86,7 @@ class TransactionChecks:
                 await self._clock.sleep(0)  # those that are too young take no pause
             if self._halves.ledger.state(half.offset) is not State.HALF:
                 continue
-            asked = await self._take_care(half, oldest_ms)
+            asked = await self._take_care_or_aside(half, oldest_ms)
             if asked is None:
                 continue
             checks, size = checks + 1, size + asked
@@ -115,6 +115,13 @@ class TransactionChecks:
             log.error("progress of transactions cannot be written, the next start looks again", why=str(fault))
 
     # --- one message ----------------------------------------------------------------------------------------------
+
+    async def _take_care_or_aside(self, half: Half, oldest_ms: int) -> int | None:
+        try:
+            return await self._take_care(half, oldest_ms)
+        except Exception as fault:
+            self._halves.put_aside(half, fault)
+            return None
 
     async def _take_care(self, half: Half, oldest_ms: int) -> int | None:
         """Ask about it or give it up; the bytes that went to a producer. None: it is too young."""
@@ -177,7 +184,10 @@ class TransactionChecks:
         )
 
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None:
+            if outcome.refusal is not None and self._halves.asides.told(record, outcome.refusal):
+                self._halves.settle(half.offset)
+                self._halves.put_owed_op(half.offset)
+            elif outcome.refusal is not None:
                 self._halves.undo(half.offset)
             else:
                 self._halves.settle(half.offset)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ... import logs
 from ...ambient import Clock
+from ...kernel.records import Placed
 from ...model.message import Property
 from ...model.names import HALF_TOPIC, OP_HALF_TOPIC
 from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
@@ -27,6 +28,7 @@ from ...store.tables import Table
 from ..intake import Intake, Outcome
 from ..metadata.offsets import Offsets
 from ..metadata.table_content import numbered, section
+from ..quarantined import Asides
 from .park import op, op_offsets
 from .states import REMEMBERED, Ledger, State
 
@@ -54,6 +56,7 @@ class Half:
     topic: str
     unique: str | None
     checks: int
+    size: int
     is_copy: bool  # of an earlier one: only those say in themselves how often it was checked
 
 
@@ -71,6 +74,7 @@ class Halves:
         intake: Intake,
         offsets: Offsets,
         checks: Table,
+        asides: Asides,
         store_host: bytes,
         clock: Clock,
     ) -> None:
@@ -78,6 +82,7 @@ class Halves:
         self._intake = intake
         self._offsets = offsets
         self._checks_table = checks
+        self.asides = asides
         self._store_host = store_host
         self._clock = clock
         self._counts = numbered(int, section(checks.load(), CHECKS), f"{CHECKS} in {checks.name}")
@@ -154,6 +159,14 @@ class Halves:
             group=half.group,
             lost=self.lost,
         )
+        self._leave(half)
+
+    def put_aside(self, half: Half, why: Exception) -> None:
+        """It cannot be handled. Raises what is not its own fault."""
+        self.asides.put_at(half.position, half.size, HALF_TOPIC, 0, why)
+        self._leave(half)
+
+    def _leave(self, half: Half) -> None:
         self.decide(half.offset, State.DECIDED)
         self.settle(half.offset)
         self.owe(half.offset)
@@ -162,12 +175,22 @@ class Halves:
         for offset in range(start, end):
             if self.ledger.state(offset) is not State.HALF or offset in self.undecided:
                 continue
-            if offset in records:
-                self._take_half(records[offset])
+            record = records.get(offset)
+            if record is not None and record.physical_offset in self.asides:
+                self.ledger.set(offset, State.DECIDED)
+            elif record is not None:
+                self._take_half_or_aside(record)
             else:
                 self.lost += 1
                 log.error("A HALF MESSAGE IS DAMAGED AND LEFT OUT", queue_offset=offset, lost=self.lost)
                 self.ledger.set(offset, State.DECIDED)
+
+    def _take_half_or_aside(self, record: Record) -> None:
+        try:
+            self._take_half(record)
+        except Exception as fault:
+            self.asides.put(record, fault)
+            self.ledger.set(record.queue_offset, State.DECIDED)
 
     def _take_half(self, record: Record) -> None:
         """A copy takes the place of what it was made from, where the note about that was lost by a kill."""
@@ -221,11 +244,16 @@ class Halves:
             topic=sys.intern(pairs.get(Property.REAL_TOPIC, "")),
             unique=pairs.get(Property.UNIQ_KEY),
             checks=max(told or 0, self._counts.get(record.queue_offset, 0)),
+            size=record.size,
             is_copy=told is not None,
         )
 
     def _take_op(self, number: int, record: Record) -> None:
-        decided = op_offsets(record.body)
+        try:
+            decided = op_offsets(record.body)
+        except Exception as fault:
+            self.asides.put(record, fault)
+            decided = []
         for offset in decided:
             if self.ledger.state(offset) is State.HALF:
                 self.ledger.set(offset, State.DECIDED)
@@ -315,9 +343,9 @@ class Halves:
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
-    def copy_placed(self, old: Half, offset: int, position: int) -> None:
+    def copy_placed(self, old: Half, copy: Placed) -> None:
         """It was put again there."""
-        self.carry(old, replace(old, offset=offset, position=position, is_copy=True))
+        self.carry(old, replace(old, offset=copy.queue_offset, position=copy.position, size=copy.size, is_copy=True))
 
     def carry(self, old: Half, copy: Half) -> None:
         """A copy stands for it from now on; whoever ends the old one ends the copy."""

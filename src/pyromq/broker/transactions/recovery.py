@@ -25,7 +25,11 @@ async def recover(store: MessageStore, halves: Halves) -> None:
     if store.recovery.clean_stop:
         return
     for half in list(halves.undecided.values()):
-        found = None if half.unique is None else await _found_ended(store, half, half.unique)
+        try:
+            found = None if half.unique is None else await _found_ended(store, half, half.unique)
+        except Exception as fault:
+            halves.put_aside(half, fault)
+            continue
         if found is None:
             continue
         log.info("a transaction was ended before the kill", id=half.unique, how=found.name.lower())

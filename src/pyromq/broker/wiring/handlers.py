@@ -127,6 +127,8 @@ def _inspection(wired: Wired) -> Inspection:
         sends.duplicates,
         lambda: timing.parked() | transactions.parked(),
         transactions.listing.undecided,
+        wired.storage.quarantine,
+        wired.ground.loops,
     )
 
 

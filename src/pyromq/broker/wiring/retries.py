@@ -27,7 +27,13 @@ class Retries:
     ) -> None:
         now_ms = ground.clock.now_ms
         self.dead_letters = DeadLetters(
-            ground.live, storage.store, intake, store_host, now_ms, lambda: storage.retention.is_short
+            ground.live,
+            storage.store,
+            intake,
+            storage.asides("dead letters"),
+            store_host,
+            now_ms,
+            lambda: storage.retention.is_short,
         )
         self.send_back = SendBack(
             ground.live,

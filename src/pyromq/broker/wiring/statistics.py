@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ...store.message_store import MessageStore
 from ...transport.request_class import RequestClass
 from ..admin.runtime import RuntimeInfo
 from ..admission import LoopLag
@@ -13,6 +12,7 @@ from ..intake import Intake
 from ..pull import PullHandler
 from ..stats.counters import Counters
 from .ground import Ground
+from .storage import Storage
 from .timing import Timing
 
 SAMPLE_S = 10.0
@@ -28,7 +28,7 @@ class Statistics:
 
     def watch(
         self,
-        store: MessageStore,
+        storage: Storage,
         intake: Intake,
         pulls: PullHandler,
         timing: Timing,
@@ -37,7 +37,7 @@ class Statistics:
         self.runtime = RuntimeInfo(
             self._ground.live,
             self._ground.clock,
-            store,
+            storage.store,
             self._ground.disk,
             self.counters,
             waiting,
@@ -46,6 +46,10 @@ class Statistics:
             pulls,
             timing.level_progress,
             timing.behind,
+            lambda: {
+                "pyromqQuarantined": str(len(storage.quarantine)),
+                "pyromqLoopFaults": str(self._ground.loops.restarts),
+            },
         )
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:

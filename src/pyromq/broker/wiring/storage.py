@@ -5,8 +5,11 @@ from __future__ import annotations
 from ...store.disk import DiskLock
 from ...store.flush_loop import LogFlusher
 from ...store.message_store import MessageStore
+from ...store.quarantine import TABLE, Quarantine
 from ...store.retention import DiskGate, Retention, RetentionConfig
 from ..admin.expired import Expired
+from ..intake import Intake
+from ..quarantined import Asides, put_released
 from .ground import Ground
 from .tables import Tables
 
@@ -29,6 +32,9 @@ class Storage:
         retention = config.part(RetentionConfig)
         self.gate = DiskGate(ground.disk, retention, clock)
         self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)
+        self._ground = ground
+        self._aside_save = ground.table(TABLE)
+        self.quarantine = Quarantine(self._aside_save.table, clock.now_ms, self._aside_save.changed)
         self._expired_save = ground.table("pyromq/expired.json")
         self.expired = Expired(self._expired_save.table, self.store, clock.now_ms, self._expired_save.changed)
 
@@ -36,5 +42,18 @@ class Storage:
         """Why nothing may be written, if that is so."""
         return self.gate.why_refused()
 
+    def asides(self, loop: str) -> Asides:
+        """For one of the loops that handle records."""
+        return Asides(self.quarantine, loop)
+
+    def put_released(self, intake: Intake, store_host: bytes) -> None:
+        put_released(self.quarantine, self.store, self._ground.disk, intake, store_host)
+
+    async def keep_asides(self, start: int, end: int) -> None:
+        """Before a log file goes: what was put aside of it is kept elsewhere."""
+        for copy in self.quarantine.copying(self._ground.disk, start, end, self.store.commit_log.read):
+            self.quarantine.copied(await self._ground.run_blocking(copy))
+
     async def close_tables(self) -> None:
+        await self._aside_save.close()
         await self._expired_save.close()

@@ -22,6 +22,7 @@ from ..timing.table import note_levels
 from ..timing.timer_records import TimerPark
 from ..timing.timers import Timers
 from .ground import Ground
+from .storage import Storage
 
 
 class Timing:
@@ -45,9 +46,18 @@ class Timing:
         self.delays: Delivery | None = None
         self.timers: Timers | None = None
 
-    def begin(self, intake: Intake, counters: Counters, store_host: bytes) -> None:
+    def begin(self, storage: Storage, intake: Intake, counters: Counters, store_host: bytes) -> None:
         ground = self._ground
-        self.delays = Delivery(self._store, intake, ground.clock, self.levels, self.progress, store_host, counters.put)
+        self.delays = Delivery(
+            self._store,
+            intake,
+            ground.clock,
+            self.levels,
+            self.progress,
+            storage.asides("delay levels"),
+            store_host,
+            counters.put,
+        )
         self.timers = Timers(
             ground.live,
             self._store,
@@ -56,6 +66,7 @@ class Timing:
             self._timer_counts,
             ground.run_blocking,
             ground.clock,
+            storage.asides("timers"),
             store_host,
             counters.put,
         )

@@ -19,6 +19,7 @@ from ..transactions.listing import HalfListing
 from ..transactions.recent import RecentHalves
 from ..transactions.recovery import recover
 from .ground import Ground
+from .storage import Storage
 
 # Nobody but us reads it: with 100,000 undecided, writing it whole each few seconds costs much.
 CHECKS_FOLD_S = 60.0
@@ -36,10 +37,11 @@ class Transactions:
         self._metrics_save = ground.table("config/transactionMetrics")
         self.checks: TransactionChecks | None = None
 
-    async def begin(self, offsets: Offsets, producers: Producers, store_host: bytes) -> None:
+    async def begin(self, storage: Storage, offsets: Offsets, producers: Producers, store_host: bytes) -> None:
         ground, clock = self._ground, self._ground.clock
         self._store_host = store_host
-        self.halves = Halves(self._store, self._intake, offsets, self._checks_save.table, store_host, clock)
+        asides = storage.asides("transactions")
+        self.halves = Halves(self._store, self._intake, offsets, self._checks_save.table, asides, store_host, clock)
         self.listing = HalfListing(self.halves, self._metrics_save.table, store_host, clock.now_ms)
         self.checks = TransactionChecks(
             ground.live, clock, self._store, self._intake, self.halves, producers, store_host, self._changed
