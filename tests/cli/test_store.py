@@ -223,3 +223,33 @@ def test_exit_codes_of_errors_are_none_of_verify_s(clean: Path, tmp_path: Path) 
     assert code("store", "verify") == 64
     assert code("store", "verify", clean, "--nonsense") == 64
     assert code("store", "dump", clean, "--limit", "-1") == 64
+
+
+def test_a_record_is_put_aside_and_released_by_hand(clean: Path) -> None:
+    assert run("quarantine", clean).output == "no record is put aside\n"
+    position, inside = (
+        json.loads(line)["physicalOffset"] for line in run("dump", clean, "--json").output.splitlines()[:2]
+    )
+    aside = run("quarantine", clean, inside)
+    assert aside.exit_code == 0
+    assert aside.output.startswith(f"{inside} ")
+    assert "by=by hand" in aside.output
+    assert "wanted by its owner" in aside.output
+    assert [one["position"] for one in json.loads(run("quarantine", clean, "--json").output)] == [inside]
+    assert "released, tried at the next start" in run("quarantine", clean, inside, "--release").output
+    unknown = run("quarantine", clean, position, "--release")
+    assert unknown.exit_code != 0
+    assert f"no record at {position} is put aside" in unknown.output
+    nothing = run("quarantine", clean, inside + 1)
+    assert nothing.exit_code != 0
+    assert "no record can be read" in nothing.output
+    assert run("quarantine", clean, "--release").exit_code == 64
+
+
+def test_putting_a_record_aside_wants_the_store_for_itself(clean: Path) -> None:
+    lock = RealDisk(clean).lock("lock")
+    try:
+        assert run("quarantine", clean).exit_code == 0
+        assert run("quarantine", clean, 0).exit_code != 0
+    finally:
+        lock.release()

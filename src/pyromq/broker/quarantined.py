@@ -21,7 +21,7 @@ from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.quarantine import Aside, Quarantine, read_copy, remove_copy
 from .intake import Intake, Outcome
-from .parked_properties import encoded
+from .parked_properties import shed
 
 log = logs.get("pyromq.broker")
 
@@ -90,7 +90,7 @@ def put_released(quarantine: Quarantine, store: MessageStore, disk: Disk, intake
         if one.topic.startswith(DLQ_PREFIX) and one.position >= store.commit_log.start:
             quarantine.forget(one.position)  # it lies in its queue all the same: only its carrying failed
             continue
-        properties = encoded(decode_properties(record.properties), "release")  # without the CRC of the old record
+        properties = shed(decode_properties(record.properties), "release")  # without the CRC of the old record
         copy = msgspec.structs.replace(record, properties=properties, physical_offset=0, store_host=store_host)
         intake.put(copy, _done(quarantine, disk, one))
     intake.flush()

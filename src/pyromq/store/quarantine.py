@@ -88,7 +88,7 @@ class Quarantine:
         # What nobody has foreseen comes with its traceback: whoever puts a record aside for it is handling it.
         say = log.error if isinstance(why, str | PyroError) else log.exception
         say("A RECORD IS PUT ASIDE, everything behind it goes on: see `pyromq store quarantine`", **where)
-        self._keep(
+        self.note(
             Aside(
                 position=position,
                 size=size,
@@ -106,7 +106,7 @@ class Quarantine:
         found = self._records.get(position)
         if found is not None:
             found = msgspec.structs.replace(found, is_released=True)
-            self._keep(found)
+            self.note(found)
         return found
 
     def forget(self, position: int) -> None:
@@ -115,7 +115,8 @@ class Quarantine:
             self._table.drop(SECTION, str(position))
             self._changed()
 
-    def _keep(self, one: Aside) -> None:
+    def note(self, one: Aside) -> None:
+        """Add it, or replace what was noted of it."""
         self._records[one.position] = one
         self._table.put(SECTION, str(one.position), msgspec.to_builtins(one))
         self._changed()
@@ -142,7 +143,7 @@ class Quarantine:
     def copied(self, position: int | None) -> None:
         found = None if position is None else self._records.get(position)
         if found is not None:
-            self._keep(msgspec.structs.replace(found, is_copied=True))
+            self.note(msgspec.structs.replace(found, is_copied=True))
 
 
 def read_quarantine(disk: Disk) -> list[Aside]:

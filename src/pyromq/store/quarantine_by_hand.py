@@ -19,8 +19,17 @@ def put_aside_by_hand(disk: Disk, config: StoreConfig, position: int, now_ms: Ca
     """No loop of a broker handles the record at this place any more. StoreError if there is none."""
     with _opened(disk, now_ms) as quarantine:
         record = _record_at(disk, config, position)
-        quarantine.put_aside(BY_HAND, position, record.size, record.topic, record.queue_id, "wanted by its owner")
-        return next(one for one in quarantine.all() if one.position == position)
+        noted = Aside(
+            position=position,
+            size=record.size,
+            topic=record.topic,
+            queue_id=record.queue_id,
+            loop=BY_HAND,
+            reason="wanted by its owner",
+            time_ms=now_ms(),
+        )
+        quarantine.note(noted)
+        return noted
 
 
 def release_by_hand(disk: Disk, position: int, now_ms: Callable[[], int]) -> Aside:
