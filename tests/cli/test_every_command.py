@@ -61,6 +61,9 @@ LOCAL = [
     ("store accept-loss FOLDER/copy", "nothing is missing", 0),
     ("store accept-loss FOLDER/copy --json", r'"accepted": \[\]', 0),
     ("store accept-loss FOLDER/none", "none", 78),
+    ("store quarantine STORE", "no record is put aside", 0),
+    ("store quarantine FOLDER/copy 0 --json", '"loop": "by hand"', 0),
+    ("store quarantine FOLDER/none", "none", 78),
 ]
 
 # No rows to print: servers, what runs others' code or Spark, scripts for a shell. Each is run by tests of its own.

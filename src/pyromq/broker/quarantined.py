@@ -101,7 +101,7 @@ def _found(one: Aside, store: MessageStore, disk: Disk) -> Record:
         return decode_record(store.commit_log.read(one.position, one.size))
     raw = read_copy(disk, one)
     if raw is None:
-        raise RequestRefused(f"its log file has gone, and there is no {one.copy_name}", ResponseCode.MESSAGE_ILLEGAL)
+        raise StoreError(f"its log file has gone, and there is no {one.copy_name}")
     return decode_record(raw)
 
 
