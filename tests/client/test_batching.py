@@ -15,10 +15,11 @@ from pyromq.client.outgoing import Packing
 from pyromq.client.producer import Producer
 from pyromq.client.sending import SendPolicy
 from pyromq.model.codes import RequestCode, ResponseCode
-from pyromq.protocol.batch import decode_batch
+from pyromq.protocol.batch import BatchEntry, decode_batch, encode_batch
 from pyromq.protocol.properties import decode_properties
 from pyromq.transport.dispatch import Reply, Request
 from tests.client.cluster import Cluster, FakeBroker
+from tests.client.conftest import NewWorld
 from tests.client.world import Servers
 
 BATCH = RequestCode.SEND_BATCH_MESSAGE
@@ -214,3 +215,22 @@ async def test_on_a_real_broker_every_message_is_itself(world: Servers) -> None:
             while len(found) < 200:
                 found |= {each.body: each.id for each in await consumer.poll(timeout=5)}
         assert [found[b"%d" % number] for number in range(200)] == [each.message_id for each in results]
+
+
+@pytest.mark.parametrize("properties", ["UNIQ_KEY\x01u\x02", "WAIT\x01true\x02"])
+async def test_the_answer_to_a_batch_of_40_000_messages_can_be_read(world_with: NewWorld, properties: str) -> None:
+    """As a Java broker writes it: an id for each, 1.3 MB of header. With a unique id the native kernel answers."""
+    world = await world_with(commit_log_file_bytes=8 << 20)
+    async with world.client() as client, client.producer() as producer:
+        await producer.send("T", "first")
+        queue = (await client.session.route("T")).writable[0]
+        fields = {"a": "p", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0", "j": "0"}
+        fields |= {"i": properties, "m": "true"}
+        body = encode_batch([BatchEntry(b"x")] * 40_000)
+        answer = await client.session.call(await client.session.master(queue), BATCH, fields, body, timeout_s=30)
+    assert len(set(answer.fields["msgId"].split(","))) == 40_000
+
+
+def test_more_messages_than_ids_fit_into_an_answer_are_refused_as_a_setting() -> None:
+    with pytest.raises(Error, match="max_messages=1000000 is no whole number of 1 to 262144"):
+        Batching(max_messages=1_000_000)

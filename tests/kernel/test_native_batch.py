@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.batch import BatchEntry, encode_batch
+from pyromq.protocol.command import Encoding
+from pyromq.protocol.frame import decode_frames
 from tests.kernel.test_native_send import batch, send
 from tests.kernel.twins import lives, native_module
 
@@ -32,3 +37,34 @@ async def test_a_spoilt_batch_that_does_not_fit_ends_no_file(tmp_path: Path) -> 
     theirs = await lives(tmp_path, bursts, None, **small)
     assert ours.by_kernel == 3 + 5
     assert ours[:3] == theirs[:3]
+
+
+def empty(count: int, number: int, uniq: bool = True, **extra: Any) -> bytes:
+    """As many messages as fit: a byte each."""
+    given = {} if uniq else {"properties": "WAIT\x01true\x02"}
+    return send(number, 320, body=encode_batch([BatchEntry(b"x")] * count), **(given | extra))
+
+
+@pytest.mark.parametrize("encoding", list(Encoding))
+@pytest.mark.parametrize("native", [True, False])
+async def test_a_batch_whose_ids_no_answer_can_carry_is_refused_before_it_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool, encoding: Encoding
+) -> None:
+    """The header's length has 24 bits. Here a header may be shorter, so that the batches are small."""
+    monkeypatch.setattr("pyromq.broker.send.MOST_HEADER_BYTES", 40_000)
+    most = 30_000 // 33
+    bursts = [
+        empty(most, 1, encoding=encoding) + empty(most + 1, 2, encoding=encoding) + send(3),
+        empty(most + 1, 4, uniq=False, encoding=encoding) + empty(most + 1, 5, flag=2, encoding=encoding),  # one-way
+    ]
+    seen = await lives(tmp_path, bursts, native_module() if native else None)
+    answers = {one.opaque: one for one in decode_frames(b"".join(seen.answers))[0]}
+    assert sorted(answers) == [1, 2, 3, 4]
+    assert len(answers[1].fields["msgId"].split(",")) == most
+    for number in (2, 4):
+        assert answers[number].code == ResponseCode.MESSAGE_ILLEGAL
+        told = f"{most + 1} messages in it, and no answer can carry the ids of more than {most}"
+        assert told in (answers[number].remark or "")
+    assert answers[3].fields["queueOffset"] == str(1 + most)  # nothing of the refused one stands before it
+    if native:
+        assert seen.by_kernel == most  # what is behind a send that was left is left, too

@@ -91,7 +91,7 @@ async def test_an_answer_over_the_limit_becomes_an_error(
     make_server: MakeServer, caplog: Logs, encoding: Encoding
 ) -> None:
     def large(request: Request) -> Reply:
-        return Reply(body=bytes(2000)) if request.command.opaque == 1 else Reply(fields={"f": "x" * 600})
+        return Reply(body=bytes(2000)) if request.command.opaque == 1 else Reply(fields={"f": "x" * 1600})
 
     server = make_server(Dispatcher({ECHO: large}), Limits(frame=FrameLimits(frame_bytes=1500, header_bytes=500)))
     peer = raw_peer(server)
@@ -101,10 +101,38 @@ async def test_an_answer_over_the_limit_becomes_an_error(
         peer.write(frames(request))
     for answer in await peer.answers(2):
         assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert "the limits are 1500 and 500: ask for less" in (answer.remark or "")
+        assert "bytes, the limit is 1500: ask for less" in (answer.remark or "")
         assert answer.encoding is encoding
     (line,) = violations(caplog)
     assert (line["event"], line["peer"]) == ("answer too large", "peer:1000")
+
+
+@pytest.mark.parametrize("encoding", list(Encoding))
+async def test_an_answer_whose_header_is_longer_than_24_bits_can_say_becomes_an_error(
+    make_server: MakeServer, encoding: Encoding
+) -> None:
+    server = make_server(
+        Dispatcher({ECHO: lambda _: Reply(fields={"f": "x" * (1 << 24)})}),
+        Limits(frame=FrameLimits(frame_bytes=1 << 30)),
+    )
+    peer = raw_peer(server)
+    request = command(opaque=3)
+    request.encoding = encoding
+    peer.write(frames(request))
+    (answer,) = await peer.answers(1)
+    assert (answer.opaque, answer.code) == (3, ResponseCode.SYSTEM_ERROR)
+    assert "whose length does not fit its 24 bits: ask for less" in (answer.remark or "")
+
+
+async def test_an_answer_may_have_a_longer_header_than_a_request(make_server: MakeServer) -> None:
+    """A batch is answered with an id for each of its messages."""
+    server = make_server(
+        Dispatcher({ECHO: lambda _: Reply(fields={"f": "x" * 600})}), Limits(frame=FrameLimits(header_bytes=500))
+    )
+    peer = raw_peer(server)
+    peer.write(frames(command(opaque=3)))
+    (answer,) = await peer.answers(1)
+    assert (answer.code, len(answer.fields["f"])) == (ResponseCode.SUCCESS, 600)
 
 
 async def test_an_answer_that_cannot_be_encoded_becomes_an_error(make_server: MakeServer) -> None:

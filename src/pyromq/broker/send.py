@@ -16,8 +16,9 @@ from ..model.message import WRAPPED_BATCH, Property, SysFlag
 from ..model.names import MAX_TOPIC, TIMER_TOPIC, is_retry
 from ..model.recall_handle import RecallHandle
 from ..model.wire_text import INT_MAX, whole_number
-from ..protocol.batch import BatchEntry, decode_batch
+from ..protocol.batch import ENTRY_BYTES, BatchEntry, decode_batch
 from ..protocol.bodies.topics import TopicConfig
+from ..protocol.frame import DEFAULT_LIMITS, MOST_HEADER_BYTES, FrameLimits
 from ..protocol.headers.send import SendMessage, read_short
 from ..protocol.properties import MAX_PROPERTIES_BYTES, NAME_END, PAIR_END, decode_properties, find_property
 from ..protocol.record import CRC_PROPERTY_BYTES, Record
@@ -46,6 +47,7 @@ SPECIAL = (
 )
 TYPED_SPECIAL = (Property.SHARDING_KEY,)  # the same in topics that name a type
 _SPECIAL = re.compile("(?:^|\x02)(?:" + "|".join(SPECIAL) + ")\x01")
+_OTHER_ANSWER_BYTES = 256 << 10  # of the answer to a batch, besides its ids: a unique id in escapes is the most of it
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
 
 # Called with topic, queue, messages and bytes of everything that was stored.
@@ -83,8 +85,9 @@ class SendHandler:
         admit: Callable[[BrokerConfig, float], None] = lambda config, arrived: None,
         count: PutCounter = lambda topic, queue_id, messages, size: None,
         new_topics: NewTopics | None = None,
+        frame: FrameLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`admit` raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded."""
+        """`admit` raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded. `frame`: limits of our answers."""
         self._live = live
         self._checks = checks
         self._intake = intake
@@ -93,6 +96,7 @@ class SendHandler:
         self._admit = admit
         self._count = count
         self._new_topics = new_topics
+        self._batch_messages = most_in_batch(frame, store_host)
         self._region: tuple[BrokerConfig, dict[str, str]] = (live.config, region_fields(live.config))
 
     def __call__(self, request: Request) -> Answer:
@@ -206,8 +210,11 @@ class SendHandler:
             self._inner_batch(send)
             return
         entries = None
-        if len(send.request.command.body) > property_room(send.config):
-            entries = self._entries(send)  # only a large batch can have a message whose properties are too long
+        size = len(send.request.command.body)
+        # Only a large batch can have a message whose properties are too long, or too many messages.
+        if size > property_room(send.config) or size > self._batch_messages * ENTRY_BYTES:
+            entries = self._entries(send)
+            self._check_count(send, len(entries))
         # A batch has no record of its own; its identity is all that is wanted of its properties.
         send.record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
         self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s, entries)
@@ -224,6 +231,14 @@ class SendHandler:
                     f"the properties of message {number} take {len(entry.properties)} bytes, the limit is {room}"
                 )
         return entries
+
+    def _check_count(self, send: _Send, count: int) -> None:
+        """The ids of all messages stand in the header of one answer, as Java's clients expect."""
+        if count > self._batch_messages and not send.request.command.is_oneway:
+            raise illegal_batch(
+                f"{count} messages in it, and no answer can carry the ids of more than {self._batch_messages}. "
+                f"Send it in parts"
+            )
 
     def _inner_batch(self, send: _Send) -> None:
         """A topic with batch queues keeps the batch as one record, and one queue entry stands for all of it."""
@@ -326,6 +341,13 @@ def region_fields(config: BrokerConfig) -> dict[str, str]:
 def late_reply(config: BrokerConfig, fields: dict[str, str]) -> Reply:
     remark = f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
     return Reply(ResponseCode.FLUSH_DISK_TIMEOUT, remark=remark, fields=fields)
+
+
+def most_in_batch(frame: FrameLimits, store_host: bytes) -> int:
+    """How many messages a batch may have, so that one answer can carry their ids."""
+    room = min(frame.frame_bytes, MOST_HEADER_BYTES)
+    other = min(_OTHER_ANSWER_BYTES, room // 4)
+    return max(1, (room - other) // (len(offset_message_id(store_host, 0)) + 1))
 
 
 def property_room(config: BrokerConfig) -> int:

@@ -24,7 +24,7 @@ from ..model.message import Property
 from ..model.names import is_retry
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.command import Command, Encoding, encode_header
-from ..protocol.frame import FrameLimits, decode_frames, encode_frame
+from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits, decode_frames, encode_frame
 from ..protocol.record import CRC_NAME
 from ..store.config import FlushMode
 from ..store.consume_queue import ConsumeQueue
@@ -39,7 +39,7 @@ from .intake import Intake
 from .message_type import takes_plain
 from .metadata.new_topics import NewTopics
 from .metadata.topics import Topics
-from .send import SPECIAL, TYPED_SPECIAL, born_host, late_reply, property_room, region_fields
+from .send import SPECIAL, TYPED_SPECIAL, born_host, late_reply, most_in_batch, property_room, region_fields
 from .send_checks import MOST_VERDICTS, SendChecks
 from .stamp import RESERVED, Stamp
 from .stats.counters import Counters
@@ -47,7 +47,7 @@ from .stats.counters import Counters
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _OWN_FIELDS = ("msgId", "queueId", "queueOffset", "transactionId")
 _KERNEL_FIELDS = 17  # of a send, at most: 14, and three of a signature
-_OWN_ANSWERS = FrameLimits(frame_bytes=(1 << 31) - 1, header_bytes=(1 << 24) - 1)  # we made them, however long
+_OWN_ANSWERS = FrameLimits(frame_bytes=(1 << 31) - 1, header_bytes=MOST_HEADER_BYTES)  # we made them, however long
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +220,7 @@ def _terms(parts: Sending, config: BrokerConfig) -> Terms:
         body_bytes=config.max_message_bytes,
         property_bytes=limits.property_bytes,
         stored_property_bytes=property_room(config),
+        batch_messages=most_in_batch(limits.frame, parts.store_host),
         with_crc=config.whole_record_crc,
         waits=config.flush_mode is FlushMode.SYNC,
         index_keys=config.index_enabled,

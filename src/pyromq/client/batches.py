@@ -25,6 +25,7 @@ T = TypeVar("T")
 BATCH_BYTES = 1 << 20
 BATCH_MESSAGES = 1024
 BATCHES_IN_FLIGHT = 4
+MOST_BATCH_MESSAGES = 1 << 18  # the answer's header of 24 bits has room for so many ids, 56 characters each at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Batching:
     def __post_init__(self) -> None:
         check_length("linger_s", self.linger_s, may_be_zero=True, example=0.005)
         check_count("max_bytes", self.max_bytes, example=BATCH_BYTES)
-        check_count("max_messages", self.max_messages, example=BATCH_MESSAGES)
+        check_count("max_messages", self.max_messages, MOST_BATCH_MESSAGES)
 
 
 class BatchSends:

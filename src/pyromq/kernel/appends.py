@@ -28,6 +28,7 @@ class Terms(NamedTuple):
     body_bytes: int
     property_bytes: int  # as they came
     stored_property_bytes: int  # as they are stored, without the whole-record CRC
+    batch_messages: int  # of a batch, whose ids stand in one answer
     with_crc: bool
     waits: bool  # answers wait until the log is readable up to them
     index_keys: bool

@@ -12,6 +12,7 @@ from ..errors import ProtocolError
 from .command import Command, decode_header, encode_header
 
 _WORDS = struct.Struct(">iI")
+MOST_HEADER_BYTES = 0xFFFFFF  # its length has 24 bits, and the encoding stands above them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,10 @@ class FrameLimits:
 
 
 DEFAULT_LIMITS = FrameLimits()
+
+
+class HeaderTooLarge(ProtocolError):
+    """No frame can carry such a header."""
 
 
 class FrameDecoder:
@@ -61,7 +66,7 @@ def decode_frames(data: bytes | memoryview, limits: FrameLimits = DEFAULT_LIMITS
     max_frame, max_header, max_fields = limits.frame_bytes, limits.header_bytes, limits.header_fields
     while end - at >= 8:
         total, word = _WORDS.unpack_from(data, at)
-        header_length = word & 0xFFFFFF
+        header_length = word & MOST_HEADER_BYTES
         if not header_length + 4 <= total <= max_frame or header_length > max_header:
             raise _bad_lengths(total, header_length, limits)
         if end - at < 4 + total:
@@ -92,8 +97,8 @@ def encode_frame(command: Command) -> bytes:
 
 
 def encode_frame_head(command: Command, body_length: int) -> bytes:
-    """Length words and header for a body that is written separately (gathered replies, no copy)."""
+    """Length words and header for a body that is written separately (gathered replies, no copy). HeaderTooLarge."""
     header = encode_header(command)
-    if len(header) > 0xFFFFFF:
-        raise ProtocolError(f"a header of {len(header)} bytes does not fit the 24 bits of its length")
+    if len(header) > MOST_HEADER_BYTES:
+        raise HeaderTooLarge(f"a header of {len(header)} bytes, whose length does not fit its 24 bits")
     return _WORDS.pack(4 + len(header) + body_length, command.encoding << 24 | len(header)) + header

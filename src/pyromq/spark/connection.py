@@ -16,7 +16,7 @@ from pathlib import Path
 from ..client.signing import Signer
 from ..errors import CallTimedOut, ConnectionLost, ProtocolError
 from ..protocol.command import Command, decode_header
-from ..protocol.frame import DEFAULT_LIMITS, FrameLimits, encode_frame_head
+from ..protocol.frame import DEFAULT_LIMITS, MOST_HEADER_BYTES, FrameLimits, encode_frame_head
 from ..transport.address import parse_address
 from ..transport.tls import ClientTls, Verify
 from .options import NetOptions
@@ -104,7 +104,7 @@ class Connection:
         """The next answer, to whichever request. Its body is at the end of `landing`, or in memory of its own."""
         while True:
             total, word = _WORDS.unpack(self._read(memoryview(bytearray(_WORDS.size))))
-            header_bytes = word & 0xFFFFFF
+            header_bytes = word & MOST_HEADER_BYTES
             if not header_bytes + 4 <= total <= self._limits.frame_bytes:
                 raise ProtocolError(f"{self.address} sent a frame of {total} bytes with a header of {header_bytes}")
             header = bytes(self._read(memoryview(bytearray(header_bytes))))

@@ -22,6 +22,7 @@ from ..ambient import Clock
 from ..errors import CallTimedOut, ConfigError, ConnectionLost
 from ..model.codes import ResponseCode
 from ..protocol.command import ONEWAY_FLAG, Command
+from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from .address import host_of, parse_address
 from .connection import Connection
 from .dispatch import Dispatcher, Handler
@@ -67,6 +68,9 @@ class _Route:
         self.hint = ""  # what to do about that
 
 
+ANY_ANSWER = FrameLimits(header_bytes=MOST_HEADER_BYTES)  # a batch is answered with an id for each message
+
+
 class Client:
     """Event loop only. Requests that servers send us go to `dispatch`."""
 
@@ -84,7 +88,7 @@ class Client:
     ) -> None:
         self._clock = clock
         self._rng = rng
-        self._limits = limits or Limits()
+        self._limits = limits or Limits(frame=ANY_ANSWER)
         self._certificates = None if tls is None else Certificates(tls)
         self._reconnect = reconnect or Reconnect()
         self._connect = connect or connect_socket

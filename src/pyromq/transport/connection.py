@@ -17,7 +17,7 @@ from ..kernel.seam import Fed, Feed, Waiting
 from ..model.client_info import Language
 from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
-from ..protocol.frame import encode_frame_head
+from ..protocol.frame import DEFAULT_LIMITS, HeaderTooLarge, encode_frame_head
 from .address import socket_address
 from .calls import PendingCalls
 from .inbox import Inbox
@@ -29,6 +29,8 @@ from .tls_hints import hint as tls_hint
 from .watchdog import Watchdog
 
 log = logs.get("pyromq.transport")
+
+_PEER_HEADER_BYTES = DEFAULT_LIMITS.header_bytes  # servers of ours take no larger ones, unless told to
 
 
 class Owner(Protocol):
@@ -385,9 +387,16 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_open:
             return
         body, limit = command.body, self._owner.limits.frame
-        head = encode_frame_head(command, len(body))
-        if len(head) + len(body) - 4 > limit.frame_bytes or len(head) - 8 > limit.header_bytes:
-            self._refuse_to_send(command, len(head) + len(body) - 4, len(head) - 8)
+        try:
+            head = encode_frame_head(command, len(body))
+        except HeaderTooLarge as fault:
+            self._refuse_to_send(command, str(fault))
+            return
+        total, header = len(head) + len(body) - 4, len(head) - 8
+        if total > limit.frame_bytes:
+            self._refuse_to_send(command, f"a frame of {total} bytes, the limit is {limit.frame_bytes}")
+        elif header > _PEER_HEADER_BYTES and not command.is_response:
+            self._refuse_to_send(command, f"a header of {header} bytes, the limit is {_PEER_HEADER_BYTES}")
         else:
             self._write(head, body, at_once)
 
@@ -412,12 +421,7 @@ class Connection(asyncio.BufferedProtocol):
         self._account(change)
         self._read_or_pause()
 
-    def _refuse_to_send(self, command: Command, frame_bytes: int, header_bytes: int) -> None:
-        limit = self._owner.limits.frame
-        what = (
-            f"a frame of {frame_bytes} bytes with a header of {header_bytes}, "
-            f"the limits are {limit.frame_bytes} and {limit.header_bytes}"
-        )
+    def _refuse_to_send(self, command: Command, what: str) -> None:
         if not command.is_response:
             raise RequestTooLarge(f"request {command.code} cannot be sent to {self.address}: it is {what}")
         self._owner.warn.warning("answer too large", peer=self.address, code=command.code, answer=what)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..config import setting
 from ..errors import ConfigError
-from ..protocol.frame import FrameLimits
+from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from ..protocol.properties import MAX_PROPERTIES_BYTES
 from .limits import Limits
 from .tls import ClientCertificates, ClientTls, ServerTls, TlsMode, Verify
@@ -32,7 +32,7 @@ class TransportSettings:
         flag=False,
         help="bytes of the largest frame",
     )
-    header_max_length: int = setting(1 << 20, low=1024, high=0xFFFFFF, flag=False, help="bytes of its header")
+    header_max_length: int = setting(1 << 20, low=1024, high=MOST_HEADER_BYTES, flag=False, help="bytes of its header")
     header_max_fields: int = setting(1024, low=16, flag=False, help="number of fields in a header")
     property_max_length: int = setting(
         MAX_PROPERTIES_BYTES,

@@ -74,6 +74,7 @@ class Sends:
             admit,
             statistics.counters.put,
             tables.new_topics,
+            limits.frame,
         )
         self.parts = Sending(
             ground.live,

@@ -34,7 +34,7 @@ cdef class SendFeed:
     cdef Text host_digits                 # the store host as message ids have it
     cdef Text json[6]
     cdef Text binary[6]
-    cdef int64_t max_frame, max_header, max_body, max_given, room_for_properties
+    cdef int64_t max_frame, max_header, max_body, max_given, room_for_properties, most_in_batch
     cdef bint with_crc, waits, index_keys, index_tags
     cdef double lag_ms
     cdef int64_t unflushed_bytes
@@ -90,6 +90,7 @@ cdef class SendFeed:
         self.max_frame, self.max_header = terms.frame_bytes, terms.header_bytes
         self.max_body, self.max_given = terms.body_bytes, terms.property_bytes
         self.room_for_properties = terms.stored_property_bytes
+        self.most_in_batch = terms.batch_messages
         self.with_crc, self.waits = terms.with_crc, terms.waits
         self.index_keys, self.index_tags = terms.index_keys, terms.index_tags
         self.lag_ms, self.unflushed_bytes = terms.lag_ms, terms.unflushed_bytes
@@ -360,6 +361,9 @@ cdef class SendFeed:
                 return STOP if size else self.leave(h)
             self.append(m, &inner, lane)
             p += size
+        if lane.next - before.next > self.most_in_batch and not h.flag & 2:
+            self.take_back(&before, lane)  # no answer could carry its ids: Python refuses it
+            return self.leave(h)
         lane.puts += 1
         return self.answer(h, lane, <int>(lane.next - before.next), found.unique)
 

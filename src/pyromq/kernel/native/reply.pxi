@@ -80,7 +80,7 @@ cdef inline bint is_plain_text(Text t) noexcept nogil:
 
 
 cdef int put_answer(Buffer *out, const Answer *a, const Text *json, const Text *binary) except -1 nogil:
-    """A whole frame behind those that are there."""
+    """A whole frame behind those that are there. Its header's length has 24 bits; `Terms.batch_messages` sees to it."""
     cdef const Text *piece = json if a.is_json else binary
     cdef Py_ssize_t most = 8 + 4 * 8 + 3 * 20 + ids_bytes(a) + a.unique.n
     cdef uint8_t *start
