@@ -8,7 +8,9 @@ from pathlib import Path
 from pyromq.broker.order_lock_table import OrderLockTable
 from pyromq.broker.order_locks import LOCK_S, OrderLocks
 from pyromq.model.codes import RequestCode
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.message_store import run_at_once
 from pyromq.store.table_saver import TableSaver
 from pyromq.store.tables import Table
@@ -127,6 +129,8 @@ async def test_a_restarted_broker_gives_no_queue_to_another_while_its_owner_may_
 
 
 async def locked(life: Virtual, client: str) -> list[int]:
+    life.broker.topics.put(TopicConfig(topic_name="T"))
+    life.broker.groups.put(SubscriptionGroupConfig(group_name="G"))
     queues = [{"brokerName": "broker-a", "queueId": number, "topic": "T"} for number in (0, 1)]
     body = {"consumerGroup": "G", "clientId": client, "mqSet": queues, "onlyThisBroker": False}
     answer = await life.call(RequestCode.LOCK_BATCH_MQ, json.dumps(body).encode())

@@ -10,6 +10,7 @@ from pyromq.broker.pull_waiting import AT_ONCE, WaitingPull, WaitingPulls
 from pyromq.store.queue import MessageQueue
 from pyromq.store.readable import Readable
 from pyromq.testing.clock import ManualClock
+from tests.broker.settings import live
 
 
 class Queue:
@@ -150,3 +151,17 @@ async def test_who_leaves_between_two_turns_is_not_served_and_a_stop_answers_the
     await world.clock.settle()
     assert len(world.woken) == 1
     assert len(world.pulls) == 0
+
+
+async def test_pulls_with_long_requests_are_held_up_to_so_many_bytes() -> None:
+    world, config = World(), live(max_held_pull_bytes=10_000).config
+
+    class Ticket:
+        size = 3_000
+
+    def keep() -> bool:
+        return world.pulls.keep(("T", 0, 0), 1000, cast(Any, "c"), cast(Any, Ticket()), config)
+
+    assert [keep() for _ in range(5)] == [True, True, True, False, False]
+    world.pulls.drop(cast(Any, "c"))
+    assert keep()

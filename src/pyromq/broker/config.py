@@ -221,6 +221,9 @@ class BrokerConfig(StoreConfig):
         100 << 20, low=1, flag=False, live=True, wide=True, help="bytes per second of all"
     )
     max_held_pulls: int = setting(200_000, low=1, flag=False, live=True, help="pulls held at a time, then answered")
+    max_held_pull_bytes: int = setting(
+        256 << 20, low=1, flag=False, live=True, wide=True, help="bytes of their requests, then answered"
+    )
     lite_pull_message_enable: bool = setting(True, flag=False, live=True, help="serve request 361")
     reject_pull_consumer_enable: bool = setting(False, flag=False, live=True, help="refuse groups that pull actively")
     use_server_side_reset_offset: bool = setting(

@@ -26,6 +26,7 @@ class HeldPull(Generic[T]):
     deadline: float
     owner: object
     ticket: T
+    size: int = 0  # bytes of the request that it keeps
 
 
 class LongPoll(Generic[T]):
@@ -41,6 +42,7 @@ class LongPoll(Generic[T]):
         self._deadlines: list[tuple[float, int, HeldPull[T]]] = []
         self._held = 0
         self._pushed = 0
+        self.bytes = 0  # of all that are held
 
     def __len__(self) -> int:
         return self._held
@@ -51,6 +53,7 @@ class LongPoll(Generic[T]):
         self._by_owner.setdefault(pull.owner, {})[pull] = None
         self._by_topic[pull.topic] = self._by_topic.get(pull.topic, 0) + 1
         self._held += 1
+        self.bytes += pull.size
         self._pushed += 1
         heappush(self._deadlines, (pull.deadline, self._pushed, pull))
 
@@ -119,6 +122,7 @@ class LongPoll(Generic[T]):
         if not self._by_topic[pull.topic]:
             del self._by_topic[pull.topic]
         self._held -= 1
+        self.bytes -= pull.size
         self._compact()
         return True
 

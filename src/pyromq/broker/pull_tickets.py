@@ -33,6 +33,12 @@ class Ticket:
     allowed: Allowed
     begun: float = 0.0  # when the look that is under way began
 
+    @property
+    def size(self) -> int:
+        """Bytes of the request, about: all its fields are kept, also those that nobody reads."""
+        fields = self.request.command.fields
+        return sum(map(len, fields)) + sum(map(len, fields.values()))
+
 
 @dataclass(slots=True)
 class KernelTicket:
@@ -42,6 +48,10 @@ class KernelTicket:
     frame: bytes
     allowed: Allowed
     again: Callable[[int], bytes | None]  # the kernel's answer from an offset on, if it has one
+
+    @property
+    def size(self) -> int:
+        return len(self.frame)
 
     def decoded(self) -> Ticket:
         request = Request(decode_frames(self.frame)[0][0], self.connection)

@@ -72,10 +72,15 @@ class WaitingPulls:
         """Hold a pull by topic, queue and offset. False: it may not wait."""
         if not config.long_polling_enable:
             wait_ms = config.short_polling_time_mills
-        if wait_ms <= 0 or len(self._polls) >= config.max_held_pulls:
+        size = ticket.size
+        if (
+            wait_ms <= 0
+            or len(self._polls) >= config.max_held_pulls
+            or self._polls.bytes + size > config.max_held_pull_bytes
+        ):
             return False
         deadline = self._clock.monotonic() + wait_ms / 1000
-        self.hold(HeldPull(*place, deadline, peer, ticket))
+        self.hold(HeldPull(*place, deadline, peer, ticket, size))
         return True
 
     def hold(self, pull: WaitingPull) -> None:

@@ -189,6 +189,8 @@ async def test_a_queue_lock_is_given_to_one_and_after_its_death_to_another(room:
         reply = await room.handlers.lock(request(RequestCode.LOCK_BATCH_MQ, body=json.dumps(body).encode()))
         return [queue["queueId"] for queue in json.loads(bytes(reply.body))["lockOKMQSet"]]
 
+    room.topics.put(TopicConfig(topic_name="T"))
+    room.groups.put(SubscriptionGroupConfig(group_name="G"))
     assert await ask("c1") == [0, 1]
     assert await ask("c2") == []
     await room.clock.advance(60)

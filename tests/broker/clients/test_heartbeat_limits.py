@@ -11,6 +11,7 @@ import pytest
 from pyromq.errors import RequestRefused
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.testing.simulated_disk import SimulatedDisk
 from pyromq.transport.dispatch import await_answer
 from tests.broker.clients.test_handlers import Room
@@ -134,3 +135,28 @@ async def test_a_client_that_leaves_during_such_a_heartbeat_is_not_kept(disk: Si
     room.handlers.lost(peer)
     assert await await_answer(answer) is None
     assert room.consumers.held_bytes == 0
+
+
+async def test_queues_that_do_not_exist_are_locked_for_nobody(disk: SimulatedDisk) -> None:
+    room = Room(disk)
+    room.topics.put(TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2))
+    room.groups.put(SubscriptionGroupConfig(group_name="G"))
+    wanted = [
+        ("broker-a", "T", 0),
+        ("broker-a", "T", 2),
+        ("broker-a", "T", -1),
+        ("broker-a", "U", 0),
+        ("other", "T", 0),
+    ]
+
+    async def ask(group: str) -> list[dict[str, Any]]:
+        queues = [{"brokerName": broker, "topic": topic, "queueId": queue} for broker, topic, queue in wanted]
+        body = json.dumps({"clientId": "c1", "consumerGroup": group, "mqSet": queues}).encode()
+        reply = await room.handlers.lock(request(RequestCode.LOCK_BATCH_MQ, body=body))
+        found: list[dict[str, Any]] = json.loads(bytes(reply.body))["lockOKMQSet"]
+        return found
+
+    assert await ask("G") == [{"brokerName": "broker-a", "queueId": 0, "topic": "T"}]
+    assert await ask("nobody") == []
+    with pytest.raises(RequestRefused, match="maxHeartbeatBytes"):
+        await ask("G" * (3 << 20))

@@ -28,6 +28,7 @@ from ...protocol.bodies.heartbeat import (
     LockBatchRequestBody,
     LockBatchResponseBody,
 )
+from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.clients import (
     GetConsumerListByGroup,
@@ -45,7 +46,7 @@ from ..metadata.topics import Topics
 from ..order_locks import OrderLocks
 from .consumers import Consumers, Notice
 from .filter_data import ConsumerFilters
-from .heartbeat_checks import check_content, check_size, check_tables
+from .heartbeat_checks import check_content, check_labels, check_size, check_tables
 from .producers import Producers
 
 log = logs.get("pyromq.broker")
@@ -192,16 +193,33 @@ class ClientHandlers:
     # --- 41, 42 ---------------------------------------------------------------------------------------------------
 
     async def lock(self, request: Request) -> Reply:
-        wanted = decode_body(LockBatchRequestBody, request.body)
-        granted = self._locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set, self._clock.monotonic())
+        wanted = self._wanted_locks(request)
+        is_known = wanted.consumer_group in self._groups
+        existing = [queue for queue in wanted.mq_set if is_known and self._has_queue(queue)]
+        granted = self._locks.lock(wanted.consumer_group, wanted.client_id, existing, self._clock.monotonic())
         await self._keep_locks()
         return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=granted)))
 
     async def unlock(self, request: Request) -> Reply:
-        wanted = decode_body(LockBatchRequestBody, request.body)
+        wanted = self._wanted_locks(request)
         self._locks.unlock(wanted.consumer_group, wanted.client_id, wanted.mq_set)
         await self._keep_locks()
         return Reply()
+
+    def _wanted_locks(self, request: Request) -> LockBatchRequestBody:
+        check_size(request.body, self._live.config)
+        wanted = decode_body(LockBatchRequestBody, request.body)
+        check_labels(wanted.client_id, wanted.consumer_group)
+        return wanted
+
+    def _has_queue(self, queue: MessageQueue) -> bool:
+        """Queues that are not here are locked for nobody: nothing is in them, and the table must have an end."""
+        topic = self._topics.find(queue.topic)
+        return (
+            topic is not None
+            and queue.broker_name == self._live.config.broker_name
+            and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
+        )
 
     # --- connections ----------------------------------------------------------------------------------------------
 

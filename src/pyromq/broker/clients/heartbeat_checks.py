@@ -31,11 +31,11 @@ def check_content(beat: HeartbeatData, config: BrokerConfig) -> None:
     count = len(beat.consumer_data_set) + len(beat.producer_data_set)
     if count > config.max_groups_per_client:
         raise _too_many_groups(count, config)
-    _check_label("client id", beat.client_id)
+    check_labels(beat.client_id)
     for producer in beat.producer_data_set:
         _check_label("producer group", producer.group_name)
     for data in beat.consumer_data_set:
-        _check_label("consumer group", data.group_name)
+        check_labels(beat.client_id, data.group_name)
         _check_subscriptions(data, config)
 
 
@@ -61,6 +61,12 @@ def check_tables(
             f"limit (maxClientTableBytes) is {config.max_client_table_bytes}",
             ResponseCode.SYSTEM_BUSY,
         )
+
+
+def check_labels(client_id: str, group: str = "") -> None:
+    """What a client calls itself and its group by."""
+    _check_label("client id", client_id)
+    _check_label("consumer group", group)
 
 
 def _check_label(what: str, text: str) -> None:

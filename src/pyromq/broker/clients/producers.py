@@ -28,13 +28,20 @@ class Producers:
         self._groups: dict[str, dict[Peer, Producer]] = {}
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
+        self._clients: dict[str, dict[Peer, int]] = {}  # by id: over which connections, in how many groups
         self._count = 0
         self._turn = 0
 
     def register(self, peer: Peer, client_id: str, group: str, now: float, now_ms: int) -> bool:
         """A heartbeat. True: the client is new in this group."""
         members = self._groups.setdefault(group, {})
-        is_new = peer not in members
+        before = members.get(peer)
+        is_new = before is None
+        if before is None or before.client_id != client_id:
+            if before is not None:
+                self._leave(before)
+            groups = self._clients.setdefault(client_id, {})
+            groups[peer] = groups.get(peer, 0) + 1
         members[peer] = Producer(peer, client_id, now, now_ms)
         self._groups_of.setdefault(peer, set()).add(group)
         self._heard[peer] = now
@@ -56,9 +63,11 @@ class Producers:
 
     def unregister(self, peer: Peer, group: str) -> None:
         members = self._groups.get(group, {})
-        if members.pop(peer, None) is None:
+        gone = members.pop(peer, None)
+        if gone is None:
             return
         self._count -= 1
+        self._leave(gone)
         if not members:
             del self._groups[group]
         groups = self._groups_of[peer]
@@ -88,7 +97,12 @@ class Producers:
 
     def find_client(self, client_id: str) -> Peer | None:
         """By its id, in whatever group, where it was heard last: there a reply is to go."""
-        everybody = (producer for members in self._groups.values() for producer in members.values())
-        its = (producer for producer in everybody if producer.client_id == client_id)
-        last = max(its, key=lambda producer: producer.seen, default=None)
-        return None if last is None else last.peer
+        return max(self._clients.get(client_id, ()), key=self._heard.__getitem__, default=None)
+
+    def _leave(self, producer: Producer) -> None:
+        groups = self._clients[producer.client_id]
+        groups[producer.peer] -= 1
+        if not groups[producer.peer]:
+            del groups[producer.peer]
+        if not groups:
+            del self._clients[producer.client_id]
