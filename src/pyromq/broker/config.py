@@ -350,6 +350,12 @@ class BrokerConfig(StoreConfig):
     max_expression_bytes: int = setting(
         64 << 10, low=256, flag=False, live=True, help="characters of a subscription's tags or SQL92 expression"
     )
+    max_expressions_per_heartbeat: int = setting(
+        200, low=1, high=250, flag=False, live=True, help="different SQL92 expressions; 256 compiled ones are remembered"
+    )
+    max_filter_data_bytes: int = setting(
+        32 << 20, low=1 << 20, flag=False, help="bytes of SQL92 filters that are remembered of all groups"
+    )
     max_clients_per_group: int = setting(10_000, low=1, flag=False, live=True, help="connections in one group")
     max_client_table_bytes: int = setting(
         128 << 20,

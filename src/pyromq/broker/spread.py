@@ -23,6 +23,7 @@ from .registration import Identity
 log = logs.get("pyromq.broker")
 
 TIMEOUT_S = 3.0
+AT_ONCE = 16  # topics that are being spread; more wait
 
 
 class Spread:
@@ -33,6 +34,7 @@ class Spread:
         self._identity = identity
         self._name_servers = name_servers
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(AT_ONCE)
 
     def __call__(self, topic: TopicConfig) -> None:
         if not self._name_servers:
@@ -42,9 +44,10 @@ class Spread:
         task.add_done_callback(self._tasks.discard)
 
     async def spread(self, topic: TopicConfig) -> None:
-        """Ask who else is there, and create it where it is missing."""
-        others = await self._others()
-        done = await asyncio.gather(*(self._create(address, topic) for address in others))
+        """Ask who else is there, and create it where it is missing. A flood of topics takes turns."""
+        async with self._turns:
+            others = await self._others()
+            done = await asyncio.gather(*(self._create(address, topic) for address in others))
         if any(done):
             log.info("auto-created topic spread", topic=topic.topic_name, brokers=sum(done))
 

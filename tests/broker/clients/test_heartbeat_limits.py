@@ -127,6 +127,12 @@ async def test_a_heartbeat_with_many_groups_lets_others_run_in_between(disk: Sim
     assert len(list(room.consumers.all())) == 500
 
 
+def test_more_different_expressions_than_are_remembered_are_refused(disk: SimulatedDisk) -> None:
+    subscriptions = [{"topic": f"T{n}", "subString": f"a = {n}", "expressionType": "SQL92"} for n in range(201)]
+    fault = refused(Room(disk), [{"groupName": "G", "subscriptionDataSet": subscriptions}])
+    assert "201 different SQL92 expressions, the limit (maxExpressionsPerHeartbeat) is 200" in str(fault)
+
+
 async def test_a_client_that_leaves_during_such_a_heartbeat_is_not_kept(disk: SimulatedDisk) -> None:
     room, peer = Room(disk), FakePeer()
     body = {"clientID": "c1", "consumerDataSet": [group(f"G{n}", "T") for n in range(500)]}

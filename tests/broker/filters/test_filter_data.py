@@ -123,3 +123,33 @@ def test_tags_leave_no_filter() -> None:
 )
 def test_bit_positions_are_javas(size: tuple[int, int], name: str, positions: list[int]) -> None:
     assert Bloom.sized(*size).positions(name) == positions
+
+
+def test_filters_of_groups_that_are_gone_make_room_and_those_in_use_stay() -> None:
+    room = Room()
+    room.filters = ConsumerFilters(room.table, lambda: room.now, BLOOM, most_bytes=100_000)
+    room.register("a = 1", 5)
+    for number in range(500):
+        room.now += 1
+        text = f"b = '{number}{'x' * 5000}'"
+        group = f"flood-{number}"
+        room.filters.register(group, [SubscriptionData(topic="T", sub_string=text, expression_type="SQL92")])
+        assert room.filters.find("T", group) is not None
+        room.filters.unregister(group)
+        assert room.filters.held_bytes <= 100_000
+    assert room.expression() == "a = 1"
+    assert not room.is_dead()
+    room.restart()
+    assert room.expression() == "a = 1"
+    assert room.filters.held_bytes <= 100_000
+
+
+def test_a_filter_for_which_there_is_no_room_is_not_taken() -> None:
+    room = Room()
+    room.filters = ConsumerFilters(room.table, lambda: room.now, BLOOM, most_bytes=10_000)
+    for number in range(20):
+        data = SubscriptionData(topic="T", sub_string=f"b = {number}", expression_type="SQL92")
+        room.filters.register(f"G{number}", [data])
+    assert room.filters.find("T", "G0") is not None
+    assert room.filters.find("T", "G19") is None
+    assert room.filters.held_bytes <= 10_000

@@ -23,20 +23,31 @@ from ..metadata.table_content import entry, section
 log = logs.get("pyromq.broker")
 
 SECTION = "filterDataByTopic"
+MOST_BYTES = 32 << 20
+ENTRY_BYTES = 1_000  # of a filter besides its expression, about
 ASSUMED_DEAD_MS = 30_000  # before a start: all groups are taken for dead then
 
 
 class ConsumerFilters:
-    """Event loop only. Invariant: everything in `_data` compiles."""
+    """Event loop only. Invariant: everything in `_data` compiles, and takes about `held_bytes`; above `most_bytes` the
+    filters go of groups that are gone, those first that have been for longest."""
 
     def __init__(
-        self, table: Table, now_ms: Callable[[], int], bloom: Bloom, changed: Callable[[], None] = lambda: None
+        self,
+        table: Table,
+        now_ms: Callable[[], int],
+        bloom: Bloom,
+        changed: Callable[[], None] = lambda: None,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self._table = table
         self._now_ms = now_ms
         self._bloom = bloom
         self._changed = changed
+        self._most_bytes = most_bytes
+        self.held_bytes = 0
         self._data: dict[str, dict[str, ConsumerFilterData]] = {}  # by group and topic
+        self._written: dict[str, dict[str, Any]] = {}  # the same by topic and group, as the table has it
         for topic, held in section(table.load(), SECTION).items():
             for group, value in section(held, "groupFilterData").items():
                 self._load(entry(ConsumerFilterData, value, f"filter of {group} on {topic} in {table.name}"))
@@ -50,7 +61,8 @@ class ConsumerFilters:
         if data.dead_time == 0:
             data.dead_time = max(self._now_ms() - ASSUMED_DEAD_MS, data.born_time)
         data.bloom_filter_data = self._bits(data.consumer_group, data.topic)
-        self._data.setdefault(data.consumer_group, {})[data.topic] = data
+        self._keep(data)
+        self._written.setdefault(data.topic, {})[data.consumer_group] = _kept(data)
 
     # --- asked ----------------------------------------------------------------------------------------------------
 
@@ -92,13 +104,13 @@ class ConsumerFilters:
         topic = wanted.topic
         try:
             sieve_for(wanted.expression_type, wanted.sub_string)
+            self._make_room(ENTRY_BYTES + len(wanted.sub_string))
         except FilterFault as fault:
             # The old one goes too, so that the client is told of its mistake instead of getting what it used to want.
-            log.warning("a filter cannot be parsed", group=group, topic=topic, why=str(fault))
-            if self._data.get(group, {}).pop(topic, None) is not None:
-                self._store(topic)
+            log.warning("a filter is not taken", group=group, topic=topic, why=str(fault))
+            self._remove(group, topic)
             return
-        self._data.setdefault(group, {})[topic] = ConsumerFilterData(
+        data = ConsumerFilterData(
             bloom_filter_data=self._bits(group, topic),
             born_time=self._now_ms(),
             client_version=wanted.sub_version,
@@ -107,7 +119,22 @@ class ConsumerFilters:
             expression_type=wanted.expression_type or "",
             topic=topic,
         )
-        self._store(topic)
+        self._keep(data)
+        self._store(data)
+
+    def _make_room(self, size: int) -> None:
+        """Raise FilterFault if so much cannot be kept."""
+        if self.held_bytes + size <= self._most_bytes:
+            return
+        dead = (one for topics in self._data.values() for one in topics.values() if _is_dead(one))
+        for one in sorted(dead, key=lambda one: one.dead_time):
+            self._remove(one.consumer_group, one.topic)
+            if self.held_bytes + size <= self._most_bytes // 2:  # not to look through them all for each that comes
+                return
+        if self.held_bytes + size > self._most_bytes:
+            raise FilterFault(
+                f"the filters of all groups take {self.held_bytes} bytes, the limit is {self._most_bytes}"
+            )
 
     def unregister(self, group: str) -> None:
         """Its last member is gone."""
@@ -120,33 +147,54 @@ class ConsumerFilters:
         for group, topics in list(self._data.items()):
             for data in [one for one in topics.values() if _is_dead(one) and now - one.dead_time >= keep_ms]:
                 log.info("a filter is forgotten, its group is long gone", group=group, topic=data.topic)
-                del topics[data.topic]
-                self._store(data.topic)
-            if not topics:
-                del self._data[group]
+                self._remove(group, data.topic)
 
     def _die(self, data: ConsumerFilterData) -> None:
         if not _is_dead(data):
             data.dead_time = self._now_ms()
-            self._store(data.topic)
+            self._store(data)
 
     def _revive(self, data: ConsumerFilterData, always: bool = False) -> None:
         if _is_dead(data) or always:
             data.dead_time = 0
-            self._store(data.topic)
+            self._store(data)
 
     # --- kept -----------------------------------------------------------------------------------------------------
 
     def _bits(self, group: str, topic: str) -> BloomFilterData:
         return BloomFilterData(bit_num=self._bloom.bits, bit_pos=self._bloom.positions(f"{group}#{topic}"))
 
-    def _store(self, topic: str) -> None:
-        held = {group: _kept(topics[topic]) for group, topics in self._data.items() if topic in topics}
-        if held:
-            self._table.put(SECTION, topic, {"groupFilterData": held, "topic": topic})
+    def _keep(self, data: ConsumerFilterData) -> None:
+        topics = self._data.setdefault(data.consumer_group, {})
+        before = topics.get(data.topic)
+        self.held_bytes += _bytes(data) - (0 if before is None else _bytes(before))
+        topics[data.topic] = data
+
+    def _remove(self, group: str, topic: str) -> None:
+        gone = self._data.get(group, {}).pop(topic, None)
+        if gone is None:
+            return
+        self.held_bytes -= _bytes(gone)
+        if not self._data[group]:
+            del self._data[group]
+        del self._written[topic][group]
+        self._hand_over(topic)
+
+    def _store(self, data: ConsumerFilterData) -> None:
+        self._written.setdefault(data.topic, {})[data.consumer_group] = _kept(data)
+        self._hand_over(data.topic)
+
+    def _hand_over(self, topic: str) -> None:
+        if self._written[topic]:
+            self._table.put(SECTION, topic, {"groupFilterData": dict(self._written[topic]), "topic": topic})
         else:
+            del self._written[topic]
             self._table.drop(SECTION, topic)
         self._changed()
+
+
+def _bytes(data: ConsumerFilterData) -> int:
+    return ENTRY_BYTES + len(data.expression)
 
 
 def _is_dead(data: ConsumerFilterData) -> bool:

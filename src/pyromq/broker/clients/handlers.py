@@ -46,7 +46,7 @@ from ..metadata.topics import Topics
 from ..order_locks import OrderLocks
 from .consumers import Consumers, Notice
 from .filter_data import ConsumerFilters
-from .heartbeat_checks import check_content, check_labels, check_size, check_tables
+from .heartbeat_checks import check_content, check_labels, check_size, check_tables, expressions
 from .producers import Producers
 
 log = logs.get("pyromq.broker")
@@ -90,17 +90,17 @@ class ClientHandlers:
         beat = decode_body(HeartbeatData, request.body)
         check_content(beat, config)
         check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config)
-        expressions = _expressions(beat)
-        if len(beat.consumer_data_set) > _AT_ONCE or sum(map(len, expressions)) > _COMPILED_AT_ONCE:
-            return self._in_turns(request.peer, beat, expressions)
+        texts = expressions(beat)
+        if len(beat.consumer_data_set) > _AT_ONCE or sum(map(len, texts)) > _COMPILED_AT_ONCE:
+            return self._in_turns(request.peer, beat, texts)
         return self._answer(
             request.peer, beat, [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]
         )
 
-    async def _in_turns(self, peer: Peer, beat: HeartbeatData, expressions: Iterable[str]) -> Reply | None:
+    async def _in_turns(self, peer: Peer, beat: HeartbeatData, texts: Iterable[str]) -> Reply | None:
         """A heartbeat with many groups or long expressions: others are served in between. None: the client has gone
         meanwhile."""
-        async for text in self._slices.each(expressions):
+        async for text in self._slices.each(texts):
             with suppress(FilterFault):  # whoever registers it tells
                 sieve_for(SQL92, text)
         asks = []
@@ -253,9 +253,3 @@ class ClientHandlers:
             fields = NotifyConsumerIdsChanged(consumer_group=notice.group).to_fields()
             for peer in notice.peers:
                 peer.send(Command(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=ONEWAY_FLAG, fields=dict(fields)))
-
-
-def _expressions(beat: HeartbeatData) -> list[str]:
-    """The texts of filters that have to be compiled."""
-    every = (one for data in beat.consumer_data_set for one in data.subscription_data_set)
-    return [one.sub_string for one in every if one.expression_type == SQL92]

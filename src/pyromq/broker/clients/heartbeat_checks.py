@@ -11,7 +11,7 @@ from ...model.codes import ResponseCode
 from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..filters import check_expression
+from ..filters import check_expression, is_by_tags
 from ..metadata.groups import Groups
 from .consumers import Consumers
 from .producers import Producers
@@ -37,6 +37,23 @@ def check_content(beat: HeartbeatData, config: BrokerConfig) -> None:
     for data in beat.consumer_data_set:
         check_labels(beat.client_id, data.group_name)
         _check_subscriptions(data, config)
+    different = len(expressions(beat))
+    if different > config.max_expressions_per_heartbeat:
+        raise RequestRefused(
+            f"a heartbeat with {different} different SQL92 expressions, the limit (maxExpressionsPerHeartbeat) is "
+            f"{config.max_expressions_per_heartbeat}",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        )
+
+
+def expressions(beat: HeartbeatData) -> set[str]:
+    """What is to be compiled for it, each once: the costly part of a heartbeat."""
+    return {
+        one.sub_string
+        for data in beat.consumer_data_set
+        for one in data.subscription_data_set
+        if not is_by_tags(one.expression_type)
+    }
 
 
 def check_tables(

@@ -25,7 +25,9 @@ class ClientSide:
         self._kept_locks = OrderLockTable(self._lock_save.table, self.locks, clock.monotonic(), self._lock_save.saved)
         self._filter_save = ground.table("config/consumerFilter.json")
         bloom = Bloom.sized(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
-        self.filters = ConsumerFilters(self._filter_save.table, clock.now_ms, bloom, self._filter_save.changed)
+        self.filters = ConsumerFilters(
+            self._filter_save.table, clock.now_ms, bloom, self._filter_save.changed, config.max_filter_data_bytes
+        )
         self.handlers = ClientHandlers(
             ground.live,
             clock,
