@@ -351,7 +351,7 @@ class BrokerConfig(StoreConfig):
         64 << 10, low=256, flag=False, live=True, help="characters of a subscription's tags or SQL92 expression"
     )
     max_expressions_per_heartbeat: int = setting(
-        200, low=1, high=250, flag=False, live=True, help="different SQL92 expressions; 256 compiled ones are remembered"
+        200, low=1, high=250, flag=False, live=True, help="different SQL92 expressions in one; 256 are remembered"
     )
     max_filter_data_bytes: int = setting(
         32 << 20, low=1 << 20, flag=False, help="bytes of SQL92 filters that are remembered of all groups"
