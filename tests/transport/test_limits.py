@@ -121,7 +121,7 @@ async def test_an_answer_whose_header_is_longer_than_24_bits_can_say_becomes_an_
     peer.write(frames(request))
     (answer,) = await peer.answers(1)
     assert (answer.opaque, answer.code) == (3, ResponseCode.SYSTEM_ERROR)
-    assert "whose length does not fit its 24 bits: ask for less" in (answer.remark or "")
+    assert "which does not fit the 24 bits of its length: ask for less" in (answer.remark or "")
 
 
 async def test_an_answer_may_have_a_longer_header_than_a_request(make_server: MakeServer) -> None:

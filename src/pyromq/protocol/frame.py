@@ -100,5 +100,5 @@ def encode_frame_head(command: Command, body_length: int) -> bytes:
     """Length words and header for a body that is written separately (gathered replies, no copy). HeaderTooLarge."""
     header = encode_header(command)
     if len(header) > MOST_HEADER_BYTES:
-        raise HeaderTooLarge(f"a header of {len(header)} bytes, whose length does not fit its 24 bits")
+        raise HeaderTooLarge(f"a header of {len(header)} bytes, which does not fit the 24 bits of its length")
     return _WORDS.pack(4 + len(header) + body_length, command.encoding << 24 | len(header)) + header
