@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,33 @@ async def test_groups_and_topics_may_come_and_go_while_all_progress_is_told(tmp_
                 await asyncio.sleep(0)
             assert (await asked).code == ResponseCode.SUCCESS
             assert changes > 1
+
+
+async def test_a_request_that_held_the_loop_is_told(tmp_path: Path) -> None:
+    """In the runtime info and by `pyromq inspect`: which, how often, and how long at most."""
+    async with running_broker(tmp_path) as broker:
+        holds = broker.broker.statistics.holds
+        holds._note(Code.GET_BROKER_CONSUME_STATS, 0.5)
+        holds._note(Code.GET_BROKER_CONSUME_STATS, 0.8)
+        table = json.loads(bytes((await broker.call(Code.GET_BROKER_RUNTIME_INFO)).body))["table"]
+        assert int(table["pyromqLoopHolds"]) >= 2
+        assert table["pyromqLoopHolds_317"] == "2 times, 800 ms at most"
+        told = json.loads(bytes((await broker.call(OwnRequestCode.INSPECT)).body))["loopHolds"]
+        assert told[0] == {"code": 317, "name": "GET_BROKER_CONSUME_STATS", "times": 2, "longestMs": 800.0}
+
+
+async def test_a_broker_watches_its_handlers(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, loop_hold_ms=1) as broker:
+        await broker.send()
+        busy = broker.broker.store.queues.get
+
+        def slowly(topic: str, queue_id: int) -> object:
+            begun = time.monotonic()
+            while time.monotonic() - begun < 0.01:
+                pass
+            return busy(topic, queue_id)
+
+        broker.broker.store.queues.get = slowly  # type: ignore[method-assign, assignment]
+        await broker.call(Code.GET_MAX_OFFSET, topic="T", queueId=0)
+        found = {hold.code: hold for hold in broker.broker.statistics.holds.all()}
+        assert found[Code.GET_MAX_OFFSET].longest_ms >= 10

@@ -135,7 +135,8 @@ class Broker:
             self.front.parked_answers,
             self.naming.auto_created,
         )
-        self.front.serve(handlers(self._wired(retries), store_host, self.ground.budget.memory_bytes))
+        every = handlers(self._wired(retries), store_host, self.ground.budget.memory_bytes)
+        self.front.serve(self.statistics.holds.around(every))
         self.front.feed_kernel(self.sends.parts, self.pull_side.parts(self.front.limits), self.store)
         self.topics.watch(lambda name, topic: self._topic_changed(name))
         return self.address

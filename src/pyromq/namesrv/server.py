@@ -19,6 +19,7 @@ from ..supervision import Loops
 from ..transport.client import Client, Connect
 from ..transport.dispatch import Dispatcher
 from ..transport.limits import Limits
+from ..transport.loop_holds import LoopHolds
 from ..transport.peer import Peer
 from ..transport.server import Server
 from ..transport.slices import Slices
@@ -71,7 +72,7 @@ class NameServer:
             SettingsHandlers(self.live, run_blocking),
         )
         self.server = Server(
-            Dispatcher(handlers),
+            Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers)),
             clock=clock,
             limits=config.limits(),
             tls=config.server_tls(),

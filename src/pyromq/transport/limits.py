@@ -38,6 +38,7 @@ class Limits:
 
     # Service. Requests over queued_requests in a class are refused with SYSTEM_BUSY.
     queued_requests: int = 10_000
+    loop_hold_ms: int = 20  # by one request in one go; longer is counted and logged (`loop_holds.py`), never refused
     shares: Mapping[RequestClass, int] = field(default_factory=lambda: SHARES)
 
     def __post_init__(self) -> None:

@@ -70,6 +70,9 @@ class TransportSettings:
     queued_requests: int = setting(
         10_000, low=1, flag=False, help="waiting requests of one class; further ones get SYSTEM_BUSY"
     )
+    loop_hold_ms: int = setting(
+        20, low=1, flag=False, help="ms that one request may hold the event loop before it is counted and logged"
+    )
     tls_server_mode: TlsMode = setting(
         TlsMode.PERMISSIVE, java="tls.server.mode", flag=False, help="TLS needs certificate and key, or there is none"
     )
@@ -122,6 +125,7 @@ class TransportSettings:
             unfinished_bytes=self.unfinished_bytes,
             held_bytes=self.held_bytes,
             queued_requests=self.queued_requests,
+            loop_hold_ms=self.loop_hold_ms,
         )
 
     def server_tls(self) -> ServerTls | None:

@@ -14,12 +14,13 @@ import msgspec
 from ...ambient import Clock
 from ...config import Live
 from ...kernel.choice import is_forced, kernel_name
-from ...model.codes import OwnRequestCode
+from ...model.codes import OwnRequestCode, RequestCode
 from ...model.topic import Perm
 from ...store.message_store import MessageStore
 from ...store.quarantine import Aside, Quarantine
 from ...supervision import Loops
 from ...transport.dispatch import Reply, Request
+from ...transport.loop_holds import Hold, LoopHolds
 from ...transport.server import Server
 from ..clients.consumers import Consumers
 from ..clients.producers import Producers
@@ -51,6 +52,7 @@ class Inspection:
         registration: Callable[[], Registration | None],
         no_disk: Callable[[], str | None],
         lag_ms: Callable[[], float],
+        holds: LoopHolds,
         duplicates: DuplicateTable | None,
         parked: Callable[[], Mapping[str, int]],
         undecided: Callable[[int], list[dict[str, object]]],
@@ -73,6 +75,7 @@ class Inspection:
         self._registration = registration
         self._no_disk = no_disk
         self._lag_ms = lag_ms
+        self._holds = holds
         self._duplicates = duplicates
         self._parked = parked
         self._undecided = undecided
@@ -96,6 +99,7 @@ class Inspection:
             "waitingForDisk": self._intake.waiting,
             "unflushedBytes": self._store.unflushed,
             "loopLagMs": round(self._lag_ms(), 1),
+            "loopHolds": [_held(hold) for hold in self._holds.all()],
             "bufferedBytes": sum(server.held_bytes for server in self._servers),
             "connections": sum(server.connections for server in self._servers),
             "consumerGroups": {group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},
@@ -160,3 +164,9 @@ def _aside(one: Aside) -> dict[str, object]:
         "reason": one.reason,
         "timeMs": one.time_ms,
     }
+
+
+def _held(hold: Hold) -> dict[str, object]:
+    names = {code.value: code.name for code in (*RequestCode, *OwnRequestCode)}
+    name = names.get(hold.code, "")
+    return {"code": hold.code, "name": name, "times": hold.times, "longestMs": round(hold.longest_ms, 1)}

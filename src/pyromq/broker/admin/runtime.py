@@ -13,6 +13,7 @@ from ...protocol.bodies.route import KVTable
 from ...store.disk import Disk
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
+from ...transport.loop_holds import LoopHolds
 from ...transport.request_class import RequestClass
 from ..config import BrokerConfig
 from ..pull import PullHandler
@@ -40,6 +41,7 @@ class RuntimeInfo:
         counters: Counters,
         waiting: Callable[[RequestClass], int],
         lag_ms: Callable[[], float],
+        holds: LoopHolds,
         put_times: PutTimes,
         pulls: PullHandler,
         delays: Callable[[], Mapping[int, tuple[int, int]]],
@@ -54,6 +56,7 @@ class RuntimeInfo:
         self._counters = counters
         self._waiting = waiting
         self._lag_ms = lag_ms
+        self._holds = holds
         self._put_times = put_times
         self._pulls = pulls
         self._delays = delays
@@ -79,6 +82,7 @@ class RuntimeInfo:
         log = self._store.commit_log
         first = await self._store.ask(lambda: log.store_time_at(log.start))
         table = self._store_part(first) | self._traffic_part() | self._times_part() | self._queue_part()
+        table |= self._holds_part()
         for level, (offset, end) in self._delays().items():
             table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return Reply(body=encode_body(KVTable(table=table)))
@@ -140,6 +144,13 @@ class RuntimeInfo:
             "putLatency999": times.percentile_text(0.999),
             "getMessageEntireTimeMax": str(int(self._pulls.longest_ms)),
         }
+
+    def _holds_part(self) -> dict[str, str]:
+        """Ours alone: requests that held the event loop longer than `loopHoldMs`."""
+        table = {"pyromqLoopHolds": str(self._holds.total)}
+        for hold in self._holds.all():
+            table[f"pyromqLoopHolds_{hold.code}"] = f"{hold.times} times, {hold.longest_ms:.0f} ms at most"
+        return table
 
     def _queue_part(self) -> dict[str, str]:
         """What waits to be served, where Java shows its thread pools; transactions have nothing waiting."""

@@ -124,6 +124,7 @@ def _inspection(wired: Wired) -> Inspection:
         wired.naming.current,
         wired.storage.refusal,
         wired.statistics.lag.now_ms,
+        wired.statistics.holds,
         sends.duplicates,
         lambda: timing.parked() | transactions.parked(),
         transactions.listing.undecided,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ...transport.loop_holds import LoopHolds
 from ...transport.request_class import RequestClass
+from ...transport.settings import TransportSettings
 from ..admin.runtime import RuntimeInfo
 from ..admission import LoopLag
 from ..intake import Intake
@@ -25,6 +27,7 @@ class Statistics:
         self._ground = ground
         self.counters = Counters(ground.config.broker_cluster_name, ground.clock.now_ms())
         self.lag = LoopLag(ground.clock)
+        self.holds = LoopHolds(ground.clock, ground.config.part(TransportSettings).loop_hold_ms)
 
     def watch(
         self,
@@ -42,6 +45,7 @@ class Statistics:
             self.counters,
             waiting,
             self.lag.now_ms,
+            self.holds,
             intake.times,
             pulls,
             timing.level_progress,
