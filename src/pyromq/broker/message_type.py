@@ -18,14 +18,18 @@ _PLAIN = {
     CLEANUP_POLICY: ("DELETE",),
 }
 
-_TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
+TIMERS = (
+    Property.TIMER_DELAY_SEC,
+    Property.TIMER_DELAY_MS,
+    Property.TIMER_DELIVER_MS,
+)  # the first that is there counts
 
 
 def message_type(properties: Mapping[str, str]) -> str:
     """In the order in which RocketMQ looks: a transaction may also have a sharding key."""
     if properties.get(Property.TRAN_MSG, "").lower() == "true":
         return TRANSACTION
-    if delay_level(properties) > 0 or any(name in properties for name in _TIMERS):
+    if delay_level(properties) > 0 or any(name in properties for name in TIMERS):
         return DELAY
     if Property.SHARDING_KEY in properties:
         return FIFO

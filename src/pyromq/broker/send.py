@@ -30,12 +30,12 @@ from .intake import Door, Outcome, illegal_batch
 from .message_type import PRIORITY, message_type, takes_plain, type_fault
 from .metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
 from .metadata.new_topics import NewTopics
+from .property_rules import OWN_NAMES, admitted, without_own
 from .send_checks import Destination, SendChecks
-from .stamp import Stamp, unique_id
+from .stamp import RESERVED, Stamp, unique_id
 
-# Properties that make a message more than plain: where none of them is found, the text need not be taken apart.
-# `verdicts.py` keeps such messages from a native kernel by the same list.
-SPECIAL = (
+# Properties that make a message more than plain, and that a batch as a whole cannot have.
+_KINDS = (
     Property.DELAY,
     Property.TIMER_DELAY_SEC,
     Property.TIMER_DELAY_MS,
@@ -45,8 +45,11 @@ SPECIAL = (
     Property.PRIORITY,
     Property.INNER_NUM,
 )
+# Where none of them is found, the text need not be taken apart. `verdicts.py` keeps such messages from a native kernel
+# by the same list. What each broker stamps anew is taken out by `stamp.py`.
+SPECIAL = (*_KINDS, *(name for name in OWN_NAMES if name not in RESERVED))
 TYPED_SPECIAL = (Property.SHARDING_KEY,)  # the same in topics that name a type
-_SPECIAL = re.compile("(?:^|\x02)(?:" + "|".join(SPECIAL) + ")\x01")
+_SPECIAL, _KIND = (re.compile("(?:^|\x02)(?:" + "|".join(names) + ")\x01") for names in (SPECIAL, _KINDS))
 _OTHER_ANSWER_BYTES = 256 << 10  # of the answer to a batch, besides its ids: a unique id in escapes is the most of it
 _NO_WAIT = f"{Property.WAIT}\x01false\x02"
 
@@ -159,13 +162,10 @@ class SendHandler:
         """What only some messages have: checked against the topic, and changed where Java changes it."""
         topic, config = send.to.topic, send.config
         if send.to.dead:
-            return properties | {Property.DELAY: "-1"}
+            return without_own(properties) | {Property.DELAY: "-1"}
+        properties = admitted(properties)
         if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not properties.get(Property.KEYS, "").strip():
             raise RequestRefused("Required message key is missing", ResponseCode.MESSAGE_ILLEGAL)
-        if Property.INNER_NUM in properties:
-            raise RequestRefused(
-                f"the message is illegal: {Property.INNER_NUM} is for batches", ResponseCode.MESSAGE_ILLEGAL
-            )
         if config.reject_transaction_message and properties.get(Property.TRAN_MSG, "").lower() == "true":
             raise RequestRefused(
                 f"the broker[{config.broker_name}] sending transaction message is forbidden",
@@ -200,7 +200,7 @@ class SendHandler:
             )
         if len(header.topic) > MAX_TOPIC:
             raise RequestRefused(f"message topic length too long {len(header.topic)}", ResponseCode.MESSAGE_ILLEGAL)
-        if _SPECIAL.search(given) is not None or header.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH):
+        if _KIND.search(given) is not None or header.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH):
             raise RequestRefused(
                 "the batch is illegal: delay, timer, transaction and batch marks are not for a batch",
                 ResponseCode.MESSAGE_ILLEGAL,

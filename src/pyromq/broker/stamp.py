@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from ..model.message import Property
 from ..protocol.properties import decode_properties, rejoin_properties
+from .property_rules import without_own
 
 # Set anew by each broker, or meant for the way out only: a client's own value would be a lie.
 RESERVED = (Property.CLUSTER, Property.MSG_REGION, Property.TRACE_ON, Property.POP_CK)
@@ -56,7 +57,7 @@ class Stamp:
 
     def inner_batch(self, properties: str, count: int, trace_on: bool) -> tuple[bytes, str]:
         """Of a batch that is stored as one record: it says how many messages are in it."""
-        pairs = decode_properties(properties)
+        pairs = without_own(decode_properties(properties))
         return self.changed(pairs | {Property.INNER_NUM: str(count)}, trace_on)
 
 

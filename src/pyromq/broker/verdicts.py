@@ -206,7 +206,7 @@ def _is_plain(topic: TopicConfig) -> bool:
 
 def _terms(parts: Sending, config: BrokerConfig) -> Terms:
     limits = parts.limits
-    special = [*SPECIAL, *RESERVED, Property.SEND_ID, Property.CRC32]
+    special = [*SPECIAL, *RESERVED, Property.SEND_ID]
     return Terms(
         json=_json_pieces(config),
         binary=_binary_pieces(config),

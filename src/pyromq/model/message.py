@@ -80,7 +80,11 @@ class Property:
     PRIORITY = "_SYS_MSG_PRIORITY_"
     CRC32 = "__CRC32#"
 
-    SEND_ID = "__SEND_ID"  # ours: who sent it as which of his messages, for the duplicate window
+    # Ours
+    SEND_ID = "__SEND_ID"  # who sent it as which of his messages, for the duplicate window
+    OWN_DUE_MS = "PYRO_DUE_MS"  # when a delayed message is really due, where its queue entry says an earlier time
+    OWN_DELAY = "PYRO_DELAY"  # the level that it was given, while DELAY is that of the hop
+    OWN_DEAD_MS = "PYRO_DEAD_MS"  # when a dead letter died; a carried copy has a store time of its own
 
 
 KEY_SEPARATOR = " "  # between the words of KEYS

@@ -102,7 +102,7 @@ async def test_what_is_no_time_is_refused(tmp_path: Path, value: str) -> None:
         refused = await life.send(properties=f"TIMER_DELIVER_MS\x01{value}\x02")
         if value:
             assert refused.code == ResponseCode.MESSAGE_ILLEGAL
-            assert "timer message illegal" in str(refused.remark)
+            assert "is no number of milliseconds" in str(refused.remark)
             assert life.bodies("T") == []
         else:
             assert life.bodies("T") == ["hello"]  # a property without a value is none

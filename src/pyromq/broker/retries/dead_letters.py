@@ -30,7 +30,7 @@ from ..quarantined import Asides
 
 log = logs.get("pyromq.broker")
 
-DIED = "PYRO_DEAD_MS"  # when it died; a carried copy has a store time of its own
+DIED = Property.OWN_DEAD_MS
 AT_ONCE = 256
 BYTES_AT_ONCE = 4 << 20
 HOUR_MS = 3_600_000

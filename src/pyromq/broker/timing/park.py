@@ -20,15 +20,14 @@ from ...model.names import SCHEDULE_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
-from ..message_type import delay_level
+from ..message_type import TIMERS, delay_level
 from .properties import appended, check_room, shed
 
-DUE = "PYRO_DUE_MS"  # when it is really due, where its queue entry says an earlier time
-WANTED_LEVEL = "PYRO_DELAY"  # the level that it was given, while DELAY is that of the hop
+DUE = Property.OWN_DUE_MS
+WANTED_LEVEL = Property.OWN_DELAY
 _DELAY = Property.DELAY.encode()
 _BEFORE = (Property.TIMER_ROLL_TIMES, Property.TIMER_OUT_MS, Property.ORIGIN_MESSAGE_ID)  # of ways that are behind it
 _WAY = (Property.REAL_TOPIC, Property.REAL_QID, Property.DELAY)  # what a delivered message can do without
-_TIMERS = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 
 
 class LevelPark:
@@ -46,7 +45,6 @@ class LevelPark:
         """The same of a message that was accepted before: it gives up what it can rather than being refused."""
         level = delay_level(properties)
         if level <= 0:
-            _refuse_what_is_no_level(properties.get(Property.DELAY))
             return None
         return self.at_level(record, level)
 
@@ -62,7 +60,7 @@ class LevelPark:
                     record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=quick, physical_offset=0
                 )
         pairs = decode_properties(raw)
-        for name in (*_TIMERS, DUE, WANTED_LEVEL):
+        for name in (*TIMERS, DUE, WANTED_LEVEL):
             pairs.pop(name, None)
         return self._parked(record, level, pairs)
 
@@ -93,12 +91,6 @@ class LevelPark:
         return msgspec.structs.replace(
             record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=shed(pairs, _BEFORE), physical_offset=0
         )
-
-
-def _refuse_what_is_no_level(text: str | None) -> None:
-    """As Java does, with its code: it would be stored without delay, which nobody wants who sets one."""
-    if text is not None and whole_number(text, -INT_MAX - 1, INT_MAX) is None:
-        raise RequestRefused(f"the message is illegal: {Property.DELAY} = {text[:100]!r} is no delay level")
 
 
 def due_of(pairs: Mapping[str, str], entry_due_ms: int) -> int:

@@ -146,11 +146,15 @@ class Recall:
             Property.BORN_TIMESTAMP: str(now),
             Property.PGROUP: header.producer_group or "",
         }
+        try:
+            properties = encode_properties(pairs)
+        except ValueError as fault:
+            raise _illegal(f"recall handle is invalid: {fault}") from None
         return Record(
             topic=handle.topic,
             queue_id=0,
             body=b"0",
-            properties=encode_properties(pairs),
+            properties=properties,
             born_timestamp=now,
             born_host=self._born_host(address),
             store_host=self._store_host,

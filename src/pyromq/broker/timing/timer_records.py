@@ -20,14 +20,9 @@ from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record, locate
 from ...store.timer_store import Waiting
 from ..config import BrokerConfig
-from ..message_type import delay_level
+from ..message_type import TIMERS, delay_level
 from .properties import appended, check_room, shed
 
-TIMERS = (
-    Property.TIMER_DELAY_SEC,
-    Property.TIMER_DELAY_MS,
-    Property.TIMER_DELIVER_MS,
-)  # the first that is there counts
 _OUT = Property.TIMER_OUT_MS.encode()
 _RECALLS = Property.TIMER_DEL_UNIQKEY.encode()
 _TOPIC = Property.REAL_TOPIC.encode()
@@ -101,13 +96,8 @@ class TimerPark:
         return msgspec.structs.replace(record, topic=TIMER_TOPIC, queue_id=0, properties=properties)
 
     def _due(self, name: str, text: str, now: int) -> int:
-        number = whole_number(text, -LONG_MAX, LONG_MAX)
-        if number is None:
-            raise RequestRefused(
-                f"timer message illegal: {name} = {text[:100]!r} is no number of "
-                f"{'seconds' if name == Property.TIMER_DELAY_SEC else 'milliseconds'}",
-                ResponseCode.MESSAGE_ILLEGAL,
-            )
+        """What is no number was refused at the door (`property_rules.py`)."""
+        number = whole_number(text, -LONG_MAX, LONG_MAX) or 0
         if name == Property.TIMER_DELIVER_MS:
             return number
         return now + (number * 1000 if name == Property.TIMER_DELAY_SEC else number)

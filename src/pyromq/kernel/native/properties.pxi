@@ -2,7 +2,7 @@
 # Python's list (`Terms.special`), not ours.
 
 cdef struct Names:
-    Text name[MOST_NAMES]
+    Text name[MOST_NAMES]     # by length, the shortest first
     int count
     uint64_t lengths          # a bit for each length that one of them has, those of 63 bytes and more together
 
@@ -32,6 +32,8 @@ cdef inline bint is_among(const Names *names, Text name) noexcept nogil:
     if not names.lengths >> min(name.n, 63) & 1:
         return False
     for i in range(names.count):
+        if names.name[i].n > name.n:
+            return False
         if name.n == names.name[i].n and memcmp(name.at, names.name[i].at, <size_t>name.n) == 0:
             return True
     return False
