@@ -13,6 +13,7 @@ import pytest
 from pyromq.broker.parked_properties import ROOM
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.names import DLQ_PREFIX, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import MAX_PROPERTIES_BYTES
 from pyromq.protocol.record import Record
@@ -269,3 +270,24 @@ async def test_a_message_that_was_tried_as_often_as_can_be_counted_is_given_back
         await life.advance(10)
         stored = life.stored("%RETRY%G") + life.stored("%DLQ%G")
         assert [record.reconsume_times for record in stored] == [INT_MAX]
+
+
+# --- a seal that is none ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crc", [True, False])
+async def test_a_seal_that_a_sender_made_up_does_not_make_a_record_unreadable(tmp_path: Path, crc: bool) -> None:
+    """Recovery after a kill would end the log there."""
+    clock = ManualClock(START_MS)
+    disk = SimulatedDisk(now_ms=clock.now_ms)
+    false = "TAGS\x01a\x02__CRC32#\x010123456789\x02"
+    async with virtual_broker(tmp_path, disk, clock, killed=True, whole_record_crc=crc) as life:
+        assert (await life.send(body=b"single", properties=false)).code == ResponseCode.SUCCESS
+        fields = {"a": "P", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "m": True}
+        body = encode_batch([BatchEntry(b"batch", 0, false.encode())])
+        assert (await life.call(RequestCode.SEND_BATCH_MESSAGE, body, **fields)).code == ResponseCode.SUCCESS
+        await life.send(body=b"after")
+        await life.broker.store.flush_all()
+    disk = disk.kill()
+    async with virtual_broker(tmp_path, disk, clock, whole_record_crc=crc) as life:
+        assert [message.body for message in await life.pulled("T")] == [b"single", b"batch", b"after"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...protocol.record import Record, encode_record
+from ...protocol.record import CRC_NAME, Record, encode_record, with_room_for_crc
 from .placed import DelayLevels, Placed, message_count, tag_code
 
 
@@ -20,6 +20,8 @@ def place_burst(
     for record in records:
         record.physical_offset = position
         record.store_timestamp = store_time
+        if not with_crc and CRC_NAME in record.properties:
+            record.properties = with_room_for_crc(record.properties)  # a sender's own: no reader would take the record
         raw = encode_record(record, with_crc=with_crc)
         size = len(raw)
         buffers.append(raw)
