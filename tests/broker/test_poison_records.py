@@ -7,6 +7,7 @@ comes due on virtual time, and is met again by a second life of the broker.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -283,7 +284,18 @@ async def test_a_seal_that_a_sender_made_up_does_not_make_a_record_unreadable(tm
     false = "TAGS\x01a\x02__CRC32#\x010123456789\x02"
     async with virtual_broker(tmp_path, disk, clock, killed=True, whole_record_crc=crc) as life:
         assert (await life.send(body=b"single", properties=false)).code == ResponseCode.SUCCESS
-        fields = {"a": "P", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "m": True}
+        fields: dict[str, Any] = {
+            "a": "P",
+            "b": "T",
+            "c": "TBW102",
+            "d": 4,
+            "e": 0,
+            "f": 0,
+            "g": 1,
+            "h": 0,
+            "i": "",
+            "m": True,
+        }
         body = encode_batch([BatchEntry(b"batch", 0, false.encode())])
         assert (await life.call(RequestCode.SEND_BATCH_MESSAGE, body, **fields)).code == ResponseCode.SUCCESS
         await life.send(body=b"after")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,7 +27,7 @@ from tests.transport.support import raw_peer
 
 BURST = 64
 KERNELS = pytest.mark.parametrize("kernel", ["native", "python"])
-SETTINGS = {"commit_log_file_bytes": 8 << 20, "index_slots": 20_000, "index_entries": 100_000}
+SETTINGS: dict[str, Any] = {"commit_log_file_bytes": 8 << 20, "index_slots": 20_000, "index_entries": 100_000}
 TOLD = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
 OTHERS = {"TRAN_MSG", "TIMER_DEL_UNIQKEY"}  # with them it is a half message or a recall, whatever it was meant to be
 RECALLED = ("timed", "UNIQ_KEY")  # by a recall of the same value

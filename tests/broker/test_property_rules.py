@@ -57,7 +57,7 @@ def test_a_broker_s_word_is_never_a_client_s() -> None:
 async def test_a_broker_s_word_from_a_client_is_not_stored(tmp_path: Path, kind: str) -> None:
     async with virtual_broker(tmp_path, clock=ManualClock(START_MS)) as life:
         sent = command(kind, "m", dict.fromkeys(OWN_NAMES, "lie"))
-        answer = await life.call(sent.code, sent.body, **sent.fields)
+        answer = await life.call(sent.code, bytes(sent.body), **sent.fields)
         if kind == "half":
             await life.call(
                 RequestCode.END_TRANSACTION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from pyromq.protocol.frame import encode_frame
 from tests.broker.hostile import KINDS, PROPERTIES, VALUES, command
 from tests.kernel.twins import lives, native_module
 
-SETTINGS = {"commit_log_file_bytes": 32 << 20, "index_slots": 20_000, "index_entries": 100_000}
+SETTINGS: dict[str, Any] = {"commit_log_file_bytes": 32 << 20, "index_slots": 20_000, "index_entries": 100_000}
 
 
 @pytest.mark.parametrize("crc", [True, False])
