@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any, cast
 
@@ -132,6 +133,9 @@ def free_port() -> int:
         return port
 
 
+_SOURCES = cycle(f"127.0.0.{number}" for number in range(2, 250))
+
+
 class IdlePeers:
     """Connections that say nothing. The server may close them."""
 
@@ -139,10 +143,13 @@ class IdlePeers:
         self._port = port
         self._streams: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
-    async def come(self, count: int) -> None:
+    async def come(self, count: int, saying: bytes = b"") -> None:
         for number in range(count):
-            source = (f"127.0.0.{2 + number // 20_000}", 0)  # one address has no more than 28,000 free ports
-            self._streams.append(await asyncio.open_connection("127.0.0.1", self._port, local_addr=source))
+            if number % 2_000 == 0:
+                source = next(_SOURCES)  # one address has not ports enough for all
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port, local_addr=(source, 0))
+            writer.write(saying)
+            self._streams.append((reader, writer))
 
     async def left(self, expected: int) -> int:
         """How many the server keeps, once it has closed all beyond those that are expected to stay."""
@@ -151,7 +158,7 @@ class IdlePeers:
 
     @property
     def _open(self) -> int:
-        return sum(not reader.at_eof() for reader, _ in self._streams)
+        return sum(not (reader.at_eof() or reader.exception()) for reader, _ in self._streams)
 
     async def go(self) -> None:
         for _, writer in self._streams:

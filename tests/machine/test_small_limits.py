@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import struct
 from pathlib import Path
 
 import pytest
 
 from pyromq.errors import CallFailed
 from pyromq.machine.descriptors import divide
-from pyromq.model.codes import RequestCode
+from pyromq.model.codes import RequestCode, ResponseCode
 from tests.broker.running import Running
-from tests.machine.daemons import IdlePeers, broker, free_port, name_server, sent_all, start
+from tests.machine.daemons import Daemon, IdlePeers, broker, free_port, name_server, sent_all, start
+from tests.support import require
 
 TOPICS = [f"Topic{number}" for number in range(30)]
 FILES = resource.RLIMIT_NOFILE
@@ -46,7 +48,8 @@ async def test_idle_connections_up_to_the_descriptor_limit_keep_nobody_from_send
         await sent_all(one, TOPICS)
         state = await one.state()
         assert (state["ready"], state["troubles"]) == (True, [])
-        assert state["connections"] == shares.connections
+        assert state["connections"] == state["openFiles"]["connections"] == shares.connections
+        assert state["openFiles"]["limit"] == limit
         await main.go()
         await fast.go()
         async with one.another() as late:
@@ -78,6 +81,91 @@ async def test_idle_connections_at_a_name_server_keep_nobody_from_asking(tmp_pat
         log = await one.end()
     assert "Traceback" not in log
     assert f'limit="open files" value={shares.connections}' in log
+
+
+@pytest.mark.parametrize("kernel", ["python", "native"])
+@pytest.mark.parametrize("held", [0, 1 << 40], ids=["a share of it may be held", "all of it may be held"])
+async def test_peers_that_fill_the_address_space_are_cut_off_and_the_broker_lives(
+    tmp_path: Path, kernel: str, held: int
+) -> None:
+    """Twice what there is, by frames that never end, then by sends that do."""
+    limits = {resource.RLIMIT_AS: 384 << 20}
+    async with broker(tmp_path, kernel, limits, HELD_BYTES=held, COMMIT_LOG_FILE_BYTES=32 << 20) as one:
+        await sent_all(one, TOPICS[:1])
+        stalled = IdlePeers(int(one.address.rpartition(":")[2]))
+        await stalled.come(50, struct.pack(">iI", 16 << 20, 100) + bytes((16 << 20) - 100))
+        for _ in range(20):
+            await sent_all(one, TOPICS[:5])
+        assert await stalled.left(24) <= 24
+        async with one.another() as late:
+            await connected(late)
+            answers = await asyncio.gather(*(late.send("Topic0", bytes(3 << 20)) for _ in range(20)))
+            assert {answer.code for answer in answers} <= {ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY}
+        await stalled.go()
+        await sent_all(one, TOPICS)
+        assert (await one.state())["ready"]
+        log = await one.end()
+    assert "too much held for peers" in log if not held else "no memory for a peer" in log
+    assert "Traceback" not in log
+    async with broker(tmp_path, kernel, limits, COMMIT_LOG_FILE_BYTES=32 << 20) as again:
+        assert "clean_stop=True" in await again.end()
+
+
+async def test_peers_that_fill_the_address_space_of_a_name_server_are_cut_off(tmp_path: Path) -> None:
+    async with name_server(tmp_path, {resource.RLIMIT_AS: 256 << 20}, HELD_BYTES=1 << 40) as one:
+        stalled = IdlePeers(int(one.address.rpartition(":")[2]))
+        await stalled.come(40, struct.pack(">iI", 16 << 20, 100) + bytes((16 << 20) - 100))
+        for number in range(20):
+            put = await one.call(RequestCode.PUT_KV_CONFIG, namespace="N", key=number, value="v" * 1000)
+            assert put.code == 0
+        assert await stalled.left(16) <= 16
+        await stalled.go()
+        log = await one.end()
+    assert "no memory for a peer" in log
+    assert "Traceback" not in log
+
+
+async def seen_connections(one: Daemon, count: int) -> bool:
+    for _ in range(600):
+        if (await one.state())["connections"] == count:
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+def memory_of(process: int) -> int:
+    """Resident bytes."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["python", "native"])
+async def test_ten_thousand_idle_connections(tmp_path: Path, kernel: str) -> None:
+    """They cost little, all stay, and a canary goes on; half of them leave at once, and come back."""
+    soft, hard = resource.getrlimit(FILES)
+    require(hard >= 16_000, f"the hard limit of open files is {hard}, 16,000 are needed")
+    resource.setrlimit(FILES, (16_000, hard))
+    try:
+        async with broker(tmp_path, kernel, {FILES: 16_000}) as one:
+            await sent_all(one, TOPICS[:1])
+            before = memory_of(one.process.pid)
+            port = int(one.address.rpartition(":")[2])
+            first, second = IdlePeers(port), IdlePeers(port)
+            for idle in (first, second):
+                await idle.come(5_000)
+            assert await seen_connections(one, 10_001)
+            print(f"{(memory_of(one.process.pid) - before) / 10_000:.0f} bytes for each idle connection")
+            await sent_all(one, TOPICS)
+            await first.go()
+            await sent_all(one, TOPICS)
+            await first.come(5_000)
+            assert await seen_connections(one, 10_001)
+            await sent_all(one, TOPICS)
+            await first.go()
+            await second.go()
+            assert "Traceback" not in await one.end()
+    finally:
+        resource.setrlimit(FILES, (soft, hard))
 
 
 async def test_a_limit_that_cannot_work_is_refused_with_what_to_do() -> None:

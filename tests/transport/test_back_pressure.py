@@ -8,9 +8,12 @@ import pytest
 
 from pyromq.ambient import SystemClock
 from pyromq.errors import CallTimedOut, ConnectionLost
+from pyromq.kernel.seam import NOTHING, Fed, FeedConnection
 from pyromq.model.codes import RequestCode as Code
+from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
+from pyromq.transport.held import HeldBytes
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork, pair
 from pyromq.transport.server import Server
@@ -216,6 +219,23 @@ async def test_bodies_that_wait_are_bounded_in_bytes(make_server: MakeServer, cl
     assert server.held_bytes == 0
 
 
+async def test_headers_that_wait_are_bounded_in_bytes_too(make_server: MakeServer, clock: ManualClock) -> None:
+    go: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def later(request: Request) -> Reply:
+        await asyncio.shield(go)
+        return Reply()
+
+    server = make_server(Dispatcher({ECHO: later}), Limits(unfinished_bytes=500 * KIB))
+    peer = raw_peer(server)
+    peer.write(frames(*(command(opaque=n, body=b"x" * n, text="x" * 50 * KIB) for n in range(100))))
+    await clock.settle(200)
+    assert 500 * KIB <= server.held_bytes < 700 * KIB
+    go.set_result(None)
+    await peer.answers(100)
+    assert server.held_bytes == 0
+
+
 async def test_all_peers_together_are_bounded(make_server: MakeServer, clock: ManualClock, caplog: Logs) -> None:
     """Each holds little, a frame that never ends; together they may not hold more than held_bytes."""
     server = make_server(Dispatcher({ECHO: echo}), Limits(held_bytes=1000 * KIB))
@@ -233,6 +253,77 @@ async def test_all_peers_together_are_bounded(make_server: MakeServer, clock: Ma
         peer.stream.abort()
     await clock.settle()
     assert server.held_bytes == 0
+
+
+async def test_a_peer_whose_frames_end_goes_on_while_others_fill_what_may_be_held(
+    make_server: MakeServer, clock: ManualClock
+) -> None:
+    """Over both listeners of a daemon. Who has stalled longest goes, not who happens to send when it is full."""
+    held = HeldBytes(1000 * KIB)
+    main = make_server(Dispatcher({ECHO: echo}), held=held)
+    fast = make_server(Dispatcher({ECHO: echo}), held=held, address="server:2")
+    wire = frames(command(body=bytes(200 * KIB)))
+    stalled = [raw_peer(server, f"stalled{n}:1") for n in range(5) for server in (main, fast)]
+    for peer in stalled:
+        peer.write(wire[: 99 * KIB])
+        await clock.advance(1)
+    honest = raw_peer(main, "honest:1")
+    for number in range(20):
+        honest.write(wire[: 150 * KIB])
+        await clock.settle()
+        assert held.total <= 1000 * KIB
+        honest.write(wire[150 * KIB :])
+        await honest.answers(number + 1)
+    lost = [peer.is_lost for peer in stalled]
+    assert lost == sorted(lost, reverse=True)  # as many as were needed, the first ones
+    assert 3 <= sum(lost) <= 5
+
+
+async def test_many_peers_may_leave_less_unread_each() -> None:
+    held = HeldBytes(64 << 20)
+    marks = [held.joined(1 << 20) for _ in range(1000)]
+    assert (marks[0], marks[-1]) == (1 << 20, 64 * KIB)
+    assert sum(marks) < 192 << 20
+    for _ in range(1000):
+        held.left()
+    assert held.joined(1 << 20) == 1 << 20
+
+
+async def test_without_memory_for_what_came_the_connection_ends_and_who_has_stalled_goes_too(
+    make_server: MakeServer, clock: ManualClock, caplog: Logs
+) -> None:
+    def feed(connection: FeedConnection, data: memoryview) -> Fed:
+        if bytes(data[-4:]) == b"LAST":
+            raise MemoryError
+        return NOTHING
+
+    server = make_server(Dispatcher({ECHO: echo}), feed=feed)
+    stalled = raw_peer(server, "stalled:1")
+    stalled.write(frames(command(body=bytes(500 * KIB)))[: 400 * KIB])
+    await clock.advance(1)
+    unlucky, other = raw_peer(server, "unlucky:1"), raw_peer(server, "other:1")
+    unlucky.write(frames(command(body=b"LAST")))
+    await unlucky.lost()
+    await stalled.lost()
+    other.write(frames(command()))
+    await other.answers(1)
+    assert [line["event"] for line in violations(caplog)] == [
+        "no memory for a peer",
+        "no memory: too much is held for peers",
+    ]
+    assert server.held_bytes == 0
+
+
+async def test_a_handler_without_memory_refuses_its_request(make_server: MakeServer, caplog: Logs) -> None:
+    def greedy(request: Request) -> Reply:
+        raise MemoryError
+
+    peer = raw_peer(make_server(Dispatcher({ECHO: greedy})))
+    peer.write(frames(command()))
+    (answer,) = await peer.answers(1)
+    assert answer.code == ResponseCode.SYSTEM_BUSY
+    assert "no memory for this request" in (answer.remark or "")
+    assert [line["event"] for line in violations(caplog)] == ["request refused: no memory for it"]
 
 
 async def test_our_own_calls_wait_for_a_server_that_does_not_read(

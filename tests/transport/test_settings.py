@@ -61,3 +61,18 @@ def test_enforcing_without_files_is_refused() -> None:
     assert DEFAULTS.server_tls() is None
     with pytest.raises(ConfigError, match="TLS needs both files"):
         TransportSettings(tls_server_mode=TlsMode.ENFORCING).server_tls()
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "held_bytes", "unfinished_bytes"),
+    [
+        (128 << 20, 32 << 20, 4 << 20),
+        (1 << 30, 128 << 20, 16 << 20),
+        (16 << 30, 2 << 30, 32 << 20),
+        (1 << 40, 4 << 30, 32 << 20),
+    ],
+)
+def test_what_is_held_for_peers_follows_the_memory(memory_bytes: int, held_bytes: int, unfinished_bytes: int) -> None:
+    limits = DEFAULTS.limits(memory_bytes)
+    assert (limits.held_bytes, limits.unfinished_bytes) == (held_bytes, unfinished_bytes)
+    assert TransportSettings(held_bytes=12345).limits(memory_bytes).held_bytes == 12345

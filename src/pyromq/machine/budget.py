@@ -14,6 +14,9 @@ from .seats import Seats
 
 log = logs.get("pyromq.machine")
 
+_CONNECTION_BYTES = 128 << 10  # a peer that leaves as much unread as it may takes half of this
+_LEAST_BY_MEMORY = 256
+
 _PLENTY = Shares(MOST, 0, queue_files=MOST, log_files=LOG_FILES, outgoing=OUTGOING, connections=MOST)
 
 
@@ -25,12 +28,31 @@ class Budget:
     memory_bytes: int = 8 << 30
     seats: Seats = field(default_factory=lambda: Seats(_PLENTY.connections))
 
+    def shown(self) -> dict[str, int]:
+        """For people: the limit of open files, and who may have how many of them."""
+        shares = self.shares
+        return {
+            "limit": shares.limit,
+            "connections": self.seats.total,
+            "queueFiles": shares.queue_files,
+            "logFiles": shares.log_files,
+            "outgoing": shares.outgoing,
+        }
+
     def tell(self) -> None:
         """One line of the log: who gets what."""
-        log.info("open files and memory of this process", **asdict(self.shares), memory_bytes=self.memory_bytes)
+        log.info(
+            "open files and memory of this process",
+            **asdict(self.shares),
+            seats=self.seats.total,
+            memory_bytes=self.memory_bytes,
+        )
 
 
 def budget_of_process(*, queue_files: int = 0, reserved: int = 0) -> Budget:
     """Of this machine, after the limit of open files was raised as far as the system allows. ConfigError: too few."""
-    shares = divide(raise_limit(), queue_files=queue_files, reserved=reserved)
-    return Budget(shares, memory_limit(), Seats(shares.connections))
+    shares, memory_bytes = divide(raise_limit(), queue_files=queue_files, reserved=reserved), memory_limit()
+    by_memory = max(_LEAST_BY_MEMORY, memory_bytes // _CONNECTION_BYTES)
+    if by_memory < shares.connections:
+        return Budget(shares, memory_bytes, Seats(by_memory, "memory"))
+    return Budget(shares, memory_bytes, Seats(shares.connections))

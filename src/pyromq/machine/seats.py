@@ -12,8 +12,10 @@ _KEPT_SHARE = 8  # every listener has an eighth of all seats to itself
 class Seats:
     """Event loop only. Invariant: never more seats taken than `total`."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, bound_by: str = "open files") -> None:
+        """`bound_by`: what there would have to be more of."""
         self.total = total
+        self.bound_by = bound_by
         self._rows: list[Row] = []
 
     def row(self) -> Row:
@@ -37,17 +39,12 @@ class Row:
     """The seats of one listener."""
 
     def __init__(self, seats: Seats) -> None:
-        self._seats = seats
+        self.seats = seats
         self.taken = 0
-
-    @property
-    def total(self) -> int:
-        """Of all listeners, for messages to people."""
-        return self._seats.total
 
     def take(self) -> bool:
         """False: there is none."""
-        if not self._seats.may_seat(self):
+        if not self.seats.may_seat(self):
             return False
         self.taken += 1
         return True

@@ -74,7 +74,7 @@ class NameServer:
         self.server = Server(
             Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers)),
             clock=clock,
-            limits=config.limits(),
+            limits=config.limits(budget.memory_bytes),
             tls=config.server_tls(),
             on_close=self._connection_lost,
             seats=budget.seats,

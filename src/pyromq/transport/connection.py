@@ -20,17 +20,19 @@ from ..protocol.command import RESPONSE_FLAG, Command
 from ..protocol.frame import DEFAULT_LIMITS, HeaderTooLarge, encode_frame_head
 from .address import socket_address
 from .calls import PendingCalls
+from .held import HeldBytes
 from .inbox import Inbox
 from .limits import Limits
 from .outbox import FLUSH_BYTES, Outbox
 from .request_class import keeps_order
 from .tls import Opening, TlsSession
 from .tls_hints import hint as tls_hint
-from .watchdog import Watchdog
+from .watchdog import NEVER, Watchdog
 
 log = logs.get("pyromq.transport")
 
 _PEER_HEADER_BYTES = DEFAULT_LIMITS.header_bytes  # servers of ours take no larger ones, unless told to
+_SMALL_HEADER = 4096  # bytes; less is not counted as held
 
 
 class Owner(Protocol):
@@ -42,6 +44,7 @@ class Owner(Protocol):
     feed: Feed
     buffer: memoryview  # received bytes land here; shared, since they are dealt with before the next read
     turn_buffer: memoryview  # the part of it that a connection usually fills in its turn
+    held: HeldBytes
 
     def opened(self, connection: Connection) -> bool:
         """False: one too many, do not serve it."""
@@ -61,8 +64,8 @@ class Owner(Protocol):
 
     def resume(self, connection: Connection) -> None: ...
 
-    def account(self, change: int) -> bool:
-        """Bytes that are held for peers; False: over the limit."""
+    def account(self, connection: Connection, change: int) -> None:
+        """Bytes that are held for this peer, more or fewer. Over the limit a peer is cut off, maybe this one."""
         ...
 
 
@@ -79,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self.version = 0
         self.unfinished = 0
         self.unfinished_sends = 0
+        self.held = 0  # bytes, as `held.py` counts them
         self.notes: Any = None
         self.is_open = False
         self.has_spoken = False  # a whole frame has come
@@ -91,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self._inbox = Inbox(owner.limits.frame)
         self._calls = PendingCalls(owner.clock, self._too_late)
         self._unfinished_bytes = 0
+        self._header_bytes = 0  # of these: headers, where they are large
         self._is_overfull = False  # the peer has asked for enough, we do not read on
         self._is_draining = False  # a kernel goes on once Python has finished the sends that it has
         self._is_blocked = False  # the peer does not read from us, we neither read on nor serve it
@@ -118,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         self.address = socket_address(stream.get_extra_info("peername"))
         self._outbox = Outbox(stream, self._tls)
         self._watchdog = Watchdog(self._owner.clock, limits.idle_s, self._late)
-        stream.set_write_buffer_limits(high=limits.write_high_bytes)
+        stream.set_write_buffer_limits(high=self._owner.held.joined(limits.write_high_bytes))
         if self._opening is not None or self._tls is not None:
             self._watchdog.expect("opening_s", limits.opening_s)
         if self._tls is not None:
@@ -177,6 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ended_by_peer = self.is_open
         self.is_open = False
         self._stream = None
+        self._owner.held.left()
         self._watchdog.stop()
         if self._linger is not None:
             self._linger.cancel()
@@ -233,6 +239,8 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort(str(fault))  # our TLS does not fit theirs: who wants to connect tells it
             else:
                 self.violation("bad bytes from a peer", fault=str(fault))
+        except MemoryError:
+            self._no_memory()
         except Exception:
             log.exception("receiving failed", peer=self.address)
             self.abort("internal error while receiving")
@@ -293,26 +301,29 @@ class Connection(asyncio.BufferedProtocol):
         if fed.waiting:
             self._owner.park(self, fed.waiting)
         if commands:
-            self._share_out(commands)
+            self._share_out(commands, held_before + len(data) - held)
         if fed.drain and self.unfinished_sends:
             self._is_draining = True
             self._read_or_pause()
 
-    def _share_out(self, commands: Sequence[Command]) -> None:
-        """Responses go to who waits for them, requests to the owner."""
+    def _share_out(self, commands: Sequence[Command], received: int) -> None:
+        """Responses go to who waits for them, requests to the owner. `received`: the bytes that they came in."""
         requests = [command for command in commands if not command.flag & RESPONSE_FLAG]
         if len(requests) < len(commands):
             self._resolve(commands)
         if requests:
-            self._submit(requests)
+            self._submit(requests, received)
 
     def _resolve(self, commands: Sequence[Command]) -> None:
         for command in commands:
             if command.flag & RESPONSE_FLAG and not self._calls.resolve(command):
                 log.debug("response that nobody waits for", peer=self.address, opaque=command.opaque)
 
-    def _submit(self, requests: Sequence[Command]) -> None:
+    def _submit(self, requests: Sequence[Command], received: int) -> None:
         last, limits, size = requests[-1], self._owner.limits, sum(len(request.body) for request in requests)
+        if received - size > _SMALL_HEADER * len(requests):
+            self._header_bytes += received - size
+            size = received
         self.language, self.version = last.language, last.version
         self.unfinished += len(requests)
         self.unfinished_sends += sum(keeps_order(request.code) for request in requests)
@@ -332,9 +343,13 @@ class Connection(asyncio.BufferedProtocol):
             self._is_draining = False
             self._read_or_pause()
         size = len(request.body)
+        if self._header_bytes:  # nobody counts them one by one: each request takes its share along
+            share = self._header_bytes // (self.unfinished + 1)
+            self._header_bytes -= share
+            size += share
         if size:
             self._unfinished_bytes -= size
-            self._owner.account(-size)
+            self._account(-size)
         if self._is_overfull:
             limits = self._owner.limits
             self._is_overfull = (
@@ -450,8 +465,17 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.flush()
         except ProtocolError as fault:  # TLS that came to its end
             self.violation("bad bytes from a peer", fault=str(fault))
+        except MemoryError:
+            self._no_memory()
         if self._is_blocked:
             self._check_write_buffer()
+
+    def _no_memory(self) -> None:
+        """What came or was to be sent is gone, so the stream is out of step: it ends, and what it held is free."""
+        self.violation(
+            "no memory for a peer", held=self.held, remedy="lower heldBytes, or give the process more memory"
+        )
+        self._owner.held.shed()
 
     # --- back-pressure -----------------------------------------------------------------------------------------------
 
@@ -503,13 +527,19 @@ class Connection(asyncio.BufferedProtocol):
             stream.pause_reading()
 
     def _drop_held(self) -> None:
-        self._owner.account(-self._inbox.drop() - self._blocked_bytes)
+        self._account(-self._inbox.drop() - self._blocked_bytes)
         self._blocked_bytes = 0
 
     def _account(self, change: int) -> None:
-        """Tell the owner what we hold for this peer. Over the limit, the one that grows is the one that goes."""
-        if change and not self._owner.account(change) and change > 0:
-            self.violation("too much held for peers", limit="held_bytes", value=self._owner.limits.held_bytes)
+        """Tell the owner what we hold for this peer. This one may be closed then."""
+        if change:
+            self._owner.account(self, change)
+
+    def stalled_since(self) -> float:
+        """When the frame began that has not ended, or when the peer stopped reading; infinity if neither is so."""
+        limits, deadlines = self._owner.limits, self._watchdog.deadlines
+        frame, blocked = deadlines.get("frame_s", NEVER), deadlines.get("blocked_s", NEVER)
+        return min(frame - limits.frame_s, blocked - limits.blocked_s)
 
 
 def _retrieve(future: asyncio.Future[None]) -> None:

@@ -119,6 +119,12 @@ def failed(request: Request, fault: Exception) -> Reply:
         return Reply(fault.code, remark=str(fault), fields=fault.fields)
     if isinstance(fault, ProtocolError):
         raise fault
+    if isinstance(fault, MemoryError):
+        log.error("request refused: no memory for it", code=request.command.code, peer=request.peer.address)
+        return Reply(
+            ResponseCode.SYSTEM_BUSY,
+            remark="[OVERLOAD] the server has no memory for this request: ask for less, or try again later",
+        )
     log.exception("request failed", code=request.command.code, peer=request.peer.address)
     return Reply(ResponseCode.SYSTEM_ERROR, remark="internal error, see the server's log")
 

@@ -24,6 +24,7 @@ from .acceptor import Acceptor
 from .address import host_of
 from .connection import Connection
 from .dispatch import Handler
+from .held import HeldBytes
 from .limits import Limits
 from .parked import Patience
 from .peer import Peer
@@ -33,7 +34,10 @@ from .tls import ServerTls, opening
 
 log = logs.get("pyromq.transport")
 
-_MORE_FILES = "raise ulimit -n (LimitNOFILE), or bound each host by maxConnectionsPerAddress"
+_REMEDIES = {
+    "open files": "raise ulimit -n (LimitNOFILE), or bound each host by maxConnectionsPerAddress",
+    "memory": "give the process more, or bound each host by maxConnectionsPerAddress",
+}
 
 
 class Server:
@@ -49,11 +53,12 @@ class Server:
         feed: Feed = feed_nothing,
         on_close: Callable[[Peer], None] | None = None,
         seats: Seats | None = None,
+        held: HeldBytes | None = None,
         name: str = "main",
     ) -> None:
         """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts.
 
-        `seats`: what this listener and others of the process may have together.
+        `seats` and `held`: connections and bytes that this listener and others may have together.
         """
         self._clock = clock
         self._limits = limits or Limits()
@@ -65,7 +70,13 @@ class Server:
         self._per_host: Counter[str] = Counter()
         self._is_stopping = False
         self._service = Service(
-            dispatch, clock=clock, limits=self._limits, feed=feed, opened=self._admit, closed=self._forget
+            dispatch,
+            clock=clock,
+            limits=self._limits,
+            feed=feed,
+            opened=self._admit,
+            closed=self._forget,
+            held=held,
         )
         self._acceptor = Acceptor(self._welcome, self._unseat, clock=clock, warn=self._service.warn, name=name)
 
@@ -171,7 +182,8 @@ class Server:
             self._refuse(address, "connections_per_address", limits.connections_per_address)
             return False
         if self._row is not None and not self._row.take():
-            self._refuse(address, "open files", self._row.total, remedy=_MORE_FILES)
+            seats = self._row.seats
+            self._refuse(address, seats.bound_by, seats.total, remedy=_REMEDIES[seats.bound_by])
             return False
         self._connections[connection] = host
         self._per_host[host] += 1

@@ -19,6 +19,7 @@ from ..protocol.command import Command
 from .connection import Connection
 from .dispatch import Answer, Handler, Reply, Request, await_answer, failed
 from .fair_queue import FairQueue
+from .held import HeldBytes
 from .limits import Limits
 from .parked import ParkedReplies, Patience
 from .request_class import PROPERTIES_FIELD, RequestClass, class_of
@@ -41,7 +42,9 @@ class Service:
         feed: Feed = feed_nothing,
         opened: Callable[[Connection], bool],
         closed: Callable[[Connection], None],
+        held: HeldBytes | None = None,
     ) -> None:
+        """`held`: what this one and others of the daemon hold together."""
         self.clock = clock
         self.limits = limits
         self.warn = logs.Limited(log, clock)
@@ -54,7 +57,8 @@ class Service:
         self._queue: FairQueue[Connection, Request] = FairQueue(limits.shares)
         self._parked = ParkedReplies(clock, self._look_if_quiet)
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
-        self.held_bytes = 0
+        self.held = HeldBytes(limits.held_bytes) if held is None else held
+        self.held_bytes = 0  # of our own connections
         self._unflushed: list[Connection] = []
         self._turn_is_due = False
         self._flush_is_due = False
@@ -113,9 +117,9 @@ class Service:
         """Requests of a class that wait to be served."""
         return self._queue.waiting(kind)
 
-    def account(self, change: int) -> bool:
+    def account(self, connection: Connection, change: int) -> None:
         self.held_bytes += change
-        return self.held_bytes <= self.limits.held_bytes
+        self.held.change(connection, change)
 
     # --- refusals before anything is queued --------------------------------------------------------------------------
 

@@ -11,10 +11,15 @@ from pathlib import Path
 
 from ..config import setting
 from ..errors import ConfigError
+from ..machine.budget import Budget
 from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from ..protocol.properties import MAX_PROPERTIES_BYTES
 from .limits import Limits
 from .tls import ClientCertificates, ClientTls, ServerTls, TlsMode, Verify
+
+_HELD_SHARE = 8  # of memory: the rest is the page cache's, the tables' and the program's
+_LEAST_HELD, _MOST_HELD = 32 << 20, 4 << 30
+_ONE_PEER_SHARE = 8  # of that: the requests of one connection pause before they are most of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +71,13 @@ class TransportSettings:
         1024, low=1, flag=False, help="requests of one connection in work; reading pauses"
     )
     unfinished_bytes: int = setting(32 << 20, low=1, flag=False, wide=True, help="bytes of these")
-    held_bytes: int = setting(1 << 30, low=1, flag=False, wide=True, help="bytes held for all peers together")
+    held_bytes: int = setting(
+        0,
+        low=0,
+        flag=False,
+        wide=True,
+        help="bytes held for all peers together; 0: an eighth of the memory we may use, from 32 MiB to 4 GiB",
+    )
     queued_requests: int = setting(
         10_000, low=1, flag=False, help="waiting requests of one class; further ones get SYSTEM_BUSY"
     )
@@ -105,7 +116,9 @@ class TransportSettings:
         None, java="tls.client.keyPassword", flag=False, help="password of the key"
     )
 
-    def limits(self) -> Limits:
+    def limits(self, memory_bytes: int = Budget().memory_bytes) -> Limits:
+        """`memory_bytes`: what this process may use, of which peers get a share where the settings leave it open."""
+        held_bytes = self.held_bytes or max(_LEAST_HELD, min(memory_bytes // _HELD_SHARE, _MOST_HELD))
         return Limits(
             frame=FrameLimits(
                 frame_bytes=self.frame_max_length,
@@ -122,8 +135,8 @@ class TransportSettings:
             write_high_bytes=self.write_buffer_high_water_mark or Limits().write_high_bytes,
             write_max_bytes=self.write_buffer_max_bytes,
             unfinished_requests=self.unfinished_requests,
-            unfinished_bytes=self.unfinished_bytes,
-            held_bytes=self.held_bytes,
+            unfinished_bytes=min(self.unfinished_bytes, max(1, held_bytes // _ONE_PEER_SHARE)),
+            held_bytes=held_bytes,
             queued_requests=self.queued_requests,
             loop_hold_ms=self.loop_hold_ms,
         )

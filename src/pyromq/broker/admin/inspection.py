@@ -14,6 +14,7 @@ import msgspec
 from ...ambient import Clock
 from ...config import Live
 from ...kernel.choice import is_forced, kernel_name
+from ...machine.budget import Budget
 from ...model.codes import OwnRequestCode, RequestCode
 from ...model.topic import Perm
 from ...store.message_store import MessageStore
@@ -58,6 +59,7 @@ class Inspection:
         undecided: Callable[[int], list[dict[str, object]]],
         quarantine: Quarantine,
         loops: Loops,
+        budget: Budget,
     ) -> None:
         """`parked`: messages that wait elsewhere before they reach their topic, by what they wait for.
 
@@ -81,6 +83,7 @@ class Inspection:
         self._undecided = undecided
         self._quarantine = quarantine
         self._loops = loops
+        self._budget = budget
 
     def __call__(self, request: Request) -> Reply:
         troubles = self.troubles()
@@ -102,6 +105,7 @@ class Inspection:
             "loopHolds": [_held(hold) for hold in self._holds.all()],
             "bufferedBytes": sum(server.held_bytes for server in self._servers),
             "connections": sum(server.connections for server in self._servers),
+            "openFiles": self._budget.shown(),
             "consumerGroups": {group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},
             "producerGroups": {name: len(members) for name, members in islice(self._producers.all().items(), MOST)},
             "conflicts": [str(one) for one in self._consumers.conflicts()[:MOST]],

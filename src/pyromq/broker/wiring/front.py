@@ -10,6 +10,7 @@ from ...store.config import FlushMode
 from ...store.message_store import MessageStore
 from ...transport.address import parse_address
 from ...transport.dispatch import Answer, Dispatcher, Handler, Request
+from ...transport.held import HeldBytes
 from ...transport.limits import Limits
 from ...transport.peer import Peer
 from ...transport.request_class import RequestClass
@@ -41,13 +42,14 @@ class Front:
         self.dispatchers: dict[str, Dispatcher] = {}
         self.verdicts: list[Verdicts] = []
         self.pull_verdicts: list[PullVerdicts] = []
-        self.servers = [self._server(name) for name in ("main", "fast")]
+        held = HeldBytes(self.limits.held_bytes)
+        self.servers = [self._server(name, held) for name in ("main", "fast")]
 
     @property
     def limits(self) -> Limits:
-        return self._transport.limits()
+        return self._transport.limits(self._ground.budget.memory_bytes)
 
-    def _server(self, name: str) -> Server:
+    def _server(self, name: str, held: HeldBytes) -> Server:
         return Server(
             self._served(name),
             clock=self._ground.clock,
@@ -55,6 +57,7 @@ class Front:
             tls=self._transport.server_tls(),
             on_close=self._on_close,
             seats=self._ground.budget.seats,
+            held=held,
             name=name,
         )
 

@@ -130,6 +130,7 @@ def _inspection(wired: Wired) -> Inspection:
         transactions.listing.undecided,
         wired.storage.quarantine,
         wired.ground.loops,
+        wired.ground.budget,
     )
 
 
