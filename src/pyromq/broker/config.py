@@ -336,7 +336,7 @@ class BrokerConfig(StoreConfig):
     # What clients may make a broker keep or do: ours alone, Java's broker takes whatever comes. Each is far above what
     # honest clients need, and a refusal names it.
     max_heartbeat_bytes: int = setting(
-        2 << 20, low=1 << 10, flag=False, live=True, help="bytes of one heartbeat, then it is refused"
+        1 << 20, low=1 << 10, flag=False, live=True, help="bytes of one heartbeat, then it is refused"
     )
     max_groups_per_client: int = setting(
         1_000, low=1, flag=False, live=True, help="groups of one connection, consumers' and producers' together"

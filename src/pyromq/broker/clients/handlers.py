@@ -51,7 +51,8 @@ from .producers import Producers
 
 log = logs.get("pyromq.broker")
 
-_AT_ONCE = 20  # groups of a heartbeat that are registered before others are served
+_AT_ONCE = 600  # subscriptions of a heartbeat that are registered before others are served: one or two milliseconds
+_GROUP_WORK = 30  # that a group costs besides, counted in subscriptions
 _COMPILED_AT_ONCE = 4_096  # characters of expressions: one or two milliseconds
 
 
@@ -91,7 +92,8 @@ class ClientHandlers:
         check_content(beat, config)
         check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config)
         texts = expressions(beat)
-        if len(beat.consumer_data_set) > _AT_ONCE or sum(map(len, texts)) > _COMPILED_AT_ONCE:
+        work = sum(_GROUP_WORK + len(data.subscription_data_set) for data in beat.consumer_data_set)
+        if work > _AT_ONCE or sum(map(len, texts)) > _COMPILED_AT_ONCE:
             return self._in_turns(request.peer, beat, texts)
         return self._answer(
             request.peer, beat, [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]

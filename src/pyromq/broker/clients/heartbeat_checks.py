@@ -11,7 +11,7 @@ from ...model.codes import ResponseCode
 from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..filters import check_expression, is_by_tags
+from ..filters import TAG, check_expression, is_by_tags
 from ..metadata.groups import Groups
 from .consumers import Consumers
 from .producers import Producers
@@ -102,7 +102,8 @@ def _check_subscriptions(data: ConsumerData, config: BrokerConfig) -> None:
         )
     for one in data.subscription_data_set:
         _check_label("topic", one.topic)
-        _check_label("expression type", one.expression_type or "")
+        if one.expression_type is not None and one.expression_type != TAG:
+            _check_label("expression type", one.expression_type)
         check_expression(one.topic, max(len(one.tags_set), len(one.code_set)), one.sub_string, config)
 
 
