@@ -78,7 +78,9 @@ def test_a_kernel_that_is_cut_off_is_not_imported(tmp_path: Path) -> None:
     whole = Path(spec.origin).read_bytes()
     asked = [sys.executable, "-c", "from pyromq.kernel.choice import native; native()"]
     for length in (len(whole) - 1, 5000, 63):
-        (tmp_path / Path(spec.origin).name).write_bytes(whole[:length])
+        library = tmp_path / Path(spec.origin).name
+        library.write_bytes(whole[:length])
+        library.chmod(0o600)
         done = subprocess.run(
             asked,
             env={**os.environ, "PYROMQ_KERNEL_PATH": str(tmp_path), choice.VARIABLE: "native"},
