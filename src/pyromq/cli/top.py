@@ -93,8 +93,7 @@ def drawn(frame: Frame, most: int) -> Iterator[str]:
     groups = sorted(frame.groups, key=lambda row: (-row["lag"], row["group"]))
     for title, rows in (("brokers", frame.brokers), ("topics", topics), ("groups", groups)):
         if rows:
-            yield ""
-            yield title
+            yield f"\n{title}"
             yield from (f"  {line}" for line in tables.lines(rows[:most]))
         if len(rows) > most:
             yield f"  ... {len(rows) - most} more"
