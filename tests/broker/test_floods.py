@@ -162,3 +162,27 @@ async def test_a_group_on_a_topic_that_was_made_smaller_goes_on_committing(tmp_p
             RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup="G", topic="honest", queueId=3, commitOffset=1
         )
         assert answer.code == ResponseCode.SUCCESS
+
+
+async def test_what_administrators_may_ask_for_has_an_end_too(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        group = json.dumps({"groupName": "G", "retryQueueNums": (1 << 31) - 1}).encode()
+        answer = await broker.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group)
+        assert "retryQueueNums 2147483647 is more than 65536" in (answer.remark or "")
+        limits = [
+            await broker.call(
+                RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
+                "".join(f"g{start + number}=1\n" for number in range(2_000)).encode(),
+            )
+            for start in range(0, 14_000, 2_000)
+        ]
+        assert [answer.code for answer in limits] == [0, 0, 0, 0, 0, 1, 1]
+        answer = await broker.call(RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, b"g=1\n" * 100_000)
+        assert "at most 65536 are taken at once" in (answer.remark or "")
+        answer = await broker.call(RequestCode.UPDATE_BROKER_CONFIG, b"traceOn=true\n" * 100_000)
+        assert "at most 65536 are taken at once" in (answer.remark or "")
+        fields = {"group": "G\x1b", "topic": "T", "readable": "false"}
+        answer = await broker.client.call(
+            broker.address, Command(code=RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, fields=fields), 20
+        )
+        assert answer.code == ResponseCode.INVALID_PARAMETER

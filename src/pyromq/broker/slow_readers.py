@@ -5,12 +5,15 @@ Pure: time is an argument. `pull.py` asks before a cold read and notes how far b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..errors import RequestRefused
 from .config import BrokerConfig
 
 BURST_S = 1.0  # a group may read a second's worth at once
 MOST_WAIT_S = 3.0  # a pull is held back no longer; then its client is asked to come again
+MOST_LIMITS = 10_000  # groups with a limit of their own
 IDLE_S = 600.0  # what is known of a group that reads nothing cold for so long is forgotten
 
 
@@ -30,6 +33,14 @@ class ColdReads:
         self._readers: dict[str, _Reader] = {}
         self._limits: dict[str, int] = {}
         self._everyone = _Reader()
+
+    def check_room(self, groups: Iterable[str]) -> None:
+        """Refuse more limits of single groups than anybody sets by hand."""
+        if len(self._limits.keys() | set(groups)) > MOST_LIMITS:
+            raise RequestRefused(
+                f"limits of cold reads for more than {MOST_LIMITS} groups: lift some "
+                "(mqadmin removeColdDataFlowCtrGroupConfig)"
+            )
 
     def set_limit(self, group: str, bytes_per_s: int) -> None:
         self._limits[group] = bytes_per_s

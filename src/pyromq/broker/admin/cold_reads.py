@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from ...config import Live, properties
+from ...config.live import check_length
 from ...errors import ConfigError, RequestRefused
 from ...model.names import group_fault
 from ...model.wire_text import whole_number
@@ -37,13 +38,16 @@ class ColdReadAdmin:
             if limit is None:
                 raise RequestRefused(f"line {entry.line}: {entry.key}={entry.value}: bytes per second, at least 1")
             limits[entry.key] = limit
+        self._cold.check_room(limits)
         for group, limit in limits.items():
             self._cold.set_limit(group, limit)
         return Reply()
 
     def _entries(self, request: Request) -> list[properties.Entry]:
         try:
-            entries = properties.parse(request.body.decode(), "the request")
+            text = request.body.decode()
+            check_length(text)
+            entries = properties.parse(text, "the request")
         except (ConfigError, UnicodeDecodeError) as fault:
             raise RequestRefused(f"string2Properties error: {fault}") from None
         if not entries:

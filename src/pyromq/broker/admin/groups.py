@@ -30,6 +30,7 @@ from ...transport.slices import Slices
 from ..metadata.attributes import GROUP_ATTRIBUTES, alter
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
+from .topics import MOST_QUEUES
 
 log = logs.get("pyromq.broker")
 
@@ -77,6 +78,11 @@ class GroupAdmin:
                 f"retryMaxTimes {wanted.retry_max_times} not below -1",
                 ResponseCode.INVALID_PARAMETER,
             )
+        if wanted.retry_queue_nums > MOST_QUEUES:
+            raise RequestRefused(
+                f"group {wanted.group_name}: retryQueueNums {wanted.retry_queue_nums} is more than {MOST_QUEUES}",
+                ResponseCode.INVALID_PARAMETER,
+            )
         before = self._groups.find(wanted.group_name)
         attributes = alter(GROUP_ATTRIBUTES, None if before is None else before.attributes, wanted.attributes)
         return msgspec.structs.replace(wanted, attributes=attributes)
@@ -122,6 +128,9 @@ class GroupAdmin:
         """353: whether a group may read a topic, after the change if one is wanted."""
         header = request.header(UpdateGroupForbidden)
         if header.readable is not None:
+            fault = names.group_fault(header.group) or names.topic_fault(header.topic)
+            if fault is not None:
+                raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
             self._groups.set_readable(header.group, header.topic, header.readable)
             await self._saved()
         readable = self._groups.may_read(header.group, header.topic)
