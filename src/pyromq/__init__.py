@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .client.core.retry import Reject as Reject
     from .client.core.retry import Retry as Retry
     from .client.core.retry import RetryLater as RetryLater
+    from .client.errors import BadAnswer as BadAnswer
     from .client.errors import BadMessage as BadMessage
     from .client.errors import Closed as Closed
     from .client.errors import Error as Error
@@ -79,6 +80,7 @@ _FROM = {
     "client.core.process_queue": ("FlowLimits",),
     "client.core.retry": ("Reject", "Retry", "RetryLater"),
     "client.errors": (
+        "BadAnswer",
         "BadMessage",
         "Closed",
         "Error",

@@ -156,6 +156,7 @@ class Cluster:
         self.order_topics: dict[str, str] = {}
         self.slaves: dict[str, FakeBroker] = {}  # by the broker's name
         self.asked: list[Command] = []  # of the name server
+        self.names_script: Callable[[Request], Reply] | None = None  # answers in its place
         self.names = Server(self._serve_names, clock=self.clock)
         self.network.listen(NAMES, self.names.attach)
         self.clients: list[Client] = []
@@ -193,6 +194,8 @@ class Cluster:
 
     def _serve_names(self, request: Request) -> Reply:
         self.asked.append(request.command)
+        if self.names_script is not None:
+            return self.names_script(request)
         if request.command.code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
             return Reply(body=encode_body({"topicList": list(self.topics)}))
         topic = request.command.fields["topic"]

@@ -101,7 +101,7 @@ async def test_an_answer_over_the_limit_becomes_an_error(
         peer.write(frames(request))
     for answer in await peer.answers(2):
         assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert "bytes, the limit is 1500: ask for less" in (answer.remark or "")
+        assert "bytes (the limit is 1500): ask for less" in (answer.remark or "")
         assert answer.encoding is encoding
     (line,) = violations(caplog)
     assert (line["event"], line["peer"]) == ("answer too large", "peer:1000")

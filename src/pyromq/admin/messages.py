@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .. import logs
 from ..model.codes import OwnRequestCode, RequestCode, ResponseCode
 from ..model.message import StoredMessage
+from ..protocol.command import Command
 from ..protocol.headers.header import Header
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer, QueryMessage, ViewMessage
-from ..protocol.messages import decode_messages
+from ..protocol.messages import ReadMessages, read_messages
 from .calls import Calls, read_plain
+
+log = logs.get("pyromq.admin")
 
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group of the system: reading as it leaves no trace
 FOR_EVER_MS = (1 << 63) - 1
@@ -48,7 +52,7 @@ async def by_key(
         unique_key_query=True if is_id else None,
     )
     answer = await calls.broker(address, RequestCode.QUERY_MESSAGE, header, expected=(ResponseCode.SUCCESS, *_NOTHING))
-    return decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+    return _messages(answer).messages if answer.code == ResponseCode.SUCCESS else []
 
 
 async def at_position(calls: Calls, address: str, position: int, topic: str | None = None) -> StoredMessage | None:
@@ -56,7 +60,7 @@ async def at_position(calls: Calls, address: str, position: int, topic: str | No
     header = ViewMessage(topic=topic, offset=position)
     known = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR, *_NOTHING)  # Java's own answer to a wrong place is 1
     answer = await calls.broker(address, RequestCode.VIEW_MESSAGE_BY_ID, header, expected=known)
-    found = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+    found = _messages(answer).messages if answer.code == ResponseCode.SUCCESS else []
     return found[0] if found else None
 
 
@@ -97,8 +101,28 @@ async def read_queue(
     )
     answer = await calls.broker(address, RequestCode.PULL_MESSAGE, header, expected=_PULLED)
     told = PullMessageAnswer.from_fields(answer.fields)
-    found = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
-    return Page(found, told.next_begin_offset or 0, told.min_offset or 0, told.max_offset or 0)
+    next_offset, found = told.next_begin_offset or 0, ReadMessages([], [])
+    if answer.code == ResponseCode.SUCCESS:
+        found = _messages(answer)
+        if found.broken:  # what is behind it comes with the next page; alone it is passed over
+            behind = found.messages[-1].queue_offset + 1 if found.messages else offset + 1
+            next_offset = min(next_offset, behind)
+    return Page(found.messages, next_offset, told.min_offset or 0, told.max_offset or 0)
+
+
+def _messages(answer: Command) -> ReadMessages:
+    """Those that cannot be read are among them, with their bodies as they are stored, and are told."""
+    found = read_messages(answer.body)
+    for each in found.unreadable:
+        log.warning(
+            "a message cannot be read, its body is shown as it is stored",
+            id=each.message_id,
+            position=each.physical_offset,
+            fault=each.fault,
+        )
+    if found.broken:
+        log.warning("an answer breaks off", read=len(found.messages), fault=found.broken)
+    return found
 
 
 # --- ours -------------------------------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ the end of a transaction (39); and the replies that they bring (326).
 
 from __future__ import annotations
 
+from .. import logs
 from ..errors import RequestRefused
 from ..model.codes import RequestCode
-from ..model.message import Property
+from ..model.message import Property, StoredMessage
 from ..protocol.bodies.body import decode_body, encode_body
 from ..protocol.bodies.connections import (
     ConsumeMessageDirectlyResult,
@@ -21,7 +22,7 @@ from ..protocol.headers.offsets import GetConsumerStatus, ResetOffset
 from ..protocol.headers.send import PushReplyMessage
 from ..protocol.headers.transactions import CheckTransactionState
 from ..protocol.json import Dialect
-from ..protocol.messages import decode_messages
+from ..protocol.messages import read_messages
 from ..transport.dispatch import Handler, Reply, Request
 from .assigned import Assigned
 from .producer import Producer
@@ -29,6 +30,8 @@ from .pull_consumer import PullConsumer
 from .push_consumer import PushConsumer
 from .requests import Replies
 from .stacks import stacks
+
+log = logs.get("pyromq.client")
 
 
 class BrokerRequests:
@@ -111,7 +114,7 @@ class BrokerRequests:
         """The handler gets this one message now; neither its offset nor a retry follows from it."""
         header = request.header(ConsumeMessageDirectly)
         consumer = self._find(header.consumer_group)
-        (message,) = decode_messages(request.body)
+        message = _only_message(request)
         queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
         began = consumer.now_ms()
         (fault,) = await consumer.runner([consumer.received(message, queue)])
@@ -125,7 +128,7 @@ class BrokerRequests:
 
     async def check_transaction(self, request: Request) -> Reply:
         """One-way: the answer is a request of ours (37)."""
-        (half,) = decode_messages(request.body)
+        half = _only_message(request)
         group = half.properties.get(Property.PGROUP, "")
         producer = self._producers.get(group)
         if producer is None:
@@ -138,6 +141,24 @@ class BrokerRequests:
     def reply(self, request: Request) -> Reply:
         self.replies.came(request.header(PushReplyMessage), request.body)
         return Reply()
+
+
+def _only_message(request: Request) -> StoredMessage:
+    """The record that a broker's request carries. RequestRefused says why it cannot be read: the connection stays."""
+    found = read_messages(request.body)
+    if found.broken or len(found.messages) != 1:
+        raise _refused(request, found.broken or f"{len(found.messages)} messages came in place of one")
+    if found.unreadable:
+        (message,) = found.unreadable
+        raise _refused(request, f"message {message.message_id} at {message.physical_offset}: {message.fault}")
+    return found.messages[0]
+
+
+def _refused(request: Request, why: str) -> RequestRefused:
+    """Some of these requests are one-way, hence the log."""
+    code = request.command.code
+    log.warning("a broker's request cannot be read", code=code, address=request.peer.address, fault=why)
+    return RequestRefused(f"the message of request {code} cannot be read: {why}")
 
 
 def _info(assigned: Assigned) -> ProcessQueueInfo:

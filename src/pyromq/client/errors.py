@@ -7,6 +7,7 @@ Error                       .code (the broker's answer, or None), .address (of w
 ├── Unreachable             one program could not be reached, or the connection ended before its answer
 ├── TimedOut                no answer in time; a message may have been stored all the same
 ├── Refused                 a broker answered with an error code
+├── BadAnswer               what a broker or name server answered makes no sense
 ├── BadMessage              the message cannot be sent as it is; nothing was sent
 ├── Unreadable              a pulled record cannot be read; .queue and .offset say which, .next_offset where to go on
 ├── NotSupported            this client, or this broker, has not learned that yet
@@ -65,6 +66,10 @@ class Refused(Error):
     """A broker answered with an error code."""
 
     remark = ""  # its own words
+
+
+class BadAnswer(Error):
+    """A peer answered what cannot be read. Whether it acted is not known."""
 
 
 class BadMessage(Error):

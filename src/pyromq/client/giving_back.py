@@ -7,15 +7,14 @@ keeps the message and tries again itself.
 from __future__ import annotations
 
 from .. import logs
-from ..errors import ProtocolError
 from ..model import names
 from ..model.codes import RequestCode
 from ..model.message import WRAPPED_BATCH, Property, SysFlag
-from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.headers.groups import GetSubscriptionGroupConfig
 from ..protocol.headers.send import ConsumerSendMsgBack
 from ..protocol.messages import UnreadableMessage
+from .answers import body_of
 from .core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after
 from .errors import BadMessage, Error, Refused
 from .outgoing import Outgoing, Packing, pack
@@ -94,13 +93,14 @@ class GivingBack:
         if not self._retry.of_group:
             return self._retry.most
         try:
+            address = await self._address(received)
             answer = await self._session.call(
-                await self._address(received),
+                address,
                 RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
                 GetSubscriptionGroupConfig(group=self._group),
             )
-            bound = decode_body(SubscriptionGroupConfig, answer.body).retry_max_times
-        except (Error, ProtocolError) as fault:
+            bound = body_of(answer, SubscriptionGroupConfig, address).retry_max_times
+        except Error as fault:
             log.warning("the group's bound is not known, the message is kept", group=self._group, fault=str(fault))
             return NO_END
         return NO_END if bound < 0 else bound

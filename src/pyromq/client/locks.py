@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from .. import logs
 from ..model.codes import RequestCode
-from ..protocol.bodies.body import decode_body, encode_body
+from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.heartbeat import LockBatchRequestBody, LockBatchResponseBody
 from ..protocol.bodies.keyed import MessageQueue
+from .answers import body_of
 from .errors import Error
 from .session import Session
 
@@ -31,10 +32,9 @@ class QueueLocks:
         for address, wanted in self._by_master(queues).items():
             try:
                 answer = await self._session.call(address, RequestCode.LOCK_BATCH_MQ, body=self._body(wanted))
+                granted.update(body_of(answer, LockBatchResponseBody, address).lock_ok_mq_set)
             except Error as fault:
                 log.warning("queues not locked", group=self._group, address=address, fault=str(fault))
-                continue
-            granted.update(decode_body(LockBatchResponseBody, answer.body).lock_ok_mq_set)
         return granted
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:

@@ -7,13 +7,13 @@ from ..ambient import Random
 from ..errors import CallFailed, ConnectionLost
 from ..model.codes import RequestCode, ResponseCode
 from ..model.names import DLQ_PREFIX
-from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.bodies.topics import TopicList
 from ..protocol.command import Command
 from ..protocol.headers.header import Header
 from ..protocol.headers.namesrv import GetRouteInfo
 from ..transport.client import Client
+from .answers import bad_answer, body_of
 from .config import ClientConfig
 from .core.routing import NameServerOrder, Route, route_of
 from .errors import Error, NoBroker, NoNameServer, NotSupported, TopicNotFound, refused
@@ -44,7 +44,10 @@ class NameServers:
             raise await self._not_found(topic, address)
         if answer.code != ResponseCode.SUCCESS:
             raise refused(answer.code, answer.remark, address)
-        route = route_of(topic, decode_body(TopicRouteData, answer.body))
+        try:
+            route = route_of(topic, body_of(answer, TopicRouteData, address))
+        except ValueError as fault:
+            raise bad_answer(address, str(fault)) from None
         if route.is_static:
             raise NotSupported(f"{topic} is a static topic, which this client cannot use yet", address=address)
         return route
@@ -53,7 +56,7 @@ class NameServers:
         address, answer = await self.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         if answer.code != ResponseCode.SUCCESS:
             raise refused(answer.code, answer.remark, address)
-        return sorted(decode_body(TopicList, answer.body).topic_list)
+        return sorted(body_of(answer, TopicList, address).topic_list)
 
     async def _not_found(self, topic: str, address: str) -> Error:
         try:

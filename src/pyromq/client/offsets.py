@@ -29,6 +29,7 @@ from ..protocol.headers.offsets import (
     UpdateConsumerOffset,
 )
 from ..protocol.json import FILE_LIMITS, Dialect
+from .answers import header_of
 from .errors import Error, NoBroker
 from .session import Session
 
@@ -143,8 +144,9 @@ async def first_offset(session: Session, queue: MessageQueue, where: ConsumeFrom
 
 async def _offset(session: Session, queue: MessageQueue, code: RequestCode, header: Header) -> int | None:
     expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-    answer = await session.call(await _master(session, queue), code, header, expected=expected)
-    return None if answer.code == ResponseCode.QUERY_NOT_FOUND else OffsetAnswer.from_fields(answer.fields).offset
+    address = await _master(session, queue)
+    answer = await session.call(address, code, header, expected=expected)
+    return None if answer.code == ResponseCode.QUERY_NOT_FOUND else header_of(answer, OffsetAnswer, address).offset
 
 
 async def _master(session: Session, queue: MessageQueue) -> str:

@@ -19,6 +19,7 @@ from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.command import Command
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
 from ..protocol.messages import ReadMessages, UnreadableMessage, read_messages, unframed
+from .answers import bad_answer, header_of
 from .core.routing import Route
 from .errors import NoBroker, TimedOut, Unreachable
 from .session import Session
@@ -148,9 +149,11 @@ class Puller:
             timeout_s=asked.hold_s + _ANSWER_S,
             expected=_EXPECTED,
         )
-        facts = PullMessageAnswer.from_fields(answer.fields)
+        facts = header_of(answer, PullMessageAnswer, address)
         self._suggested[queue] = facts.suggest_which_broker_id or MASTER_ID
         next_offset = offset if facts.next_begin_offset is None else facts.next_begin_offset
+        if next_offset < 0:
+            raise bad_answer(address, f"it says that {queue} goes on at offset {next_offset}")
         messages: list[StoredMessage] = []
         unreadable: list[UnreadableMessage] = []
         if answer.code == ResponseCode.SUCCESS:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .. import logs
 from ..model.codes import RequestCode
-from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.heartbeat import GetConsumerListByGroupResponseBody
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.headers.clients import GetConsumerListByGroup
+from .answers import body_of
 from .core.allocation import Strategy
 from .core.routing import Route
 from .errors import Error
@@ -42,8 +42,7 @@ async def _members(session: Session, group: str, route: Route) -> list[str]:
             answer = await session.call(
                 address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroup(consumer_group=group)
             )
+            return body_of(answer, GetConsumerListByGroupResponseBody, address).consumer_id_list
         except Error as fault:
             log.debug("members not known", group=group, address=address, fault=str(fault))
-            continue
-        return decode_body(GetConsumerListByGroupResponseBody, answer.body).consumer_id_list
     return []

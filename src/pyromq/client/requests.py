@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .. import logs
-from ..errors import RequestRefused
+from ..errors import ConfigError, ProtocolError, RequestRefused
 from ..model.ids import pack_host
 from ..model.message import Property, StoredMessage
 from ..model.names import REPLY_SUFFIX
 from ..protocol.bodies.keyed import MessageQueue
-from ..protocol.compression import compression_of, decompress
+from ..protocol.compression import CompressionMissing, compression_of, decompress
 from ..protocol.headers.send import PushReplyMessage
 from ..protocol.properties import decode_properties
 from ..transport.address import parse_address
-from .errors import BadMessage
+from .errors import BadAnswer, BadMessage
 from .received import Received
 
 log = logs.get("pyromq.client")
@@ -43,14 +43,17 @@ class Replies:
             del self._waiting[correlation]
 
     def came(self, header: PushReplyMessage, body: bytes) -> None:
-        """RequestRefused if nobody waits for it."""
-        reply = _received(header, body)
-        correlation = reply.properties.get(Property.CORRELATION_ID, "")
+        """RequestRefused if nobody waits for it. One that cannot be read fails who waits for it."""
+        properties = decode_properties(header.properties or "")
+        correlation = properties.get(Property.CORRELATION_ID, "")
         future = self._waiting.get(correlation)
         if future is None or future.done():
             log.warning("a reply came for which nobody waits", correlation=correlation)
             raise RequestRefused(f"nobody waits for a reply to {correlation!r}: it came late, or twice")
-        future.set_result(reply)
+        try:
+            future.set_result(_received(header, properties, body))
+        except (ProtocolError, CompressionMissing) as fault:
+            future.set_exception(BadAnswer(f"the reply to {correlation!r} cannot be read: {fault}"))
 
 
 def request_properties(correlation: str, client_id: str, timeout_s: float) -> dict[str, str]:
@@ -84,13 +87,13 @@ def reply_topic(request: Received) -> str:
     return f"{cluster}{REPLY_SUFFIX}"
 
 
-def _received(header: PushReplyMessage, body: bytes) -> Received:
+def _received(header: PushReplyMessage, properties: dict[str, str], body: bytes) -> Received:
     kind = compression_of(header.sys_flag)
     message = StoredMessage(
         topic=header.topic,
         body=body if kind is None else decompress(body, kind),
         flag=header.flag,
-        properties=decode_properties(header.properties or ""),
+        properties=properties,
         queue_id=header.queue_id,
         queue_offset=-1,
         physical_offset=-1,
@@ -107,7 +110,10 @@ def _received(header: PushReplyMessage, body: bytes) -> Received:
 
 def _host(text: str) -> bytes:
     """Java writes `/127.0.0.1:1234`, or `name/127.0.0.1:1234`; where only a name is known, no address stands for it."""
-    host, port = parse_address(text.rpartition("/")[2])
+    try:
+        host, port = parse_address(text.rpartition("/")[2])
+    except ConfigError:  # somebody else wrote it, and nothing depends on it
+        return pack_host("0.0.0.0", 0)
     try:
         return pack_host(host, port)
     except ValueError:

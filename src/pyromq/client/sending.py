@@ -16,6 +16,7 @@ from ..model.codes import ResponseCode
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.command import Command
 from ..protocol.headers.send import SendMessageAnswer
+from .answers import header_of
 from .arguments import check_count, check_length
 from .core.latency import Latencies
 from .core.retry import RETRIED_CODES, busy_pause_s
@@ -205,7 +206,7 @@ def by_key(key: str) -> QueueChoice:
 
 
 def _results(message: Outgoing, queue: MessageQueue, answer: Command) -> list[SendResult]:
-    header = SendMessageAnswer.from_fields(answer.fields)
+    header = header_of(answer, SendMessageAnswer, queue.broker_name)
     if header.queue_id is not None and header.queue_id != queue.queue_id:
         queue = MessageQueue(broker_name=queue.broker_name, queue_id=header.queue_id, topic=queue.topic)
     places = [header.msg_id or ""]

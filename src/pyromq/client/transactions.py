@@ -17,6 +17,7 @@ from ..model.message import SysFlag
 from ..protocol.command import ONEWAY_FLAG, Command
 from ..protocol.headers.transactions import CheckTransactionState, EndTransaction
 from ..transport.peer import Peer
+from .answers import bad_answer
 from .errors import Error, NoBroker, Refused, TimedOut, Unreachable
 from .handlers import Handler, Handling, adapt
 from .received import Received
@@ -120,11 +121,15 @@ class Transactions:
         if decision is Decision.UNKNOWN:
             return
         topic = result.queue.topic
+        try:
+            position = parse_offset_message_id(result.offset_message_id).physical_offset
+        except ValueError as fault:
+            raise bad_answer(result.queue.broker_name, f"{fault}; the broker will ask about the transaction") from None
         header = EndTransaction(
             topic=topic,
             producer_group=self._group,
             tran_state_table_offset=result.queue_offset,
-            commit_log_offset=parse_offset_message_id(result.offset_message_id).physical_offset,
+            commit_log_offset=position,
             commit_or_rollback=decision.value,
             msg_id=result.message_id,
             transaction_id=result.message_id,

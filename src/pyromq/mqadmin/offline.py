@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..admin import upkeep
-from ..protocol.messages import unwrap
+from ..protocol.messages import UnreadableMessage, read_record
 from ..protocol.record import RecordError, decode_record
 from .command import Failed, NotServed, Run, command
 from .message_text import line_of
@@ -38,7 +38,9 @@ async def dump_compaction_log(run: Run) -> None:
             if any(data[at:]):  # behind the last message the file is empty
                 run.warn(f"ends at byte {at}: {fault}")
             return
-        for message in unwrap(record):
+        for message in read_record(data[at : at + record.size]):
+            if isinstance(message, UnreadableMessage):
+                run.warn(f"the record at byte {at} cannot be read: {message.fault}")
             run.say(line_of(message, "null"))
         at += record.size
 

@@ -20,8 +20,9 @@ from ..model.message_trace import (
     Traced,
     TransactionEnded,
 )
+from ..model.wire_text import LONG_MAX, whole_number
 from .headers.pull import QueryMessage
-from .messages import decode_messages
+from .messages import UnreadableMessage, read_messages
 
 FIELD = "\x01"
 RECORD = "\x02"
@@ -68,7 +69,9 @@ def trace_query(trace_topic: str, word: str) -> QueryMessage:
 def answered_events(body: bytes | memoryview) -> list[Traced]:
     """The events in a good answer. Trace topics take messages from anybody: what is no trace is left out."""
     events: list[Traced] = []
-    for message in decode_messages(body):
+    for message in read_messages(body).messages:
+        if isinstance(message, UnreadableMessage):
+            continue
         try:
             events += decode_trace(message.body)
         except TraceError:
@@ -148,10 +151,10 @@ class _Fields:
 
     def number(self, place: int, missing: int | None = None) -> int:
         text = self.text(place, None if missing is None else str(missing))
-        try:
-            return int(text)
-        except ValueError:
-            raise TraceError(f"field {place} of a {self._fields[0]} trace is no number: {text!r}") from None
+        found = whole_number(text, -LONG_MAX)
+        if found is None:
+            raise TraceError(f"field {place} of a {self._fields[0]} trace is no number: {text[:80]!r}")
+        return found
 
     def flag(self, place: int, missing: str | None = None) -> bool:
         return self.text(place, missing).lower() == "true"

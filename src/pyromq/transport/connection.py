@@ -409,9 +409,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         total, header = len(head) + len(body) - 4, len(head) - 8
         if total > limit.frame_bytes:
-            self._refuse_to_send(command, f"a frame of {total} bytes, the limit is {limit.frame_bytes}")
+            self._refuse_to_send(command, f"a frame of {total} bytes (the limit is {limit.frame_bytes})")
         elif header > _PEER_HEADER_BYTES and not command.is_response:
-            self._refuse_to_send(command, f"a header of {header} bytes, the limit is {_PEER_HEADER_BYTES}")
+            self._refuse_to_send(command, f"a header of {header} bytes (the limit is {_PEER_HEADER_BYTES})")
         else:
             self._write(head, body, at_once)
 

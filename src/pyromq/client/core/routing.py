@@ -12,8 +12,11 @@ from ...ambient import Random
 from ...model.java_hash import java_hash
 from ...model.route import MASTER_ID
 from ...model.topic import Perm
+from ...model.wire_text import whole_number
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.bodies.route import QueueData, TopicRouteData
+
+MOST_QUEUES = 100_000  # of one topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,11 @@ class Route:
 
 
 def route_of(topic: str, data: TopicRouteData) -> Route:
-    """Producers use queues with write permission whose master is known, consumers those with read permission."""
+    """Producers use queues with write permission whose master is known, consumers those with read permission.
+
+    ValueError if there are more queues than anybody has: each would become an object here, whoever made them up.
+    """
+    _check_sizes(data)
     addresses = {broker.broker_name: dict(broker.broker_addrs) for broker in data.broker_datas}
     ordered = _ordered_queues(topic, data.order_topic_conf)
     parts = sorted(data.queue_datas, key=lambda part: part.broker_name)
@@ -56,6 +63,14 @@ def route_of(topic: str, data: TopicRouteData) -> Route:
         is_ordered=bool(ordered),
         is_static=bool(data.topic_queue_mapping_by_broker),
     )
+
+
+def _check_sizes(data: TopicRouteData) -> None:
+    """Brokers of one name are listed once, so that all numbers together are the topic's queues."""
+    for told in ("read_queue_nums", "write_queue_nums"):
+        count = sum(max(0, getattr(part, told)) for part in data.queue_datas)
+        if count > MOST_QUEUES:
+            raise ValueError(f"it gives the topic {count} queues, and more than {MOST_QUEUES} are not believed")
 
 
 def _queues(
@@ -73,9 +88,12 @@ def _ordered_queues(topic: str, setting: str | None) -> tuple[MessageQueue, ...]
     """`broker-a:4;broker-b:4` of an order topic: in this order, whichever of the brokers are there."""
     found: list[MessageQueue] = []
     for part in (setting or "").split(";"):
-        name, _, count = part.partition(":")
-        if name.strip() and count.strip().isdigit():
-            found += [MessageQueue(broker_name=name.strip(), queue_id=each, topic=topic) for each in range(int(count))]
+        name, _, text = part.partition(":")
+        count = whole_number(text.strip())
+        if name.strip() and count is not None:
+            if len(found) + count > MOST_QUEUES:
+                raise ValueError(f"its order setting names more than {MOST_QUEUES} queues")
+            found += [MessageQueue(broker_name=name.strip(), queue_id=each, topic=topic) for each in range(count)]
     return tuple(found)
 
 
