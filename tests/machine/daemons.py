@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import resource
 import signal
 import socket
@@ -39,9 +40,12 @@ SMALL_FILES = {
 class Daemon(Running):
     """A process that serves, and one connection to it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, address: str, client: Client) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, address: str, client: Client, others: Sequence[str] = ()
+    ) -> None:
         super().__init__(cast(Any, None), address, client, [])
         self.process = process
+        self.others = others
 
     async def end(self) -> str:
         """A clean stop; returns what it wrote to its log."""
@@ -82,16 +86,20 @@ async def start(
 
 
 @asynccontextmanager
-async def _serving(process: asyncio.subprocess.Process) -> AsyncIterator[Daemon]:
+async def _serving(
+    process: asyncio.subprocess.Process, ready: str = r"pyromq \w+ ready on (\S+)"
+) -> AsyncIterator[Daemon]:
+    """`ready`: its first line, with the addresses; the last one is the daemon's own."""
     try:
         assert process.stdout is not None
         line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode()
-        if " ready on " not in line:
+        found = re.match(ready, line)
+        if found is None:
             _, errors = await process.communicate()
             raise AssertionError(f"it did not start: {line}{errors.decode()}")
-        address = line.split(" ready on ")[1].split()[0]
+        *others, address = found.groups()
         async with Client(clock=SystemClock(), rng=random.Random(1)) as client:
-            yield Daemon(process, address, client)
+            yield Daemon(process, address, client, others)
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -125,6 +133,18 @@ async def name_server(folder: Path, limits: dict[int, int], **settings: object) 
     )
     async with _serving(process) as daemon:
         yield daemon
+
+
+@asynccontextmanager
+async def both(folder: Path, limits: dict[int, int]) -> AsyncIterator[tuple[str, Daemon]]:
+    """`pyromq up`: the name server's address, and the broker."""
+    process = await start(
+        *("up", "--data", str(folder), "--namesrv-port", "0", "--broker-port", "0"),
+        limits=limits,
+        environment={f"PYROMQ_{who}_CONNECTION_OPENING_SECONDS": 600 for who in ("BROKER", "NAMESRV")},
+    )
+    async with _serving(process, "PyroMQ is up. Name server ([^,]+), broker ([^ ]+) ") as daemon:
+        yield daemon.others[0], daemon
 
 
 def free_port() -> int:

@@ -13,7 +13,7 @@ from pyromq.errors import CallFailed
 from pyromq.machine.descriptors import divide
 from pyromq.model.codes import RequestCode, ResponseCode
 from tests.broker.running import Running
-from tests.machine.daemons import Daemon, IdlePeers, broker, free_port, name_server, sent_all, start
+from tests.machine.daemons import Daemon, IdlePeers, both, broker, free_port, name_server, sent_all, start
 from tests.support import require
 
 TOPICS = [f"Topic{number}" for number in range(30)]
@@ -81,6 +81,22 @@ async def test_idle_connections_at_a_name_server_keep_nobody_from_asking(tmp_pat
         log = await one.end()
     assert "Traceback" not in log
     assert f'limit="open files" value={shares.connections}' in log
+
+
+async def test_idle_connections_at_one_of_two_daemons_in_a_process_leave_the_other_its_own(tmp_path: Path) -> None:
+    shares = divide(128, queue_files=1024)
+    async with both(tmp_path, {FILES: 128}) as (name_server_address, one):
+        await sent_all(one, TOPICS[:1])
+        idle = IdlePeers(int(name_server_address.rpartition(":")[2]))
+        await idle.come(120)
+        kept = shares.connections // 8  # for each of the broker's two listeners
+        registered = 1  # the broker is connected to the name server too
+        assert await idle.left(shares.connections - 2 * kept - registered) == shares.connections - 2 * kept - registered
+        async with one.another() as late:
+            await connected(late)
+            await sent_all(late, TOPICS)
+        await idle.go()
+        assert "Traceback" not in await one.end()
 
 
 @pytest.mark.parametrize("kernel", ["python", "native"])

@@ -51,6 +51,30 @@ async def test_a_flush_that_gets_no_descriptor_waits_and_writing_goes_on(
     again.close()
 
 
+def test_a_message_for_which_no_file_can_be_opened_is_refused_and_the_next_one_is_taken(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    store = MessageStore(disk, SMALL, ManualClock(), shares=SHARES)
+    with taken_descriptors(), pytest.raises(TooManyFiles):
+        store.put([message(b"refused")])
+    assert store.is_writable
+    store.put([message(b"taken")])
+    assert bodies(store) == [b"taken"]
+    store.close()
+
+
+def test_index_files_that_are_full_hold_no_descriptors(tmp_path: Path) -> None:
+    store = MessageStore(RealDisk(tmp_path), SMALL, ManualClock(), shares=SHARES)
+    for number in range(2000):
+        store.put([message(b"%d" % number, keys=f"k{number}")])
+    assert store.index is not None
+    assert len(store.index.files) > 10
+    open_files = [os.path.realpath(one) for one in Path("/proc/self/fd").iterdir()]
+    assert sum(path.startswith(f"{tmp_path}/index") for path in open_files) <= SHARES.queue_files + 2
+    found = store.reader.by_key("T", "k3")
+    assert [record.body for record in found] == [b"3"]
+    store.close()
+
+
 def test_without_a_descriptor_the_writer_closes_files_that_it_kept_open(tmp_path: Path) -> None:
     disk = RealDisk(tmp_path, spares=1)
     files = OpenFiles(disk, 8)

@@ -279,6 +279,28 @@ async def test_a_peer_whose_frames_end_goes_on_while_others_fill_what_may_be_hel
     assert 3 <= sum(lost) <= 5
 
 
+async def test_peers_are_cut_off_in_shares_so_that_the_loop_goes_on() -> None:
+    class Small:
+        held, is_open = 0, True
+
+        def __init__(self, since: float) -> None:
+            self.since = since
+
+        def stalled_since(self) -> float:
+            return self.since
+
+        def violation(self, event: str, **fields: object) -> None:
+            self.is_open = False
+
+    held = HeldBytes(10_000)
+    holders = [Small(1.0) for _ in range(1000)]
+    for holder in holders:
+        held.change(holder, 10)
+    for expected in (64, 128):
+        held.change(Small(2.0), 5_000)
+        assert sum(not holder.is_open for holder in holders) == expected
+
+
 async def test_many_peers_may_leave_less_unread_each() -> None:
     held = HeldBytes(64 << 20)
     marks = [held.joined(1 << 20) for _ in range(1000)]

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 _LOOKED_AT = 1024  # holders that one search for who has to go looks at: a bounded part of a pass of the loop
+_AT_ONCE = 64  # connections that are cut off before others have their turn; the next change goes on with it
 _LEAST_MARK = 64 << 10  # netty's own high-water mark
 
 
@@ -27,7 +28,7 @@ class Holder(Protocol):
 
 
 class HeldBytes:
-    """Invariant: `total` is what the holders hold together; above `limit` only until the change that caused it ends."""
+    """Invariant: `total` is what the holders hold together; while it is above `limit`, each change cuts some off."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -61,7 +62,9 @@ class HeldBytes:
         self._cut_off(self.total // 2, "no memory: too much is held for peers")
 
     def _cut_off(self, excess: int, event: str) -> None:
-        while excess > 0 and (holder := self._to_blame()) is not None:
+        for _ in range(_AT_ONCE):
+            if excess <= 0 or (holder := self._to_blame()) is None:
+                return
             excess -= holder.held  # what is in work is counted on until that has come to its end
             holder.violation(event, limit="held_bytes", value=self.limit, held=holder.held)
 
