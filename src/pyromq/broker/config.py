@@ -358,12 +358,12 @@ class BrokerConfig(StoreConfig):
     )
     max_clients_per_group: int = setting(10_000, low=1, flag=False, live=True, help="connections in one group")
     max_client_table_bytes: int = setting(
-        128 << 20,
-        low=1 << 20,
+        0,
+        low=0,
         flag=False,
         live=True,
         wide=True,
-        help="bytes that are kept of all heartbeats, estimated",
+        help="bytes that are kept of all heartbeats, estimated; 0: an eighth of the memory, from 64 MiB to 1 GiB",
     )
     max_auto_created_topics: int = setting(
         50_000, low=0, flag=False, live=True, help="topics of this broker above which only administrators make more"
@@ -411,6 +411,10 @@ class BrokerConfig(StoreConfig):
     @property
     def is_loopback(self) -> bool:
         return self.bind_address in LOOPBACK or self.bind_address.startswith("127.")
+
+    def client_table_bytes(self, memory_bytes: int) -> int:
+        """What may be kept of all heartbeats on a machine with so much memory."""
+        return self.max_client_table_bytes or max(64 << 20, min(memory_bytes // 8, 1 << 30))
 
     def may_create_group(self, group: str) -> bool:
         """Whether a consumer makes its group by turning up."""

@@ -16,7 +16,7 @@ from pyromq.testing.simulated_disk import SimulatedDisk
 from pyromq.transport.dispatch import await_answer
 from tests.broker.clients.test_handlers import Room
 from tests.broker.peers import FakePeer
-from tests.broker.settings import request
+from tests.broker.settings import live, request
 
 
 def group(name: str, *topics: str, tags: str = "*") -> dict[str, Any]:
@@ -166,3 +166,9 @@ async def test_queues_that_do_not_exist_are_locked_for_nobody(disk: SimulatedDis
     assert await ask("nobody") == []
     with pytest.raises(RequestRefused, match="maxHeartbeatBytes"):
         await ask("G" * (2 << 20))
+
+
+@pytest.mark.parametrize(("memory", "most"), [(0, 64 << 20), (2 << 30, 256 << 20), (1 << 40, 1 << 30)])
+def test_what_clients_may_take_follows_the_memory_there_is(memory: int, most: int) -> None:
+    assert live().config.client_table_bytes(memory) == most
+    assert live(max_client_table_bytes=1 << 20).config.client_table_bytes(memory) == 1 << 20

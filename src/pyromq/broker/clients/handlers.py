@@ -70,8 +70,9 @@ class ClientHandlers:
         locks: OrderLocks,
         filters: ConsumerFilters,
         keep_locks: Callable[[], Awaitable[None]],
+        memory_bytes: int = 0,
     ) -> None:
-        """`keep_locks` returns once new owners of queues are on disk."""
+        """`keep_locks` returns once new owners of queues are on disk. `memory_bytes`: what this process may use."""
         self._live = live
         self._clock = clock
         self._slices = Slices(clock)
@@ -82,6 +83,7 @@ class ClientHandlers:
         self._locks = locks
         self._filters = filters
         self._keep_locks = keep_locks
+        self._memory_bytes = memory_bytes
 
     # --- 34 -------------------------------------------------------------------------------------------------------
 
@@ -90,7 +92,7 @@ class ClientHandlers:
         check_size(request.body, config)
         beat = decode_body(HeartbeatData, request.body)
         check_content(beat, config)
-        check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config)
+        check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config, self._memory_bytes)
         texts = expressions(beat)
         work = sum(_GROUP_WORK + len(data.subscription_data_set) for data in beat.consumer_data_set)
         if work > _AT_ONCE or sum(map(len, texts)) > _COMPILED_AT_ONCE:

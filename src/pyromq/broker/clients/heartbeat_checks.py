@@ -57,9 +57,15 @@ def expressions(beat: HeartbeatData) -> set[str]:
 
 
 def check_tables(
-    peer: Peer, beat: HeartbeatData, consumers: Consumers, producers: Producers, groups: Groups, config: BrokerConfig
+    peer: Peer,
+    beat: HeartbeatData,
+    consumers: Consumers,
+    producers: Producers,
+    groups: Groups,
+    config: BrokerConfig,
+    memory_bytes: int,
 ) -> None:
-    """What depends on who is there already."""
+    """What depends on who is there already, and on the machine's memory."""
     said = {data.group_name for data in beat.consumer_data_set}
     produced = {data.group_name for data in beat.producer_data_set}
     count = consumers.count_with(peer, said) + producers.count_with(peer, produced)
@@ -71,11 +77,11 @@ def check_tables(
     for name in said:
         _check_members(peer, name, consumers, config)
     more = consumers.growth(peer, beat.consumer_data_set) + producers.growth(peer, produced)
-    held = consumers.held_bytes + producers.held_bytes
-    if more > 0 and held + more > config.max_client_table_bytes:
+    held, most = consumers.held_bytes + producers.held_bytes, config.client_table_bytes(memory_bytes)
+    if more > 0 and held + more > most:
         raise RequestRefused(
             f"no room for the heartbeat of {beat.client_id}: the clients that are there take about {held} bytes, the "
-            f"limit (maxClientTableBytes) is {config.max_client_table_bytes}",
+            f"limit (maxClientTableBytes) is {most}",
             ResponseCode.SYSTEM_BUSY,
         )
 

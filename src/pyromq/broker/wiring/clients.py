@@ -38,6 +38,7 @@ class ClientSide:
             self.locks,
             self.filters,
             self._kept_locks.keep,
+            ground.budget.memory_bytes,
         )
 
     def is_locked(self, group: str) -> bool:
