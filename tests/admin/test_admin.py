@@ -13,6 +13,7 @@ from pyromq.admin.copies import message_id, own_properties
 from pyromq.admin.forwarding import Stretch, forward, stretches
 from pyromq.admin.search import Window, by_id, by_time
 from pyromq.client.errors import NoBroker, Refused
+from pyromq.model.codes import RequestCode
 from pyromq.model.message import Property, StoredMessage
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
@@ -86,6 +87,29 @@ async def test_reading_searching_and_finding(world: World, calls: Calls) -> None
         assert one.message.body == b"m7"
     assert await by_id(calls, places, "T", "0" * 32) is None
     assert await messages.at_position(calls, address, 1) is None
+
+
+async def test_a_message_that_cannot_be_read_is_found_and_shown_as_it_is_stored(
+    world: World, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.create_topic("T", 1)
+    (place,) = await cluster.masters(calls)
+    fields = {"a": "p", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "769", "g": "0", "h": "0", "j": "0"}
+    fields |= {"i": "UNIQ_KEY\x01U1\x02KEYS\x01k\x02"}  # 769: compressed by zlib, which it is not
+    async with world.client() as client, client.producer() as producer:
+        await producer.send("T", "before")
+        await client.session.call(place.address, RequestCode.SEND_MESSAGE_V2, fields, b"no zlib")
+        await producer.send("T", "after")
+    page = await messages.read_queue(calls, place.address, "T", 0, 0)
+    assert ([one.body for one in page.messages], page.next_offset) == ([b"before", b"no zlib", b"after"], 3)
+    found = await messages.by_key(calls, place.address, "T", "k")
+    assert [one.body for one in found] == [b"no zlib"]
+    one = await messages.at_position(calls, place.address, found[0].physical_offset)
+    assert one is not None
+    assert one.message_id == "U1"
+    lines = [each.message for each in caplog.records if "shown as it is stored" in each.message]
+    assert len(lines) == 3
+    assert "id=U1" in lines[0]
 
 
 async def test_the_key_value_table_is_written_on_every_name_server(world: World) -> None:

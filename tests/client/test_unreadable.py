@@ -132,14 +132,17 @@ async def test_where_a_package_is_missing_the_message_is_retried_later(
     assert broker.offsets["T", 0] == 5
 
 
-async def test_one_that_cannot_be_given_back_by_position_is_sent_as_it_is_stored(cluster: Cluster) -> None:
-    broker = broker_with_a_bad_one(cluster, *BAD["a bad body"])
+@pytest.mark.parametrize(("kind", "sys_flag"), [("a bad body", ZLIB), ("a bad inner batch", 0)])
+async def test_one_that_cannot_be_given_back_by_position_is_sent_as_it_is_stored(
+    cluster: Cluster, kind: str, sys_flag: int
+) -> None:
+    broker = broker_with_a_bad_one(cluster, *BAD[kind])
     broker.script[BACK] = lambda request: Reply(ResponseCode.SYSTEM_ERROR, "look message by offset failed")
     await consume(cluster, Handler())
     await cluster.clock.advance(6)
     (sent,) = broker.requests(SEND)
-    assert bytes(sent.body) == b"no zlib"
-    assert sent.fields["f"] == str(ZLIB)  # sysFlag
+    assert bytes(sent.body) == BAD[kind][0]
+    assert sent.fields["f"] == str(sys_flag)
     assert sent.fields["j"] == "1"  # one attempt and none allowed: brokers keep it among the dead letters
     assert sent.fields["l"] == "0"
     assert broker.offsets["T", 0] == 5

@@ -179,6 +179,11 @@ def test_a_compaction_log_is_a_file_of_messages(tmp_path: Path) -> None:
     assert len(shown.out.splitlines()) == 2
     assert "queueId=3," in shown.out
     assert "toString()=Message{topic='T', flag=0, properties={KEYS=k}, body=[104, 105]" in shown.out
+    record.sys_flag = 769  # compressed by zlib, which it is not
+    (tmp_path / "bad").write_bytes(encode_record(record) * 2)
+    bad = call("dumpCompactionLog", "-f", str(tmp_path / "bad"))
+    assert "the record at byte 0 cannot be read: ZLIB body of 2 bytes" in bad.err
+    assert len(bad.out.splitlines()) == 2
     (tmp_path / "torn").write_bytes(encode_record(record)[:-3])
     assert "ends at byte 0" in call("dumpCompactionLog", "-f", str(tmp_path / "torn")).err
 

@@ -226,6 +226,7 @@ BAD = {
     "above 64 MB": numbered(1, compress(bytes((64 << 20) + 1), Compression.ZLIB, 1), ZLIB),
     "a bad inner batch": numbered(1, b"no batch", WRAPPED_BATCH),
     "a body that does not fit": misfit(1),
+    "a topic that is no text": numbered(1).replace(b"\x01T\x00", b"\x01\xff\x00", 1),
 }
 
 
@@ -243,7 +244,7 @@ def either_kernel(native: bool) -> Iterator[None]:
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_record_goes_the_way_of_its_mode_and_the_others_are_rows(kind: str, native: bool) -> None:
     raw = numbered(0) + BAD[kind] + numbered(2, compress(b"plain", Compression.ZLIB), ZLIB) + numbered(3)
-    names = ["queueOffset", "body", "commitLogOffset", "tags"]
+    names = ["queueOffset", "body", "commitLogOffset", "tags", "topic"]
     with either_kernel(native):
         dropped = [row for batch in batches(raw, names, DROPMALFORMED) for row in batch.to_pylist()]
         kept = [row for batch in batches(raw, names, PERMISSIVE) for row in batch.to_pylist()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .. import logs
 from ..model import names
 from ..model.codes import RequestCode
-from ..model.message import WRAPPED_BATCH, Property, SysFlag
+from ..model.message import Property, SysFlag
 from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.headers.groups import GetSubscriptionGroupConfig
 from ..protocol.headers.send import ConsumerSendMsgBack
@@ -26,7 +26,8 @@ log = logs.get("pyromq.client")
 
 _GROUP = "CLIENT_INNER_PRODUCER"  # Java's name for it
 MOST_REFUSALS = 16  # of a record that nobody can read, before it is left where it is and its queue goes on
-_AS_STORED = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK | WRAPPED_BATCH  # what such a body is
+# Of such a body. The marks of an inner batch go: brokers take them of no plain send, and this one is broken anyway.
+_AS_STORED = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 _NOT_SENT_AGAIN = (Property.CRC32, Property.DELAY, Property.TRAN_MSG, Property.RECONSUME_TIME)
 
 

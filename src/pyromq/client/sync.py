@@ -221,6 +221,10 @@ class PushConsumer(_Started):
         super().__init__(portal, made)
         self._made = made
 
+    @property
+    def unreadable(self) -> int:
+        return self._made.unreadable
+
     def wait(self) -> None:
         self._portal.call(self._made.wait())
 
@@ -240,6 +244,10 @@ class PullConsumer(_Started):
     def __init__(self, portal: Portal, made: AsyncPullConsumer) -> None:
         super().__init__(portal, made)
         self._made = made
+
+    @property
+    def unreadable(self) -> int:
+        return self._made.unreadable
 
     def queues(self, topic: str) -> list[MessageQueue]:
         return self._portal.call(self._made.queues(topic))

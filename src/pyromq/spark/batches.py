@@ -51,7 +51,12 @@ def _as_columns(
         yield made
         return
     for part, plain in _affordable(records, packed, bad):
-        yield decode_records(part, schema, broker_name, plain)
+        try:
+            batch = decode_records(part, schema, broker_name, plain)
+        except ProtocolError:  # a topic that is no text; bad bodies beside it are told of once more
+            yield from _one_by_one(part, schema, broker_name, bad)
+        else:
+            yield batch
 
 
 def _affordable(records: Records, packed: list[int], bad: BadRecords) -> Iterator[tuple[Records, list[bytes | None]]]:
