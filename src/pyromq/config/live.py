@@ -59,7 +59,7 @@ class Live(Generic[C]):
     def shown(self) -> dict[str, str]:
         """Every Java key with its value: what the `get config` requests answer. Passwords are left out."""
         shown = self._keys.shown(self._given) | render_all(self.config)
-        return {key: value for key, value in shown.items() if masked(key, value) == value}
+        return {key: value for key, value in shown.items() if masked(key, "x") == "x"}  # also where none is set
 
     def may_change(self) -> list[str]:
         """The allow-list, as Java keys."""
