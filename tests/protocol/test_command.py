@@ -225,7 +225,7 @@ def test_a_hostile_json_header_is_refused_before_work_is_spent_on_it(what: str) 
     begun = time.thread_time()
     with pytest.raises(ProtocolError):
         decode_header(0, HOSTILE_HEADERS[what], 1024)
-    assert time.thread_time() - begun < 0.03
+    assert time.thread_time() - begun < 0.1
 
 
 @pytest.mark.parametrize("entry", [b"\0\1a\0\0\0\0", b"\0\1a\0\0\0\1b"])

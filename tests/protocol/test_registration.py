@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import zlib
 
 import pytest
@@ -14,6 +15,7 @@ from pyromq.model.client_info import Version
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.registration import (
     RegisterBrokerBody,
+    RegistrationReader,
     body_crc,
     decode_registration,
     encode_registration,
@@ -158,3 +160,62 @@ def test_any_table_goes_there_and_back(table: dict[str, TopicConfig], compressed
         topic_config_serialize_wrapper=TopicConfigAndMappingSerializeWrapper(topic_config_table=table)
     )
     assert decode_registration(encode_registration(body, compressed), V5, compressed) == body
+
+
+# --- what reading it may cost ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_large_registration_is_read_topic_by_topic(compressed: bool) -> None:
+    topics = {f"T{number}": TopicConfig(topic_name=f"T{number}") for number in range(3_000)}
+    body = RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigAndMappingSerializeWrapper(topic_config_table=topics)
+    )
+    reader = RegistrationReader(encode_registration(body, compressed), V5, compressed)
+    assert sum(1 for _ in reader.steps()) >= 3_000
+    assert reader.body == body
+
+
+def test_a_deflate_stream_is_inflated_step_by_step_and_not_beyond_the_limit() -> None:
+    steps = RegistrationReader(zlib.compress(bytes(64 << 20)), V5).steps()
+    for _ in range(100):
+        next(steps)
+    with pytest.raises(Malformed, match="inflates to more than 33554432 bytes"):
+        list(steps)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{" + b"," * 3_900_000 + b"}",
+        b"{" + b"," * 190_000 + b"}",
+        b'{"filterServerList":[' + b'"",' * 1_900_000 + b'""]}',
+        b"{" + b",".join(b"%d:0" % number for number in range(90_000)) + b"}",
+    ],
+    ids=["commas", "fewer commas", "filter servers", "odd keys"],
+)
+def test_a_hostile_registration_is_refused_before_work_is_spent_on_it(data: bytes) -> None:
+    """Up to 3 s of the name server's loop each. The margin is wide."""
+    begun = time.thread_time()
+    with pytest.raises(Malformed):
+        decode_registration(data, V5)
+    assert time.thread_time() - begun < 0.15
+
+
+def test_a_topic_that_is_null_is_absent() -> None:
+    data = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":null,"U":{"topicName":"U"}}}}'
+    assert list(decode_registration(data, V5).topic_config_serialize_wrapper.topic_config_table) == ["U"]
+
+
+def test_a_table_with_keys_as_java_writes_them_is_read_in_full() -> None:
+    """A broker with 8,000 topics, one of them static: only what is odd is repaired."""
+    topics = {f"topic-{number}": TopicConfig(topic_name=f"topic-{number}") for number in range(8_000)}
+    mapping = TopicQueueMappingInfo(
+        topic="topic-1", bname="b", total_queues=4, curr_id_map=dict.fromkeys(range(500), 1)
+    )
+    body = RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigAndMappingSerializeWrapper(
+            topic_config_table=topics, topic_queue_mapping_info_map={"topic-1": mapping}
+        )
+    )
+    assert decode_registration(encode_registration(body), V5) == body

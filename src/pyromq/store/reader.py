@@ -13,7 +13,7 @@ from enum import Enum
 from .. import logs
 from ..kernel.records import Picked, Range, cut_sealed, is_intact
 from ..model.message import Property
-from ..protocol.properties import decode_properties
+from ..protocol.properties import MAX_PROPERTIES_BYTES, decode_properties
 from ..protocol.record import BLANK, BLANK_BYTES, CRC_PROPERTY_BYTES, FIXED_BYTES, Record, RecordError, decode_record
 from .commit_log import CommitLog
 from .disk import DiskError
@@ -219,9 +219,9 @@ class Reader:
         return [record for record in records if record is not None]
 
     def search(self, query: KeyQuery) -> KeySearch | None:
-        """Where records with a key may be; None if there is no index."""
-        if self._index is None:
-            return None
+        """Where records with a key may be; None if there is no index, or no such key."""
+        if self._index is None or len(query.key) > MAX_PROPERTIES_BYTES:
+            return None  # no message has such a key, and hashing a megabyte takes its time
         indexed = TAG_MARK + query.key if query.tag else query.key
         limit = min(max(query.limit, 0), _MAX_FOUND)
         return self._index.search(query.topic, indexed, query.begin, query.end, limit)

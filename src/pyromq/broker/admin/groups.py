@@ -63,7 +63,8 @@ class GroupAdmin:
     async def update_many(self, request: Request) -> Reply:
         """225. All or none."""
         wanted = decode_body(SubscriptionGroupList, request.body).group_config_list
-        for group in [self._checked(one) for one in wanted]:
+        checked = [self._checked(one) async for one in self._slices.each(wanted)]
+        async for group in self._slices.each(checked):
             self._groups.put(group)
         await self._saved()
         return Reply()

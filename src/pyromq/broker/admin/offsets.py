@@ -90,12 +90,14 @@ class OffsetAdmin:
             return await self._tell_clients(header, queues)
         if header.group not in self._groups:
             raise RequestRefused(f"Group {header.group} does not exist", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-        targets = {queue_id: await self._target(header, queue_id) for queue_id in queues}
-        for queue_id, offset in targets.items():
+        targets = {queue_id: await self._target(header, queue_id) async for queue_id in self._slices.each(queues)}
+        body = ResetOffsetBody()
+        async for queue_id, offset in self._slices.each(targets.items()):
             self._offsets.reset(header.topic, header.group, queue_id, offset)
+            body.offset_table[self._queue(header.topic, queue_id)] = offset
         await self._saved()
         log.warning("offsets reset", group=header.group, topic=header.topic, peer=request.peer.address)
-        return Reply(body=encode_body(self._body(header.topic, targets), Dialect.JAVA))
+        return Reply(body=await self._slices.encoded(body, Dialect.JAVA))
 
     async def _target(self, header: ResetOffset, queue_id: int) -> int:
         low, high = self._range(header.topic, queue_id)
@@ -126,7 +128,7 @@ class OffsetAdmin:
     async def _tell_clients(self, header: ResetOffset, queues: list[int]) -> Reply:
         """As 4.9 does it: every online client is told by request 220 and moves by itself."""
         targets = {}
-        for queue_id in queues:
+        async for queue_id in self._slices.each(queues):
             found = await self._by_time(header.topic, queue_id, header.timestamp)
             now = self._offsets.find(header.topic, header.group, queue_id)
             if now is None:
@@ -134,7 +136,7 @@ class OffsetAdmin:
             targets[queue_id] = found if header.is_force or found < now else now
         for member in self._online(header.group).members.values():
             self._send_reset(member, header, targets)
-        return Reply(body=encode_body(self._body(header.topic, targets), Dialect.JAVA))
+        return Reply(body=await self._slices.encoded(self._body(header.topic, targets), Dialect.JAVA))
 
     def _send_reset(self, member: Member, header: ResetOffset, targets: dict[int, int]) -> None:
         if member.peer.language is Language.CPP:

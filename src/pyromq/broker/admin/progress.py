@@ -182,7 +182,7 @@ class Progress:
     async def correction(self, request: Request) -> Reply:
         """308: the smallest offset of all groups by queue; where the compared group is behind it, a huge one."""
         header = request.header(QueryCorrectionOffset)
-        left_out = {name.strip() for name in (header.filter_groups or "").split(",")}
+        left_out = {name.strip() for name in set((header.filter_groups or "").split(","))}
         smallest: dict[int, int] = {}
         async for group in self._slices.each(self._offsets.groups_of(header.topic)):
             if group in left_out:

@@ -82,7 +82,8 @@ class TopicAdmin:
         wanted = decode_body(CreateTopicListRequestBody, request.body).topic_config_list
         if not wanted:
             raise RequestRefused("topicConfigList is empty", ResponseCode.INVALID_PARAMETER)
-        for topic in [self._checked(one, force=False) for one in wanted]:
+        checked = [self._checked(one, force=False) async for one in self._slices.each(wanted)]
+        async for topic in self._slices.each(checked):
             self._topics.put(topic)
         await self._saved()
         return Reply()

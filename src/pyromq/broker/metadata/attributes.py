@@ -16,6 +16,7 @@ QUEUE_TYPE = "queue.type"
 CLEANUP_POLICY = "cleanup.policy"
 MESSAGE_TYPE = "message.type"
 RESERVE_TIME = "reserve.time"
+MOST_TEXT = 64 << 10  # characters of changes in one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
 def parse_changes(text: str | None) -> dict[str, str]:
     """`+a=1,-b` as a map with signed keys."""
     changes: dict[str, str] = {}
+    if text and len(text) > MOST_TEXT:
+        raise RequestRefused(f"attributes of {len(text)} characters: at most {MOST_TEXT} are taken")
     for part in (text or "").split(","):
         if not part.strip():
             continue

@@ -7,7 +7,7 @@ from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
 from ...protocol.bodies.body import decode_body, encode_body
-from ...protocol.bodies.registration import body_crc, decode_registration
+from ...protocol.bodies.registration import RegisterBrokerBody, RegistrationReader, body_crc
 from ...protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
 from ...protocol.bodies.version import DataVersion
 from ...protocol.headers import namesrv as headers
@@ -44,12 +44,12 @@ class BrokerHandlers:
         self._clock = clock
         self._slices = slices
 
-    def register(self, request: Request) -> Reply:
+    async def register(self, request: Request) -> Reply:
         """103."""
         config = self._live.config
         header = request.header(headers.RegisterBroker)
         check_identity(header)
-        new = _registration(request, header)
+        new = _registration(request, header, await self._content(request, header))
         check_room(new, self._table, config)
         result = self._table.register(
             new, monotonic_ms(self._clock), prune_topics=config.delete_topic_with_broker_registration
@@ -61,6 +61,16 @@ class BrokerHandlers:
             header=headers.RegisterBrokerAnswer(ha_server_addr=result.ha_address, master_addr=result.master_address),
             body=b"" if orders is None else encode_body(KVTable(table=dict(orders))),
         )
+
+    async def _content(self, request: Request, header: headers.RegisterBroker) -> RegisterBrokerBody:
+        """Others are served while the topics of a large broker are read."""
+        body = request.body
+        if header.body_crc32 and body_crc(body) != header.body_crc32:
+            raise RequestRefused("crc32 not match")
+        reader = RegistrationReader(body, request.command.version, header.compressed)
+        async for _ in self._slices.each(reader.steps()):
+            pass
+        return reader.body
 
     def unregister(self, request: Request) -> Reply:
         """104."""
@@ -115,11 +125,7 @@ class BrokerHandlers:
         return Reply(header=headers.AddWritePermAnswer(add_topic_count=count))
 
 
-def _registration(request: Request, header: headers.RegisterBroker) -> Registration:
-    body = request.body
-    if header.body_crc32 and body_crc(body) != header.body_crc32:
-        raise RequestRefused("crc32 not match")
-    content = decode_registration(body, request.command.version, header.compressed)
+def _registration(request: Request, header: headers.RegisterBroker, content: RegisterBrokerBody) -> Registration:
     wrapper = content.topic_config_serialize_wrapper
     timeout_ms = header.heartbeat_timeout_millis or 0
     return Registration(

@@ -8,24 +8,34 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 
-from ...errors import Malformed
+from ...errors import Malformed, ProtocolError
 from ...model.client_info import Version
-from ..json import ANSWER_LIMITS, Dialect
-from .body import Body, always_new, decode_body, encode_body
+from ..json import Dialect, JsonLimits, read_json
+from .body import Body, always, always_new, decode_body, encode_body
 from .topics import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
-    TopicConfigSerializeWrapper,
+    TopicQueueMappingDetail,
     TopicQueueMappingInfo,
 )
 from .version import DataVersion
 
-MAX_INFLATED_BYTES = 64 << 20  # 16 MiB of deflate could stand for 16 GiB
+MAX_INFLATED_BYTES = 32 << 20  # 16 MiB of deflate could stand for 16 GiB
 
+LIMITS = JsonLimits(  # of the JSON form: a broker of 100,000 topics, and of 10,000 if one of them is static
+    bytes=64 << 20, values=2_000_000, odd_bytes=4 << 20, odd_marks=200_000, quoted_keys=20_000
+)
+T = TypeVar("T")
+
+_DEFLATED_BYTES = 64 << 10  # that one step takes,
+_INFLATED_BYTES = 256 << 10  # and that it makes of them at most
 _LENGTH = struct.Struct(">i")
+_NULL = msgspec.Raw(b"null")
 
 
 class RegisterBrokerBody(Body, kw_only=True):
@@ -35,23 +45,96 @@ class RegisterBrokerBody(Body, kw_only=True):
     )
 
 
+class _RawTable(Body, kw_only=True):
+    """The topics of a body as texts: finding where each ends is much cheaper than making something of it."""
+
+    data_version: DataVersion = always_new(DataVersion)
+    mapping_data_version: DataVersion = always_new(DataVersion)
+    topic_config_table: dict[str, msgspec.Raw] = always_new(dict)
+    topic_queue_mapping_detail_map: dict[str, msgspec.Raw] = always_new(dict)
+    topic_queue_mapping_info_map: dict[str, msgspec.Raw] = always_new(dict)
+
+
+class _RawBody(Body, kw_only=True):
+    filter_server_list: msgspec.Raw = always(msgspec.Raw(b"[]"))
+    topic_config_serialize_wrapper: _RawTable = always_new(_RawTable)
+
+
+_TABLE = msgspec.json.Decoder(_RawTable, strict=False)
+_BODY = msgspec.json.Decoder(_RawBody, strict=False)
+
+
+def _texts(decode: Callable[[bytes | memoryview], T], data: bytes) -> T:
+    try:
+        return read_json(decode, data, LIMITS)
+    except (msgspec.DecodeError, ProtocolError) as fault:
+        raise Malformed(f"the body is no RegisterBrokerBody: {fault}") from None
+
+
+def _decode_each(kind: type[T], texts: dict[str, msgspec.Raw], into: dict[str, T]) -> Iterator[None]:
+    for name, text in texts.items():
+        if text != _NULL:
+            into[name] = decode_body(kind, memoryview(text))
+        yield
+
+
+class RegistrationReader:
+    """Reads a body topic by topic, so that whoever serves others too can let them in between.
+
+    `body` is whole once `steps` has come to its end; Malformed says what is wrong. No body: no topic changes.
+    """
+
+    def __init__(
+        self, data: bytes, version: int, compressed: bool = False, max_inflated: int = MAX_INFLATED_BYTES
+    ) -> None:
+        """The broker's `version` says how it must be read."""
+        self._data = data
+        self._version = version
+        self._compressed = compressed
+        self._max_inflated = max_inflated
+        self.body = RegisterBrokerBody()
+
+    def steps(self) -> Iterator[None]:
+        data = self._data
+        if not data:
+            return
+        if self._version < Version.V3_0_11:  # sends the bare table; a whole body here reads as one without topics
+            yield from self._table(_texts(_TABLE.decode, data))
+        # Brokers of 5.x say compressed=false even when they compress, so the first byte decides: 0x78 starts a zlib
+        # stream and no JSON.
+        elif self._compressed or data[0] == 0x78:
+            plain = bytearray()
+            for part in _inflated(data, self._max_inflated):
+                plain += part
+                yield
+            yield from _Parts(plain).steps(self.body, self._version)
+        else:
+            raw = _texts(_BODY.decode, data)
+            self.body.filter_server_list = decode_body(list[str], raw.filter_server_list)
+            yield from self._table(raw.topic_config_serialize_wrapper)
+            yield from self._mappings(raw.topic_config_serialize_wrapper)
+
+    def _table(self, raw: _RawTable) -> Iterator[None]:
+        wrapper = self.body.topic_config_serialize_wrapper
+        wrapper.data_version = raw.data_version
+        yield from _decode_each(TopicConfig, raw.topic_config_table, wrapper.topic_config_table)
+
+    def _mappings(self, raw: _RawTable) -> Iterator[None]:
+        wrapper = self.body.topic_config_serialize_wrapper
+        wrapper.mapping_data_version = raw.mapping_data_version
+        infos, details = raw.topic_queue_mapping_info_map, raw.topic_queue_mapping_detail_map
+        yield from _decode_each(TopicQueueMappingInfo, infos, wrapper.topic_queue_mapping_info_map)
+        yield from _decode_each(TopicQueueMappingDetail, details, wrapper.topic_queue_mapping_detail_map)
+
+
 def decode_registration(
     data: bytes, version: int, compressed: bool = False, max_inflated: int = MAX_INFLATED_BYTES
 ) -> RegisterBrokerBody:
-    """The body as the broker's `version` says it must be read. No body: a registration that changes no topic."""
-    if not data:
-        return RegisterBrokerBody()
-    if version < Version.V3_0_11:  # sends the bare table; a whole RegisterBrokerBody here reads as one without topics
-        table = decode_body(TopicConfigSerializeWrapper, data, ANSWER_LIMITS)
-        wrapper = TopicConfigAndMappingSerializeWrapper(
-            data_version=table.data_version, topic_config_table=table.topic_config_table
-        )
-        return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
-    # Brokers of 5.x say compressed=false even when they compress, so the first byte decides: 0x78 starts a zlib
-    # stream and no JSON.
-    if compressed or data[0] == 0x78:
-        return _Parts(_inflate(data, max_inflated)).registration(version)
-    return decode_body(RegisterBrokerBody, data, ANSWER_LIMITS)
+    """The same in one go."""
+    reader = RegistrationReader(data, version, compressed, max_inflated)
+    for _ in reader.steps():
+        pass
+    return reader.body
 
 
 def encode_registration(body: RegisterBrokerBody, compressed: bool = False) -> bytes:
@@ -70,37 +153,47 @@ def body_crc(data: bytes) -> int:
     return zlib.crc32(data) & 0x7FFF_FFFF
 
 
-def _inflate(data: bytes, limit: int) -> bytes:
+def _inflated(data: bytes, limit: int) -> Iterator[bytes]:
+    """What the stream holds, in parts of a size that one step may take."""
     inflater = zlib.decompressobj()
+    length = 0
     try:
-        plain = inflater.decompress(data, limit)
+        for at in range(0, len(data), _DEFLATED_BYTES):
+            rest = data[at : at + _DEFLATED_BYTES]
+            while rest:
+                part = inflater.decompress(rest, _INFLATED_BYTES)
+                length += len(part)
+                if length > limit:
+                    raise Malformed(f"the registration inflates to more than {limit} bytes")
+                yield part
+                rest = inflater.unconsumed_tail
     except zlib.error as fault:
         raise Malformed(f"the registration is no deflate stream: {fault}") from None
-    if inflater.unconsumed_tail:
-        raise Malformed(f"the registration inflates to more than {limit} bytes")
     if not inflater.eof:
         raise Malformed("the registration's deflate stream is cut off")
-    return plain
 
 
 class _Parts:
     """Reads length-prefixed parts one after another."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytearray) -> None:
         self._data = data
         self._at = 0
 
-    def registration(self, version: int) -> RegisterBrokerBody:
-        wrapper = TopicConfigAndMappingSerializeWrapper(data_version=decode_body(DataVersion, self._piece()))
+    def steps(self, body: RegisterBrokerBody, version: int) -> Iterator[None]:
+        """Fill the body, topic by topic."""
+        wrapper = body.topic_config_serialize_wrapper
+        wrapper.data_version = decode_body(DataVersion, self._piece())
         for _ in range(self._number()):
             topic = _topic(self._piece().decode("utf-8", "replace"))
             wrapper.topic_config_table[topic.topic_name] = topic
-        filters = decode_body(list[str], self._piece())
+            yield
+        body.filter_server_list = decode_body(list[str], self._piece())
         if version >= Version.V5_0_0:
             for _ in range(self._number()):
                 info = decode_body(TopicQueueMappingInfo, self._piece())
                 wrapper.topic_queue_mapping_info_map[info.topic] = info
-        return RegisterBrokerBody(filter_server_list=filters, topic_config_serialize_wrapper=wrapper)
+                yield
 
     def _number(self) -> int:
         if self._at + _LENGTH.size > len(self._data):
@@ -114,7 +207,7 @@ class _Parts:
         if not 0 <= length <= len(self._data) - self._at:
             raise Malformed(f"the registration has a part of {length} bytes at {self._at} of {len(self._data)}")
         self._at += length
-        return self._data[self._at - length : self._at]
+        return bytes(self._data[self._at - length : self._at])
 
 
 def _topic(text: str) -> TopicConfig:
