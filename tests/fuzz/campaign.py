@@ -35,6 +35,7 @@ from tests.fuzz.values import World
 LINES = 6
 BURST = 100  # frames of one burst, besides those of its stories
 LINE_FRAMES = 400  # then a connection is made anew
+LEFT_OPEN = 40  # connections that wait for the rest of a frame
 KEPT = 4000  # frames that a failure shows
 MEMORY_BYTES = (2 << 30) if "asan" in os.environ.get("LD_PRELOAD", "") else 512 << 20  # that a daemon may grow by
 DESCRIPTORS = 400  # the same: 128 queue files, and what else rolls
@@ -78,6 +79,7 @@ class Campaign:
         self._broker: Daemon
         self._kernel = kernel
         self._lines: list[Line] = []
+        self._left: list[Line] = []
         self._last: deque[Made] = deque(maxlen=KEPT)
         self._burst_frames: list[Made] = []
         self.result = Result()
@@ -168,10 +170,19 @@ class Campaign:
             self._lines.append(await self._connect())
         line = self._lines[number]
         if not line.is_open or line.sent > LINE_FRAMES:
-            line.close()
-            self.result.answers += line.answers
+            self._leave(line)
             line = self._lines[number] = await self._connect()
         return line
+
+    def _leave(self, line: Line) -> None:
+        """Close the connection, or the oldest of those that are left open with half a frame."""
+        self.result.answers += line.answers
+        if line.is_left:
+            self._left.append(line)
+            line = self._left[0]
+        if line not in self._left or len(self._left) > LEFT_OPEN:
+            line.close()
+            self._left = [one for one in self._left if one is not line]
 
     async def _connect(self) -> Line:
         try:
@@ -181,10 +192,10 @@ class Campaign:
             raise Broken(f"cannot connect: {fault}") from None
 
     async def _close_lines(self) -> None:
-        for line in self._lines:
+        for line in (*self._lines, *self._left):
             line.close()
-            self.result.answers += line.answers
-        self._lines = []
+        self.result.answers += sum(line.answers for line in self._lines)
+        self._lines, self._left = [], []
 
     async def _replay(self, frames: list[Made]) -> None:
         """One frame at a time, with a look at the log behind each."""

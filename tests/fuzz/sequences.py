@@ -19,6 +19,7 @@ from tests.fuzz import values
 from tests.fuzz.frames import Mint
 from tests.fuzz.lines import Broken, Line
 
+PASSED_ON = ("sysFlag", "queueId", "producerGroup", "reconsumeTimes", "maxReconsumeTimes")
 ODD = 0.3  # the chance that a later frame of a story is made wrong
 
 # Live settings that no story touches: they delete the canary's messages, refuse everything for longer than the story
@@ -56,7 +57,7 @@ class Story:
         }
         text = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items())
         known = {"topic": topic, "properties": text, "sysFlag": 0, "queueId": 0, "batch": "false"}
-        known |= {name: value for name, value in extra.items() if name in ("sysFlag", "queueId", "producerGroup")}
+        known |= {name: value for name, value in extra.items() if name in PASSED_ON}
         code = self.rng.choice((C.SEND_MESSAGE, C.SEND_MESSAGE_V2))
         answer = await self.ask(code, self.rng.randbytes(self.rng.choice((1, 30, 900))), odd=0.1, **known)
         self._learn(answer, key)
@@ -167,9 +168,9 @@ async def topic_life(story: Story) -> None:
 async def retries(story: Story) -> None:
     """A message sent back by its place, with times and levels of all kinds."""
     group = story.rng.choice(values.GROUPS)
-    answer = await story.put(
-        story.rng.choice(values.TOPICS), **story.rng.choice(({}, {"RECONSUME_TIME": "2147483647"}))
-    )
+    topic = story.rng.choice((*values.TOPICS[:4], f"%RETRY%{group}", f"%RETRY%{group}"))
+    times = story.rng.choice((0, 0, 3, 15, 16, 2147483646, 2147483647, -1))
+    answer = await story.put(topic, reconsumeTimes=times, maxReconsumeTimes=story.rng.choice((16, 2147483647)))
     if answer is None or (place := _place(answer)) is None:
         return
     level = story.rng.choice((0, 1, 2, -1, 99))

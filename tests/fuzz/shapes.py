@@ -18,7 +18,7 @@ from pyromq.protocol.headers.header import Header
 from tests.fuzz import values
 from tests.fuzz.values import World
 
-OWN_FIELDS = ("from", "most", "topic", "producerGroup", "group", "msgId", "key", "offset", "queueId", "id", "reason")
+OWN_FIELDS = ("from", "most", "topic", "producerGroup", "group", "msgId", "id", "queueId", "reason")
 
 
 class Field(NamedTuple):
@@ -41,7 +41,7 @@ def header_fields(header: type[Header] | None) -> tuple[Field, ...]:
 def fields_of(code: int) -> tuple[Field, ...]:
     """The fields of a request; our own codes read theirs without a typed header."""
     if code in set(OwnRequestCode):
-        return tuple(Field(name, "str", False) for name in OWN_FIELDS)
+        return tuple(Field(name, "str", name in ("topic", "id", "group")) for name in OWN_FIELDS)
     return header_fields(exchange_of(code).header)
 
 

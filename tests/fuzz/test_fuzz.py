@@ -21,7 +21,6 @@ async def campaign(folder: Path, target: str, kernel: str, seed: int, frames: in
     assert not done.faults
 
 
-@pytest.mark.slow  # until the findings of issue 15 that it meets are mended
 @pytest.mark.parametrize("kernel", KERNELS)
 async def test_a_broker_under_fire_serves_everybody_else(tmp_path: Path, kernel: str) -> None:
     await campaign(tmp_path, "broker", kernel, seed=15, frames=2500)
