@@ -21,6 +21,15 @@ SIZES = (0, 1, 20, 20, 200, 200, 1000, 3000, 9000)
 DEEP = ("[" * 3000, '{"a":' * 3000, "[" * 300 + "]" * 300, '{"a":' * 70 + "1" + "}" * 70, "," * 20_000, "{{}:{}}")
 
 
+LARGE = (
+    b"," * 3_900_000,
+    b"[" * 1_000_000,
+    b'{"a":[' + b"1," * 900_000 + b"1]}",
+    bytes((4 << 20) + 1),
+    b'{"clientID":"c","producerDataSet":[' + b",".join(b'{"groupName":"g%d"}' % n for n in range(60_000)) + b"]}",
+)
+
+
 def body_of(rng: random.Random, world: World, code: int, fields: dict[str, str]) -> bytes:
     """What an honest client could send with these fields."""
     kind = exchange_of(code).body
@@ -64,6 +73,8 @@ def as_json(rng: random.Random, value: Any) -> bytes:
 def changed_body(rng: random.Random, world: World, code: int, body: bytes) -> bytes:
     """The body with one thing wrong with it."""
     aim = rng.random()
+    if aim < 0.002:
+        return rng.choice(LARGE)
     if aim < 0.55 and is_json(exchange_of(code).body):
         return _changed_json(rng, world, code, body)
     if aim < 0.62:

@@ -26,7 +26,7 @@ from pathlib import Path
 from pyromq.broker.surface import NOT_SERVED
 from pyromq.model.codes import OwnRequestCode, RequestCode
 from tests.fuzz.canary import Canary
-from tests.fuzz.daemons import Daemon, Folder, verify
+from tests.fuzz.daemons import Daemon, Folder, free_port, verify
 from tests.fuzz.frames import Made, Mint
 from tests.fuzz.lines import Broken, Line, connect
 from tests.fuzz.sequences import REPAIRS, STORIES, Story, settings
@@ -102,7 +102,8 @@ class Campaign:
 
     def _start(self) -> None:
         self._namesrv.start()
-        told = {"namesrvAddr": self._namesrv.address, "storePathRootDir": self._folder.store}
+        told: dict[str, object] = {"namesrvAddr": self._namesrv.address, "storePathRootDir": self._folder.store}
+        told["fastListenPort"] = free_port()
         limits = {"maxLogBytes": 256 << 20, "cleanResourceInterval": 1000, "firstRoundMs": 1000}
         self._broker = Daemon("broker", self._folder.root, self._kernel, **told, **limits)
         self._broker.start()
@@ -129,6 +130,7 @@ class Campaign:
                     self._say(f"{self.result.frames / (said - began):.0f} frames/s")
             await self._close_lines()
             await self._canary.round()
+            self._say(f"requests that held the broker's loop: {await self._canary.loop_holds()}")
             self._check_growth(*before)
         finally:
             await self._canary.close()
@@ -185,8 +187,11 @@ class Campaign:
             self._left = [one for one in self._left if one is not line]
 
     async def _connect(self) -> Line:
+        address, fast = self._under_fire.address, self._under_fire.fast_address
+        if fast is not None and self._mint.rng.random() < 0.15:
+            address = fast
         try:
-            return await connect(self._under_fire.address, self._mint.rng, self._world)
+            return await connect(address, self._mint.rng, self._world)
         except OSError as fault:
             self._under_fire.check_alive()
             raise Broken(f"cannot connect: {fault}") from None
@@ -232,7 +237,8 @@ class Campaign:
 
     def _check_growth(self, memory: int, descriptors: int) -> None:
         grown = self._under_fire.memory_bytes() - memory, self._under_fire.descriptors() - descriptors
-        self._say(f"grown by {grown[0] >> 20} MiB and {grown[1]} descriptors")
+        slowest = f"the canary waited {self._canary.slowest_s:.2f} s at most"
+        self._say(f"grown by {grown[0] >> 20} MiB and {grown[1]} descriptors; {slowest}")
         if grown[0] > MEMORY_BYTES or grown[1] > DESCRIPTORS:
             raise Broken(f"the {self._target} grew by {grown[0] >> 20} MiB and {grown[1]} descriptors")
         log = sum(one.stat().st_blocks << 9 for one in (self._folder.store / "commitlog").iterdir())

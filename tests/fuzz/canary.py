@@ -7,11 +7,14 @@ place, an offset stored and read, the route of its topic, a value of the name se
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import time
+from typing import Any
 
 from pyromq.ambient import SystemClock
 from pyromq.errors import CallTimedOut, ConnectionLost
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import OwnRequestCode, RequestCode, ResponseCode
 from pyromq.protocol.bodies.body import decode_body, encode_body
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.bodies.route import TopicRouteData
@@ -37,10 +40,11 @@ class Canary:
         self._client = Client(clock=SystemClock(), rng=random.Random(8))
         self._kept: dict[int, bytes] = {}  # by offset, all in queue 0
         self.rounds = 0
+        self.slowest_s = 0.0
 
     async def prepare(self) -> None:
         """Make the topic and the KV entry that the rounds use."""
-        fields = {
+        fields: dict[str, Any] = {
             "topic": TOPIC,
             "defaultTopic": "TBW102",
             "readQueueNums": "1",
@@ -51,7 +55,7 @@ class Canary:
             "order": "false",
         }
         await self._ask(self._broker, RequestCode.UPDATE_AND_CREATE_TOPIC, **fields)
-        kv = {"namespace": "canary-space", "key": "canary-key", "value": "canary-value"}
+        kv: dict[str, Any] = {"namespace": "canary-space", "key": "canary-key", "value": "canary-value"}
         await self._ask(self._namesrv, RequestCode.PUT_KV_CONFIG, **kv)
 
     async def round(self) -> None:
@@ -79,6 +83,12 @@ class Canary:
             if offset >= int(answer.fields["offset"]):
                 await self._pull(offset, body)
 
+    async def loop_holds(self) -> list[str]:
+        """Which requests held the broker's event loop for long, by its own count. On a busy machine it is no fault."""
+        answer = await self._ask(self._broker, OwnRequestCode.INSPECT)
+        holds = json.loads(bytes(answer.body)).get("loopHolds", [])
+        return [f"{one['code']}: {one['times']} times, {one['longestMs']} ms" for one in holds]
+
     async def close(self) -> None:
         await self._client.close()
 
@@ -94,7 +104,7 @@ class Canary:
         await self._ask(self._broker, RequestCode.HEART_BEAT, encode_body(data))
 
     async def _send(self, body: bytes, key: str) -> int:
-        fields = {
+        fields: dict[str, Any] = {
             "a": GROUP,
             "b": TOPIC,
             "c": "TBW102",
@@ -109,7 +119,7 @@ class Canary:
         return int(answer.fields["queueOffset"])
 
     async def _pull(self, offset: int, body: bytes) -> int:
-        fields = {
+        fields: dict[str, Any] = {
             "consumerGroup": GROUP,
             "topic": TOPIC,
             "queueId": "0",
@@ -128,7 +138,13 @@ class Canary:
         return message.physical_offset
 
     async def _find(self, key: str, place: int, body: bytes) -> None:
-        fields = {"topic": TOPIC, "key": key, "maxNum": "1", "beginTimestamp": "0", "endTimestamp": str(1 << 62)}
+        fields: dict[str, Any] = {
+            "topic": TOPIC,
+            "key": key,
+            "maxNum": "1",
+            "beginTimestamp": "0",
+            "endTimestamp": str(1 << 62),
+        }
         by_key = await self._until_found(self._broker, RequestCode.QUERY_MESSAGE, **fields)
         by_place = await self._ask(self._broker, RequestCode.VIEW_MESSAGE_BY_ID, topic=TOPIC, offset=str(place))
         for answer in (by_key, by_place):
@@ -136,7 +152,7 @@ class Canary:
                 raise Broken(f"the canary's {key} at {place} is shown as {bytes(answer.body[:200])!r}")
 
     async def _keep_offset(self, offset: int) -> None:
-        where = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "0"}
+        where: dict[str, Any] = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": "0"}
         await self._ask(self._broker, RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=str(offset), **where)
         answer = await self._ask(self._broker, RequestCode.QUERY_CONSUMER_OFFSET, **where)
         if answer.fields.get("offset") != str(offset):
@@ -171,7 +187,10 @@ class Canary:
         raise Broken(f"the canary's request {code} {fields} is answered {answer.code}: {answer.remark}")
 
     async def _call(self, address: str, code: int, body: bytes, fields: dict[str, str]) -> Command:
+        began = time.monotonic()
         try:
             return await self._client.call(address, Command(code=code, fields=fields, body=body), ANSWER_S)
         except (CallTimedOut, ConnectionLost) as fault:
             raise Broken(f"the canary's request {code} is not answered: {fault}") from None
+        finally:
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began)

@@ -10,6 +10,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.fuzz.lines import Broken
 
 READY_S = 120
 STOP_S = 120
-SETTINGS = {
+SETTINGS: dict[str, dict[str, object]] = {
     "namesrv": {"serverChannelMaxIdleTimeSeconds": 60},
     "broker": {
         "brokerName": "canary-broker",
@@ -67,6 +68,7 @@ class Daemon:
         self._listen = "127.0.0.1:0"
         self._settings = SETTINGS[kind] | settings
         self.address = ""
+        self.fast_address: str | None = None
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
@@ -92,6 +94,8 @@ class Daemon:
             self.kill()
             raise Broken(f"the {self.kind} does not become ready: {line!r}\n{self.tail()}")
         self.address = self._listen = found[1]
+        if (fast := self._settings.get("fastListenPort")) is not None:
+            self.fast_address = f"127.0.0.1:{fast}"
 
     def stop(self) -> None:
         """Broken if it does not stop cleanly when told to."""
@@ -151,6 +155,13 @@ class Daemon:
     def descriptors(self) -> int:
         assert self._process is not None
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 class Folder:

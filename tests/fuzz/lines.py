@@ -104,12 +104,13 @@ class Line(asyncio.Protocol):
         if made.owed is None:
             self.send(made)
             return None
-        waiting = self._waiting[made.owed] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[Command | None] = asyncio.get_running_loop().create_future()
+        self._waiting[made.owed] = waiting
         self.send(made)
         if not self.is_open and not waiting.done():
             waiting.set_result(None)
         try:
-            async with asyncio.timeout(WITHIN_S if self.is_open else 0):
+            async with asyncio.timeout(WITHIN_S):
                 return await waiting
         except TimeoutError:
             return None
