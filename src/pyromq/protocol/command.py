@@ -127,7 +127,8 @@ class _LooseJsonIn(_JsonIn, gc=False, rename={"fields": "extFields"}):
 
 
 # No program writes headers in fastjson's dialect by itself; Java reads them, and so do we if they are small.
-_ODD_LIMITS = JsonLimits(odd_bytes=64 << 10, odd_marks=10_000, quoted_keys=2_000)
+# What counts as a value there may be a comma in a text: of these a header has many (ids of a batch), and few fields.
+_ODD_LIMITS = JsonLimits(bytes=16 << 20, values=4_000_000, odd_bytes=64 << 10, odd_marks=10_000, quoted_keys=2_000)
 _JSON_ENCODER = msgspec.json.Encoder()
 _JSON_DECODER = msgspec.json.Decoder(_JsonIn)
 _LOOSE_DECODER = msgspec.json.Decoder(_LooseJsonIn, strict=False)
