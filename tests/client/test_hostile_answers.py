@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from pyromq.client.core.allocation import Average, MachineRoomNearby
 from pyromq.client.core.routing import MOST_QUEUES, route_of
 from pyromq.client.errors import BadAnswer
 from pyromq.client.requests import Replies
 from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pyromq.protocol.command import ONEWAY_FLAG, Command
@@ -108,6 +110,54 @@ async def test_a_consumer_outlives_answers_that_make_no_sense(
     await cluster.clock.advance(70)
     assert sorted(body for body, _ in handler.calls) == [b"0", b"1"]
     assert consumer._fault is None
+
+
+async def test_a_member_whose_id_a_strategy_cannot_read_ends_no_consumer(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Anybody can join a group, under any id."""
+    broker = broker_with(cluster, b"0")
+
+    def room(member: str) -> str:
+        return member.split("@")[1]
+
+    nearby = MachineRoomNearby(Average(), lambda queue: "me0", room)
+    handler = Handler()
+    _, consumer = await consume(cluster, handler, strategy=nearby)
+    broker.members.append("evil")
+    await cluster.clock.advance(25)
+    broker.put("T", 0, b"1")
+    await cluster.clock.advance(1)
+    assert [body for body, _ in handler.calls] == [b"0", b"1"]
+    assert any("queues not shared out, they stay" in each.message for each in caplog.records)
+    broker.members.remove("evil")
+    await cluster.clock.advance(25)
+    assert consumer._fault is None
+    assert len(consumer.assigned) == 2
+
+
+async def test_a_message_whose_keys_no_trace_can_hold_takes_no_other_traces_with_it(cluster: Cluster) -> None:
+    broker = cluster.broker("a", T=1, RMQ_SYS_TRACE_TOPIC=1)
+    cluster.topics["%RETRY%g"] = {"a": 1}
+    good = {"KEYS": "good"}
+    broker.put("T", 0, b"0", properties=good)
+    broker.put("T", 0, b"1", properties={"KEYS": "MARK"})
+    broker.put("T", 0, b"2", properties=good)
+
+    def pulled(request: Request) -> Any:
+        answer = broker._on_11(request)
+        if isinstance(answer, Reply):  # a second 0x01 is a part of the value
+            answer.body = bytes(answer.body).replace(b"MARK", b"M\x01RK")
+        return answer
+
+    broker.script[RequestCode.PULL_MESSAGE] = pulled
+    client = await cluster.client(trace=True)
+    handler = Handler()
+    async with client.push_consumer("T", handler, group="g", begin=ConsumeFromWhere.FIRST_OFFSET):
+        await cluster.clock.advance(2)
+    tracer: Any = client._tracer
+    assert len(handler.calls) == 3
+    assert (tracer.lost, tracer.written) == (2, 4)
 
 
 async def test_an_answer_to_a_send_that_makes_no_sense_is_told_to_the_sender(cluster: Cluster) -> None:

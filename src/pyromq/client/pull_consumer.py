@@ -206,7 +206,10 @@ class PullConsumer:
     async def _rebalance_loop(self) -> None:
         while True:
             await self._changed.wait(self._options.rebalance_s)
-            await self.rebalance()
+            try:
+                await self.rebalance()
+            except Exception as fault:  # a strategy of the user's, at the id of a member that anybody can choose
+                log.warning("queues not shared out, they stay as they are", group=self.group, fault=repr(fault))
 
     async def rebalance(self) -> None:
         wanted: set[MessageQueue] = set()

@@ -308,7 +308,11 @@ class PushConsumer:
                 await self._changed.wait(self.options.rebalance_s)
             else:
                 await self._clock.sleep(INCOMPLETE_PAUSE_S)
-            complete = await self.rebalance()
+            try:
+                complete = await self.rebalance()
+            except Exception as fault:  # a strategy of the user's, at the id of a member that anybody can choose
+                complete = False
+                self._few.warning("queues not shared out, they stay as they are", group=self.group, fault=repr(fault))
 
     async def rebalance(self) -> bool:
         """Take and give up queues. False: something was not known or not granted, try again soon."""

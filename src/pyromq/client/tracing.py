@@ -97,9 +97,19 @@ class Tracer:
                 await self._write(self._next_portion())
 
     async def _write(self, events: list[Traced]) -> None:
+        """One that cannot be written (somebody else chose its keys) takes none of the others with it."""
         try:
-            await self._sender.send(self._message(events))
-        except (Error, ProtocolError, ValueError) as fault:
+            message = self._message(events)
+        except (Error, ValueError) as fault:
+            if len(events) == 1:
+                self._lose(1, str(fault))
+                return
+            for event in events:
+                await self._write([event])
+            return
+        try:
+            await self._sender.send(message)
+        except (Error, ProtocolError) as fault:
             self._lose(len(events), str(fault))
         else:
             self.written += len(events)
