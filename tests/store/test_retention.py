@@ -9,7 +9,8 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.store.disk import DiskUsage
-from pyromq.store.retention import Decision, DiskGate, FilesInUse, LogFile, Retention, RetentionConfig, decide
+from pyromq.store.file_age import LogFile, times_written
+from pyromq.store.retention import Decision, DiskGate, FilesInUse, Retention, RetentionConfig, decide
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PAGE, SimulatedDisk
 
@@ -226,3 +227,34 @@ async def test_the_loop_waits_before_the_first_round_and_between_rounds() -> Non
     assert scene.store.dropped == [0, 0]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+def test_a_file_with_a_time_that_is_still_to_come_is_as_old_as_the_next_that_has_none() -> None:
+    """Written while the clock was a year ahead: it would stay for a year."""
+    year = 365 * 24
+    assert decide(files(100, -year, 90, 1), ROOMY, FOUR, CONFIG).files == 3
+    assert decide(files(100, -year, 10, 1), ROOMY, FOUR, CONFIG).files == 1
+    assert times_written(files(100, -year), FOUR) == [FOUR - 100 * HOUR, FOUR]
+
+
+def test_a_file_that_was_written_while_the_clock_was_behind_is_no_older_than_those_before_it() -> None:
+    year = 365 * 24
+    assert decide(files(10, year, 5, 1), ROOMY, FOUR, CONFIG).files == 0
+
+
+async def test_for_a_day_after_the_clock_went_ahead_no_file_goes_by_its_age() -> None:
+    scene = Scene(files(1, 1, 1), config=RetentionConfig(pause_ms=0))
+    month_s = 30 * 24 * 3600
+    for step_s in (month_s, -month_s, month_s):  # the last time it is left so
+        scene.clock.step_wall(step_s)
+        assert await scene.retention.round() == 0
+    await scene.clock.advance(hours=23)
+    assert await scene.retention.round() == 0
+    await scene.clock.advance(hours=1)
+    assert await scene.retention.round() == 2
+
+
+async def test_for_want_of_space_files_go_whatever_the_clock_does() -> None:
+    scene = Scene(files(1, 1, 1), config=RetentionConfig(max_log_bytes=150, pause_ms=0))
+    scene.clock.step_wall(30 * 24 * 3600)
+    assert await scene.retention.round() == 2

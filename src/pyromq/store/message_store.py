@@ -30,6 +30,7 @@ from .derived_files import DerivedLeft, forget_derived, keep_derived, write_deri
 from .disk import Disk, DiskError, DiskFull, DiskLock, SyncFailed
 from .errors import StoreNotWritable
 from .extension import drop_extensions
+from .file_age import LogFile
 from .flush import FlushPlanner, FullFlush, Marks
 from .flush_loop import FlushLoop, LogFlusher, RunBlocking
 from .index import Index
@@ -44,7 +45,7 @@ from .reads import NotResident, Reads
 from .recovery import Recovery, RecoveryReport
 from .removals import Removals
 from .resting import note_folders, note_queues
-from .retention import FilesInUse, LogFile
+from .retention import FilesInUse
 from .room import Room, say_if_none_fits
 from .tables import table_names
 from .taken import forget_taken

@@ -18,6 +18,7 @@ from ..ambient import Clock
 from ..config.settings import check_ranges, setting
 from ..errors import ConfigError
 from .disk import Disk, DiskUsage
+from .file_age import ClockJumps, LogFile, times_written
 
 log = logs.get("pyromq.store")
 
@@ -79,14 +80,6 @@ class RetentionConfig:
         return min(max(self.disk_warning_ratio, 0.35), 0.90)
 
 
-class LogFile(NamedTuple):
-    """A log file as retention sees it."""
-
-    start: int
-    end: int
-    modified_ms: int
-
-
 class Decision(NamedTuple):
     """How many of the oldest files go, and why (for the log line)."""
 
@@ -100,6 +93,7 @@ def decide(
     now_ms: int,
     config: RetentionConfig,
     by_hand: bool = False,
+    by_age: bool = True,
 ) -> Decision:
     """`files` are all log files, the oldest first. The last one is being written and never goes."""
     candidates = files[:-1]
@@ -116,10 +110,11 @@ def decide(
         return Decision(min(len(candidates), config.files_per_round), reason)
     hour = f"{datetime.fromtimestamp(now_ms / 1000).hour:02d}"
     at_hour = hour in [text.zfill(2) for text in config.delete_hours_text()]
-    if not (at_hour or by_hand or ratio * 100 > config.disk_max_used_percent):
+    if not (by_hand or (by_age and (at_hour or ratio * 100 > config.disk_max_used_percent))):
         return Decision(0)
     count = 0
-    while count < len(candidates) and now_ms - candidates[count].modified_ms >= config.file_reserved_hours * _HOUR_MS:
+    written = times_written(files, now_ms)
+    while count < len(candidates) and now_ms - written[count] >= config.file_reserved_hours * _HOUR_MS:
         count += 1
     return Decision(min(count, config.files_per_round), f"older than {config.file_reserved_hours} hours")
 
@@ -222,6 +217,7 @@ class Retention:
         self._config = config
         self._clock = clock
         self._carriers = list(carriers)
+        self._jumps = ClockJumps(clock)
         self._rounds_by_hand = 0
 
     def use(self, config: RetentionConfig) -> None:
@@ -258,7 +254,8 @@ class Retention:
         by_hand = self._rounds_by_hand > 0
         self._rounds_by_hand = max(0, self._rounds_by_hand - 1)
         files = self._store.log_files()
-        decision = decide(files, usage, self._clock.now_ms(), self._config, by_hand)
+        by_age = self._jumps.trusts_the_clock()
+        decision = decide(files, usage, self._clock.now_ms(), self._config, by_hand, by_age)
         gone = 0
         for file in files[: decision.files]:
             if gone:

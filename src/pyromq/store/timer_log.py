@@ -27,6 +27,7 @@ BLANK_MAGIC = 0xCBD43194 - (1 << 32)
 
 ALWAYS, ROLL, DELETE = 1, 2, 4  # marks: ROLL is put to the timer again, DELETE recalls another
 NONE = -1
+_LONGEST_MS = (1 << 31) - 1  # that the field of a delay holds: 24.8 days
 _STEP = 1 << 20  # files get room on the medium in steps of this
 _BLOCK = 1 << 12
 _OPEN_TIMER_FILES = 8
@@ -92,7 +93,14 @@ class TimerLog:
     def append(
         self, previous: int, marks: int, written_ms: int, delay_ms: int, record: tuple[int, int], topic_hash: int
     ) -> int:
-        """The position of the new unit. It is in the file after `write`."""
+        """The position of the new unit. It is in the file after `write`.
+
+        Where the clock was set, its slot may be further from now than the field holds: then it keeps the slot, and says
+        a time of writing that is as near as can be.
+        """
+        slot_ms = written_ms + delay_ms
+        delay_ms = max(-_LONGEST_MS, min(delay_ms, _LONGEST_MS))
+        written_ms = slot_ms - delay_ms
         left = self.file_bytes - self.end % self.file_bytes
         if left < UNIT_BYTES + BLANK.size:
             self._buffer += BLANK.pack(left, 0, BLANK_MAGIC) + bytes(left - BLANK.size)

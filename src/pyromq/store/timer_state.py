@@ -52,6 +52,7 @@ class TimerState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     known_before: int  # offsets below this one were in the log before it was made anew
     written_ms: int
     counter: int
+    left_until_ms: int = 0  # what is due before this may have left already: the clock was ahead, and was set back
     wheel_checksum: int | None = None  # of what waits from `read_ms` on, once the units up to `log_end` are in it
     waiting: int | None = None  # messages, after a stop alone: a kill may leave counts of before in the wheel
 

@@ -27,6 +27,7 @@ from .timer_wheel import SLOTS, Slot, TimerWheel, WheelUnfit
 
 log = logs.get("pyromq.store")
 
+SET_BACK_MS = 60_000  # a clock that goes back by less makes timed messages late by that, and no more is done about it
 _SPARE_SLOTS = 60  # as Java keeps them free between the longest delay and a whole turn
 QueueOffsetAt = Callable[[int], int | None]  # place of a record in the commit log -> its offset in the timer topic
 
@@ -84,6 +85,7 @@ class TimerStore:
         self._log_synced = 0
         self._wheel_end = 0  # slots of units below this are in the wheel's file, on the medium
         self._wheel_written = 0  # and of these in its page cache
+        self.left_until_ms = 0  # what is due before this time may have left already, though it is read again
         self.known_before = 0  # offsets of the timer topic below this one are read a second time, after a rebuild
         self.dirty = False
         self._open(queue_offset_at)
@@ -108,6 +110,7 @@ class TimerStore:
             self.read_ms = min(state.read_ms, check.read_ms)
         self._counter, self._written_ms = state.counter, state.written_ms
         self.known_before = state.known_before
+        self.left_until_ms = state.left_until_ms
         try:
             if state.precision_ms != self._precision:
                 raise WheelUnfit(f"timerPrecisionMs was {state.precision_ms} before and is {self._precision} now")
@@ -185,6 +188,17 @@ class TimerStore:
         self._log.drop_all()
         self._wheel.create()
         self.dirty = True
+
+    def is_ahead_of(self, now_ms: int) -> bool:
+        """Whether slots that have yet to come count as delivered: the clock was ahead, and is set right."""
+        return self.read_ms > now_ms + SET_BACK_MS
+
+    def turn_back(self, now_ms: int) -> None:
+        """Begin again at this time. What left while the clock was ahead is told by the index when it is due again."""
+        ahead_ms = self.read_ms - now_ms
+        self.left_until_ms = max(self.left_until_ms, self.read_ms)
+        self.read_ms = self._floor(now_ms)
+        self._rebuild(f"the clock was set back: it was {ahead_ms} ms ahead when slots were read last")
 
     def fit_to(self, queue_end: int) -> None:
         """The topic ends here. If it went further before (the log was copied or cut), the files are made anew."""
@@ -333,7 +347,9 @@ class TimerStore:
 
     def _write_state(self, now_ms: int, *, at_stop: bool = False) -> None:
         self._counter += 1
-        self._written_ms = now_ms
+        self._written_ms = max(
+            now_ms, self._written_ms
+        )  # or Java's file, which is written behind ours, would look newer
         state = TimerState(
             precision_ms=self._precision,
             read_ms=self.read_ms,
@@ -342,7 +358,8 @@ class TimerStore:
             wheel_end=self._wheel_end,
             carried_to=self.carried_to,
             known_before=self.known_before,
-            written_ms=now_ms,
+            left_until_ms=self.left_until_ms,
+            written_ms=self._written_ms,
             counter=self._counter,
             wheel_checksum=self._wheel.checksum,
             waiting=self.waiting if at_stop else None,

@@ -19,9 +19,9 @@ from ...model.message import Property
 from ...protocol.headers.header import Header, Int32
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
+from ...store.file_age import LogFile
 from ...store.message_store import MessageStore
 from ...store.queue import MessageQueue
-from ...store.retention import LogFile
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
 from ..retries.dead_letters import DeadLetters, died_ms

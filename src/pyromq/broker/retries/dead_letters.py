@@ -19,10 +19,11 @@ from ...model.names import DLQ_PREFIX
 from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
+from ...store.file_age import LogFile
 from ...store.message_store import MessageStore
 from ...store.queue import MessageQueue
 from ...store.reader import GetStatus, KeyQuery
-from ...store.retention import LogFile, RetentionConfig
+from ...store.retention import RetentionConfig
 from ..config import BrokerConfig
 from ..intake import Intake, Outcome
 from ..parked_properties import shed

@@ -24,6 +24,7 @@ from ...store.queue import MessageQueue
 from ...store.reader import GetStatus, KeyQuery, Selection
 from ..intake import Intake, Outcome
 from ..quarantined import Asides
+from .level_times import LevelTimes
 from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress
 
@@ -76,6 +77,7 @@ class Delivery:
         self._asides = asides
         self._store_host = store_host
         self._count = count
+        self._due = LevelTimes(lambda: store.commit_log.last_time, park.delay_ms)
         self._levels: dict[int, _Level] = {}
         self.lost = 0  # messages whose log file went before they were due
         self._arrived = asyncio.Event()
@@ -98,6 +100,7 @@ class Delivery:
             level = self._add(queue)
         if level.due_ms is None:
             self._arrived.set()
+        self._due.arrived(level.number, queue.readable_end, self._clock.now_ms())
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -122,13 +125,17 @@ class Delivery:
         """Deliver what is due of one level; seconds until its next one is."""
         while True:
             now = self._clock.now_ms()
-            if level.due_ms is not None and level.due_ms > now:
+            if (
+                level.due_ms is not None
+                and level.due_ms > now
+                and not self._due.is_too_far(level.number, level.due_ms, now)
+            ):
                 return min(LOOK_S, (level.due_ms - now) / 1000)
             selection = await self._next(level, level.look)
             if selection is None:
                 level.due_ms = None
                 return IDLE_S
-            times = await self._times(level, selection.ranges, now)
+            times = await self._times(level, selection.ranges, now, up_to_the_first=True)
             due, level.due_ms = _split(selection.ranges, times, now)
             level.look = AT_ONCE if level.due_ms is None else FEW
             if due and not await self._deliver(level, replace(selection, ranges=due), times, now):
@@ -155,22 +162,25 @@ class Delivery:
                 )
             self._move(level, selection.next_offset, 0)
 
-    async def _times(self, level: _Level, ranges: Sequence[Range], now_ms: int | None) -> list[int]:
-        """When each is due, as its queue entry says; up to the first that is not due at `now_ms`, if that is given."""
+    async def _times(
+        self, level: _Level, ranges: Sequence[Range], now_ms: int, *, up_to_the_first: bool = False
+    ) -> list[int]:
+        """When each is due, as its queue entry says; if wanted, up to the first that is not due yet."""
 
         def times() -> list[int]:
             found: list[int] = []
             for one in ranges:
-                found.append(self._due(level, one))
-                if now_ms is not None and found[-1] > now_ms:
+                found.append(self._due_ms(level, one, now_ms))
+                if up_to_the_first and found[-1] > now_ms:
                     break
             return found
 
         return await self._store.ask(times)
 
-    def _due(self, level: _Level, one: Range) -> int:
+    def _due_ms(self, level: _Level, one: Range, now_ms: int) -> int:
         entry = level.queue.entry_at(one.queue_offset)
-        return 0 if entry is None else entry.tag_code
+        told_ms = 0 if entry is None else entry.tag_code
+        return self._due.due_ms(level.number, one.queue_offset, told_ms, level.queue.readable_end, now_ms)
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -265,6 +275,7 @@ class Delivery:
 
     def _move(self, level: _Level, offset: int, end: int) -> None:
         level.next = offset
+        self._due.left(level.number, offset)
         level.ahead = {one for one in level.ahead if one >= offset}
         self._progress.moved(level.number, offset, end)
 
@@ -286,8 +297,9 @@ class Delivery:
             going = [one for one in selection.ranges if one.position < end]
             if not going:
                 break
-            times = await self._times(level, going, None)
-            if not await self._deliver(level, replace(selection, ranges=going), times, self._clock.now_ms()):
+            now = self._clock.now_ms()
+            times = await self._times(level, going, now)
+            if not await self._deliver(level, replace(selection, ranges=going), times, now):
                 raise RequestRefused(f"messages of delay level {level.number} could not be carried forward")
             carried += len(going)
         level.due_ms = None

@@ -64,6 +64,10 @@ class LevelPark:
             pairs.pop(name, None)
         return self._parked(record, level, pairs)
 
+    def delay_ms(self, level: int) -> int | None:
+        """None: there is no such level in this table."""
+        return self._levels.get(level)
+
     def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record:
         """To wait until a time of its own; the delivered message says `level`."""
         pairs = decode_properties(record.properties)

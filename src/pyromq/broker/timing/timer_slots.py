@@ -218,7 +218,7 @@ class TimerSlots:
         is_roll, slot_ms = one.unit.is_roll, one.unit.slot_ms
         out_ms = whole_number(one.pairs.get(Property.TIMER_OUT_MS)) or 0
         is_late = out_ms < slot_ms  # it came into the timer after its time, perhaps a second time
-        if slot_ms > self._doubtful_until and (is_roll or not (is_copy or is_late)):
+        if slot_ms > max(self._doubtful_until, self._timers.left_until_ms) and (is_roll or not (is_copy or is_late)):
             return False
         query = KeyQuery(TIMER_TOPIC if is_roll else topic, unique, begin=slot_ms if is_roll else out_ms)
         return any(self._is_later_copy(one, record) for record in await self._store.by_key(query))

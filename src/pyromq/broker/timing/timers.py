@@ -159,6 +159,9 @@ class Timers:
 
     async def _deliver(self) -> float:
         while True:
+            if self._timers.is_ahead_of(self._clock.now_ms()):
+                await self._run_blocking(partial(self._timers.turn_back, self._clock.now_ms()))
+                self._start_anew()
             # A recall that was accepted before a slot is due is let in before the slot is taken.
             await self._store.readable.reached(self._store.appended.value)
             has_room = self._live.config.timer_stop_enqueue or await self._feed.take_in()
@@ -175,12 +178,16 @@ class Timers:
                 return LOOK_S if slot_ms is None else min(LOOK_S, (slot_ms + self._precision - now) / 1000)
             due = await self._run_blocking(partial(self._timers.take, slot_ms))
             if due is None:
-                self.counts.start_anew()  # as the files were
-                self._slots.start_anew()
+                self._start_anew()
                 continue
             if not await self._slots.empty(due):
                 return AGAIN_S
             await self._run_blocking(partial(self._timers.done, slot_ms))
+
+    def _start_anew(self) -> None:
+        """As the files were."""
+        self.counts.start_anew()
+        self._slots.start_anew()
 
     async def _flush(self) -> None:
         """The commit log first: what the timer says about it must be true after a power cut."""
