@@ -67,8 +67,8 @@ def dropped_retry() -> None:
 
 def early_delivery() -> None:
     """Delays end 800 ms too soon."""
-    due = Delivery._due
-    Delivery._due = lambda self, level, one: due(self, level, one) - 800  # type: ignore[method-assign]
+    due = Delivery._due_ms
+    Delivery._due_ms = lambda self, level, one, now_ms: due(self, level, one, now_ms) - 800  # type: ignore[method-assign]
 
 
 def lost_commit() -> None:
