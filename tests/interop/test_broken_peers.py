@@ -269,7 +269,7 @@ def test_connections_that_come_and_go_leave_nothing_behind(subject: Subject) -> 
 
 
 def test_running_out_of_descriptors_refuses_newcomers_and_serves_the_others(tmp_path: Path) -> None:
-    """400 descriptors of which 256 stay in reserve."""
+    """400 descriptors: connections get what files and outgoing ones leave."""
     subject = Subject(tmp_path, descriptors=400)
     with contextlib.ExitStack() as stack:
         for _ in range(600):
