@@ -51,3 +51,28 @@ async def test_a_job_that_fails_when_its_caller_is_gone_is_one_line_of_the_log(
     assert not unheard
     (line,) = [record.getMessage() for record in caplog.records if record.name == "pyromq.broker"]
     assert line == 'a job failed while the broker stopped why="OSError: no such disk"'
+
+
+async def test_a_loop_that_ends_does_not_stop_the_daemon() -> None:
+    stop_wanted = asyncio.Event()
+    turns: list[int] = []
+
+    async def ends() -> None:
+        turns.append(1)
+
+    async def runs() -> None:
+        await asyncio.sleep(0)
+        turns.append(2)
+        stop_wanted.set()
+        await asyncio.Event().wait()
+
+    await asyncio.wait_for(daemon.until(stop_wanted, [ends(), runs()]), 20)
+    assert turns == [1, 2]
+
+
+async def test_what_is_no_loop_and_fails_is_raised() -> None:
+    async def fails() -> None:
+        raise KeyError("in start-up")
+
+    with pytest.raises(KeyError, match="in start-up"):
+        await daemon.until(asyncio.Event(), [fails()])

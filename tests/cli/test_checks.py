@@ -152,6 +152,18 @@ async def test_which_kernel_serves() -> None:
     assert "is Apache's, version V5_5_0" in one.text
 
 
+async def test_records_that_were_put_aside_and_loops_that_died_are_told() -> None:
+    told = {"kernel": "native", "ready": True, "troubles": [], "quarantined": 2, "loopFaults": {"timers": "1 times"}}
+    _, aside, loops = await found(
+        checks.readiness, Told({(A, OwnRequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
+    )
+    assert (aside.state, aside.check) == ("warning", "quarantine")
+    assert "2 records" in aside.text
+    assert "pyromq store quarantine" in aside.cure
+    assert (loops.state, loops.check) == ("warning", "loops")
+    assert "timers" in loops.text
+
+
 async def test_a_topic_is_compared_within_its_cluster() -> None:
     other = "10.0.0.4:10911"
     places = [PLACE, BrokerPlace("C", "broker-b", 0, B), BrokerPlace("D", "broker-d", 0, other)]
