@@ -56,3 +56,16 @@ async def test_the_first_send_makes_the_topic_on_every_broker_that_lacks_it(tmp_
         await a.send("New")
         assert "Alone" not in b.broker.topics
     await names.server.stop(1)
+
+
+async def test_a_broker_whose_address_is_none_keeps_no_other_from_the_topic(tmp_path: Path) -> None:
+    names = FakeNameServer()
+    address = await names.server.start("127.0.0.1", 0)
+    first = running_broker(tmp_path / "a", broker_name="broker-a", namesrv_addr=(address,))
+    second = running_broker(tmp_path / "b", broker_name="broker-b", namesrv_addr=(address,))
+    async with first as a, second as b:
+        names.brokers = {"bad": "no address\x1b", "broker-a": a.address, "broker-b": b.address}
+        await a.send("New")
+        await turns_until(lambda: "New" in b.broker.topics)
+        await turns_until(lambda: a.broker.naming._spread is not None and not a.broker.naming._spread._tasks)
+    await names.server.stop(1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from .. import logs
-from ..errors import CallFailed, PyroError
+from ..errors import PyroError
 from ..model.codes import RequestCode, ResponseCode
 from ..model.route import MASTER_ID
 from ..protocol.bodies.body import decode_body
@@ -80,7 +80,7 @@ class Spread:
             if known.code != ResponseCode.TOPIC_NOT_EXIST:
                 return False  # it has one, perhaps with other queues: that is its administrator's business
             made = await self._client.call(address, _creation(topic), TIMEOUT_S)
-        except CallFailed as fault:
+        except PyroError as fault:  # also of an address that is none: the other brokers get the topic all the same
             log.warning("a topic could not be spread", topic=topic.topic_name, broker=address, why=str(fault))
             return False
         return made.code == ResponseCode.SUCCESS
