@@ -107,7 +107,7 @@ class Progress:
             wanted = [topic for topic in wanted if self._is_of_interest(group, topic)]
         table: ByQueue[OffsetWrapper] = ByQueue()
         rate = 0.0
-        for name in wanted:
+        async for name in self._slices.each(wanted):
             topic = self._topics.find(name)
             if topic is not None:
                 await self._progress(table, group, topic, topic.read_queue_nums)
