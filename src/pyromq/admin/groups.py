@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..model.codes import RequestCode, ResponseCode
 from ..model.names import is_system_group
+from ..model.wire_text import whole_number
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.connections import (
     ConsumeMessageDirectlyResult,
@@ -39,7 +40,7 @@ async def configs(calls: Calls, address: str) -> dict[str, SubscriptionGroupConf
         page = read(SubscriptionGroupWrapper, answer).subscription_group_table
         fresh = page.keys() - found.keys()
         found |= page
-        if not fresh or len(found) >= int(answer.fields.get("totalGroupNum", len(found))):
+        if not fresh or len(found) >= (whole_number(answer.fields.get("totalGroupNum")) or 0):
             break
     return found
 

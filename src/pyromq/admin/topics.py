@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..model.codes import RequestCode, ResponseCode
 from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
+from ..model.wire_text import whole_number
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.groups import GroupList
 from ..protocol.bodies.offsets import TopicStatsTable
@@ -59,7 +60,7 @@ async def configs(calls: Calls, address: str) -> dict[str, TopicConfig]:
         page = read(TopicConfigSerializeWrapper, answer).topic_config_table
         fresh = page.keys() - found.keys()
         found |= page
-        if not fresh or len(found) >= int(answer.fields.get("totalTopicNum", len(found))):
+        if not fresh or len(found) >= (whole_number(answer.fields.get("totalTopicNum")) or 0):
             break
     return found
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..client.received import Received  # at the top: the SDK reads the types of handlers
+from ..model.wire_text import whole_number
 from .bench_counts import Delivered, TimersSent
 from .bench_parts import (
     conclude,
@@ -148,9 +149,9 @@ class TimerRun:
         await self._all_came.wait()
 
     async def _handle(self, msg: Received) -> None:
-        due = msg.properties.get(DUE, "")
-        if due.isdecimal() and (not self._sends or msg.properties.get(RUN) == self._mark):
-            self._came.got(self._clock.now_ms() - int(due))
+        due = whole_number(msg.properties.get(DUE))
+        if due is not None and (not self._sends or msg.properties.get(RUN) == self._mark):
+            self._came.got(self._clock.now_ms() - due)
             self._look()
 
     def _look(self) -> None:

@@ -19,7 +19,7 @@ from ..model import names
 from ..model.codes import RequestCode
 from ..model.foreign_text import shell_word
 from ..model.topic import Perm
-from ..model.wire_text import whole_number
+from ..model.wire_text import decimal_number, whole_number
 from ..protocol.bodies.body import decode_body
 from ..protocol.bodies.route import ClusterInfo, TopicRouteData
 from ..protocol.bodies.topics import TopicConfig
@@ -210,19 +210,18 @@ _SPAN = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 def broker_now_ms(told: dict[str, str]) -> int | None:
     """When it started and how long it runs are all that RocketMQ's brokers tell of their clock."""
-    spans, booted = _SPAN.search(told.get("runtime", "")), told.get("bootTimestamp", "")
-    if spans is None or not booted.isdigit():
+    spans, booted = _SPAN.search(told.get("runtime", "")), whole_number(told.get("bootTimestamp"))
+    if spans is None or booted is None:
         return None
-    days, hours, minutes, seconds = map(int, spans.groups())
-    return int(booted) + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
+    days, hours, minutes, seconds = (whole_number(each) or 0 for each in spans.groups())
+    return booted + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
 
 
 async def disks(patient: Patient) -> AsyncIterator[Finding]:
     for place in patient.masters:
-        text = patient.reached[place.address].get("commitLogDiskRatio")
-        if text is None:
+        used = decimal_number(patient.reached[place.address].get("commitLogDiskRatio"))
+        if used is None:
             continue
-        used = float(text)
         what = f"the disk of {place.name} is {used:.0%} full"
         if used >= DISK_FULL:
             cure = "Sends are refused soon or already: free space, add disk, lower fileReservedTime"

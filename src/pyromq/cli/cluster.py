@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..model.wire_text import decimal_number, whole_number
 from .shell import Shell, talks
 from .tree import Tree, examples, unknown
 
@@ -68,13 +69,13 @@ async def _row(shell: Shell, place: BrokerPlace) -> dict[str, Any]:
         told = await clusters.runtime(shell.calls, place.address)
     except CallFailed:
         told = {}
-    disk = told.get("commitLogDiskRatio")
+    disk = decimal_number(told.get("commitLogDiskRatio"))
     return row | {
         "answers": bool(told),
         "version": told.get("brokerVersionDesc", ""),
         "inPerSecond": first_rate(told, "putTps"),
         "outPerSecond": first_rate(told, "getTransferredTps", "getTransferedTps"),
-        "diskPercent": None if disk is None else round(float(disk) * 100),
+        "diskPercent": None if disk is None else round(disk * 100),
         "messagesToday": today(told, "msgPutTotal"),
     }
 
@@ -83,11 +84,12 @@ def first_rate(told: dict[str, str], *names: str) -> float | None:
     """Java writes the rates of 10 s, 1 min and 10 min with blanks between."""
     for name in names:
         parts = told.get(name, "").split()
-        if parts:
-            return round(float(parts[0]), 1)
+        rate = decimal_number(parts[0]) if parts else None
+        if rate is not None:
+            return round(rate, 1)
     return None
 
 
 def today(told: dict[str, str], name: str) -> int | None:
-    now, morning = told.get(f"{name}TodayNow"), told.get(f"{name}TodayMorning")
-    return None if now is None or morning is None else int(now) - int(morning)
+    now, morning = (whole_number(told.get(f"{name}Today{when}")) for when in ("Now", "Morning"))
+    return None if now is None or morning is None else now - morning

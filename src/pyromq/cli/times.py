@@ -6,15 +6,13 @@ from datetime import datetime
 
 import click
 
-_LAST_MS = (1 << 63) - 1  # times are 64 bits in requests
+from ..model.wire_text import whole_number
 
 
 def time_ms(text: str, option: str) -> int:
     """Milliseconds since 1970, or a local time such as 2026-11-16 or 2026-11-16T08:30:00."""
     try:
-        ms = int(text) if text.isdecimal() else round(datetime.fromisoformat(text).timestamp() * 1000)
-        if ms > _LAST_MS:
-            raise OverflowError
-        return ms
+        number = whole_number(text)
+        return round(datetime.fromisoformat(text).timestamp() * 1000) if number is None else number
     except (ValueError, OverflowError):
         raise click.UsageError(f"{option} {text}: neither milliseconds nor a time like 2026-11-16T00:00:00") from None

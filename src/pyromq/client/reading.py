@@ -15,6 +15,7 @@ from ..model import names
 from ..model.codes import RequestCode, ResponseCode
 from ..model.message import Property, StoredMessage
 from ..model.route import MASTER_ID
+from ..model.wire_text import whole_number
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.command import Command
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer
@@ -216,7 +217,7 @@ class Puller:
         fields["queueOffset"] = str(asked.offset)
         if commit >= 0:
             fields["commitOffset"] = str(commit)
-            fields["sysFlag"] = str(int(fields["sysFlag"]) | _COMMIT)
+            fields["sysFlag"] = str((whole_number(fields["sysFlag"]) or 0) | _COMMIT)
         return fields
 
     def _encoded(self, asked: _Question) -> dict[str, str]:

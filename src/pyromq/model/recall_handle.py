@@ -10,6 +10,8 @@ import base64
 import binascii
 from typing import NamedTuple
 
+from .wire_text import whole_number
+
 VERSION = "v1"
 
 
@@ -38,5 +40,5 @@ def decode_handle(text: str) -> RecallHandle:
     if len(parts) != 5 or parts[0] != VERSION:
         raise BadHandle("recall handle is invalid")
     _, topic, broker, time, unique = parts
-    number = int(time) if time.lstrip("-").isdigit() and time.isascii() else -1
-    return RecallHandle(topic, broker, number, unique)
+    number = whole_number(time)
+    return RecallHandle(topic, broker, -1 if number is None else number, unique)

@@ -7,6 +7,9 @@ digit. Here a number is ASCII, short and within a range, or it is none. Pure, ne
 
 from __future__ import annotations
 
+import re
+from math import isfinite
+
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 
@@ -24,4 +27,14 @@ def whole_number(text: str | bytes | None, low: int = 0, high: int = LONG_MAX) -
     return number if low <= number <= high else None
 
 
+def decimal_number(text: str | None) -> float | None:
+    """Return the number that the text spells as Java writes a double; None if it is none, or not finite."""
+    if text is None or not 0 < len(text) <= _LONGEST_DECIMAL or _DECIMAL.fullmatch(text) is None:
+        return None
+    number = float(text)
+    return number if isfinite(number) else None
+
+
+_LONGEST_DECIMAL = 64
+_DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
 _SIGNS = ("+", "-", ord("+"), ord("-"))  # an index into bytes gives a number

@@ -18,6 +18,7 @@ from ..admin import cluster
 from ..admin.calls import Calls
 from ..ambient import Clock
 from ..client.session import Session
+from ..model.wire_text import LONG_MAX, whole_number
 from .options import Declared, Option, table
 from .parsing import Chosen, UsageError
 from .printing import as_line
@@ -72,10 +73,10 @@ class Run:
         text = self.chosen.get(name)
         if not text and default is not None:
             return default
-        try:
-            return int(text)
-        except ValueError:
-            raise UsageError(f"-{name} {text}: a whole number is needed") from None
+        number = whole_number(text, -LONG_MAX - 1)
+        if number is None:
+            raise UsageError(f"-{name} {text}: a whole number is needed")
+        return number
 
     def truth(self, name: str, default: bool = False) -> bool:
         """As Java reads it: everything but `true` is false."""

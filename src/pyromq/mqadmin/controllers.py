@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..admin import controllers
+from ..model.wire_text import whole_number
 from ..protocol.bodies.replication import ReplicaIdentity
 from ..protocol.headers.replication import CleanBrokerData, ElectMaster
 from .command import Failed, Run, command
@@ -132,7 +133,7 @@ async def elect_master(run: Run) -> None:
 )
 async def clean_broker_metadata(run: Run) -> None:
     ids = run.get("b")
-    if not all(part.strip().isdigit() for part in ids.split(";") if part):
+    if not all(whole_number(part.strip()) is not None for part in ids.split(";") if part):
         raise UsageError(f"-b {ids}: ids are numbers, with semicolons between")
     if "l" not in run and "c" not in run:
         raise UsageError("-c with the cluster is needed, unless -l cleans living brokers too")
@@ -173,7 +174,8 @@ async def add_broker(run: Run) -> None:
 )
 async def remove_broker(run: Run) -> None:
     parts = run["b"].split(":")
-    if len(parts) != 3 or not parts[2].isdigit():
+    number = whole_number(parts[-1])
+    if len(parts) != 3 or number is None:
         raise UsageError(f"-b {run['b']}: clusterName:brokerName:brokerId is needed")
-    await controllers.remove_broker(run.calls, run["c"], parts[0], parts[1], int(parts[2]))
+    await controllers.remove_broker(run.calls, run["c"], parts[0], parts[1], number)
     run.say(f"remove broker from {run['c']} success")

@@ -10,8 +10,10 @@ import msgspec
 from ..admin import cluster, groups, settings, topics, traffic, upkeep
 from ..client.errors import Error
 from ..model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, is_system_group
+from ..model.wire_text import whole_number
 from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.bodies.topics import TopicConfig
+from .clusters import first_number
 from .command import Run, command
 from .files import write_private
 from .options import BROKER, CLUSTER, flag, may, need
@@ -148,9 +150,9 @@ async def _quota(run: Run, address: str) -> dict[str, Any]:
     rates = {f"{kind}InTps": into.per_second for kind, into in parked.items()}
     counts = {f"{kind}OneDayInNum": into.of_day for kind, into in parked.items()}
     for way, word in (("In", "Put"), ("Out", "Get")):
-        since, until = (int(of.get(f"msg{word}Total{day}Morning", 0)) for day in ("Yesterday", "Today"))
+        since, until = (whole_number(of.get(f"msg{word}Total{day}Morning")) or 0 for day in ("Yesterday", "Today"))
         counts[f"normalOneDay{way}Num"] = until - since
-        rates[f"normal{way}Tps"] = float((of.get("putTps" if way == "In" else "getTransferredTps") or "0").split()[0])
+        rates[f"normal{way}Tps"] = first_number(of, "putTps" if way == "In" else "getTransferredTps")
     ratios = ("commitLogDiskRatio", "consumeQueueDiskRatio")
     return {
         "diskRatio": {key: of[key] for key in ratios if key in of},

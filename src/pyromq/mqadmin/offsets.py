@@ -8,6 +8,7 @@ from ..admin import groups, offsets
 from ..client.errors import Refused
 from ..model.codes import ResponseCode
 from ..model.names import TIMER_TOPIC
+from ..model.wire_text import LONG_MAX, whole_number
 from ..protocol.bodies.keyed import MessageQueue
 from . import places
 from .command import Failed, Run, command
@@ -27,8 +28,9 @@ def time_of(run: Run, text: str) -> int:
     """`now`, milliseconds, or `yyyy-MM-dd#HH:mm:ss:SSS` of this machine's zone."""
     if text == "now":
         return run.clock.now_ms()
-    if text.lstrip("-").isdigit():
-        return int(text)
+    number = whole_number(text, -LONG_MAX - 1)
+    if number is not None:
+        return number
     try:
         return round(datetime.strptime(text, "%Y-%m-%d#%H:%M:%S:%f").timestamp() * 1000)
     except ValueError:

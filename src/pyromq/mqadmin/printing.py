@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..config import masked
+from ..model.wire_text import LONG_MAX, whole_number
 from ..protocol.bodies.body import Body, encode_body
 from ..protocol.bodies.keyed import MessageQueue
 from ..protocol.json import ANSWER_LIMITS, Dialect, parse_json
@@ -94,7 +95,7 @@ def pretty_value(value: Any, depth: int = 0) -> str:
 
 
 def _key(key: str) -> str:
-    return key if key.lstrip("-").isdigit() else json.dumps(key, ensure_ascii=False)
+    return key if whole_number(key, -LONG_MAX - 1) is not None else json.dumps(key, ensure_ascii=False)
 
 
 def setting_text(key: str, value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..model.group import ConsumeType
+from ..model.wire_text import whole_number
 from ..protocol.bodies.connections import ConsumerRunningInfo, PopProcessQueueInfo, ProcessQueueInfo
 from ..protocol.bodies.keyed import MessageQueue
 from .printing import as_line, local_time, queue_order, queue_text, truth
@@ -95,7 +96,7 @@ def verdict(infos: Mapping[str, ConsumerRunningInfo], now_ms: int) -> str:
 
 def _agree(infos: Mapping[str, ConsumerRunningInfo], now_ms: int) -> bool:
     first = next(iter(infos.values()))
-    started = int(first.properties.get("PROP_CONSUMER_START_TIMESTAMP", "0"))
+    started = whole_number(first.properties.get("PROP_CONSUMER_START_TIMESTAMP")) or 0
     if not _pushes(first) or now_ms - started <= SETTLED_MS:
         return True
     wanted = [{(each.topic, each.sub_string) for each in info.subscription_set} for info in infos.values()]

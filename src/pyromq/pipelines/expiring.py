@@ -14,6 +14,7 @@ from ..admin import cluster, offsets, settings, topics
 from ..admin.calls import Calls
 from ..client.client import connect
 from ..model.names import DLQ_PREFIX, is_retry, is_system_topic
+from ..model.wire_text import whole_number
 
 _HOUR_MS = 3_600_000
 
@@ -56,7 +57,7 @@ async def _ages(name_server: str, now_ms: int) -> list[Going]:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
             told = await settings.of_broker(calls, place.address)
-            reserved_ms = int(told.get("fileReservedTime", 72)) * _HOUR_MS
+            reserved_ms = (whole_number(told.get("fileReservedTime")) or 72) * _HOUR_MS
             for name, config in (await topics.configs(calls, place.address)).items():
                 if is_system_topic(name) or is_retry(name):
                     continue

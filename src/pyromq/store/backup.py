@@ -27,6 +27,7 @@ from .marks import find_marks
 from .message_store import MessageStore
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
+from .segment import parse_segment_name
 from .table_journal import JOURNAL_FOLDER
 from .whole_crc import WHOLE_CRC_FILE, ranges_that_count, save_ranges
 
@@ -134,9 +135,9 @@ class _Copy:
     def _copy_log(self, end: int) -> None:
         size = self._config.commit_log_file_bytes
         for name in self._source.list(COMMIT_LOG):
-            if not name.isdigit() or int(name) >= end:
+            base = parse_segment_name(name)
+            if base is None or base >= end:
                 continue
-            base = int(name)
             try:
                 self._copy(f"{COMMIT_LOG}/{name}", upto=end - base, length=size)
             except FileMissing:

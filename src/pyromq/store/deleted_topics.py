@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 
+from ..model.wire_text import whole_number
 from .disk import Disk, FileMissing, folder_of, make_folder_durably, read_whole, replace_durably
 
 DELETED_FILE = "pyromq/deleted"
@@ -26,8 +27,9 @@ def read_deleted(disk: Disk) -> dict[str, int]:
     for line in content.split(b"\n"):
         checksum, _, entry = line.partition(b" ")
         position, _, topic = entry.partition(b" ")
-        if checksum == _checksum(entry) and position.isdigit():
-            deleted[topic.decode("utf-8", "surrogateescape")] = int(position)
+        behind = whole_number(position)
+        if checksum == _checksum(entry) and behind is not None:
+            deleted[topic.decode("utf-8", "surrogateescape")] = behind
     return deleted
 
 

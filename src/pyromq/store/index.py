@@ -15,6 +15,7 @@ from .. import logs
 from ..kernel.appends import KEY_BYTES
 from ..kernel.records import Placed, index_keys
 from ..model.java_hash import java_hash
+from ..model.wire_text import whole_number
 from ..protocol.properties import find_property
 from .catalogue import KnownIndexFile
 from .changes import Changes
@@ -74,7 +75,7 @@ class Index:
         length = index_file_bytes(self._config.index_slots, self._config.index_entries)
         for name in self._disk.list(INDEX):
             path = f"{INDEX}/{name}"
-            if not (name.isascii() and name.isdigit()) or self._disk.is_folder(path):
+            if whole_number(name) is None or self._disk.is_folder(path):
                 log.warning("stray file in the index folder", name=path)
                 continue
             size = self._disk.size(path)
@@ -226,10 +227,10 @@ class Index:
     def _fresh_name(self) -> str:
         """`yyyyMMddHHmmssSSS` in local time, and later than every other: the names are the order."""
         now = self._now_ms()
-        stamp = int(datetime.fromtimestamp(now // 1000).strftime("%Y%m%d%H%M%S") + f"{now % 1000:03d}")
+        stamp = whole_number(datetime.fromtimestamp(now // 1000).strftime("%Y%m%d%H%M%S") + f"{now % 1000:03d}") or 0
         for name in (self._spare_name, self.files[-1].name if self.files else ""):
             if name:
-                stamp = max(stamp, int(name.rpartition("/")[2]) + 1)
+                stamp = max(stamp, (whole_number(name.rpartition("/")[2]) or 0) + 1)
         return f"{INDEX}/{stamp:017d}"
 
     def take_commits(self) -> list[IndexCommit]:

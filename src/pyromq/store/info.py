@@ -12,6 +12,7 @@ from .layout import BATCH_ENTRY, BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, IN
 from .lock import LOCK_FILE, refuse_unknown_kinds
 from .open_files import OpenFiles
 from .read_only import ReadOnlyDisk
+from .segment import parse_queue_name
 from .tables import TableDamaged, read_table, table_names
 
 
@@ -75,7 +76,8 @@ def _queues(disk: Disk, config: StoreConfig, files: OpenFiles) -> list[dict[str,
         (BATCH_QUEUES, config.batch_queue_file_bytes, BATCH_ENTRY_BYTES),
     ):
         for topic in disk.list(root):
-            for queue in sorted(int(name) for name in disk.list(f"{root}/{topic}") if name.isdigit()):
+            numbers = (parse_queue_name(name) for name in disk.list(f"{root}/{topic}"))
+            for queue in sorted(number for number in numbers if number is not None):
                 sequence = FileSequence(disk, files, f"{root}/{topic}/{queue}", file_bytes)
                 sequence.load()
                 end = _end_offset(sequence, entry_bytes)

@@ -5,6 +5,7 @@ One that is lost cannot be had again alone: the index is then written anew as a 
 
 from __future__ import annotations
 
+from ..model.wire_text import whole_number
 from .config import StoreConfig
 from .derived_files import read_derived
 from .disk import Disk
@@ -31,7 +32,7 @@ def lost_index_files(disk: Disk, config: StoreConfig, marks: MarksFound, log_sta
 
 def short_index_files(disk: Disk, config: StoreConfig) -> dict[str, int]:
     """Length of each that lacks its end. After a kill one that nobody counts on may be a file that was just made."""
-    paths = [f"{INDEX}/{name}" for name in disk.list(INDEX) if name.isascii() and name.isdigit()]
+    paths = [f"{INDEX}/{name}" for name in disk.list(INDEX) if whole_number(name) is not None]
     sizes = {path: disk.size(path) for path in paths if not disk.is_folder(path)}
     return {path: size for path, size in sizes.items() if size < _length(config)}
 

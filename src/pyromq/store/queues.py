@@ -18,6 +18,7 @@ from .layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, QUEUE_ENTRY_BYTES, QUEUES
 from .open_files import OpenFiles
 from .queue import MessageQueue
 from .resting import Resting, find_resting
+from .segment import parse_queue_name
 
 log = logs.get("pyromq.store")
 
@@ -60,10 +61,11 @@ class QueueTable:
     def _load_topic(self, root: str, topic: str) -> list[tuple[MessageQueue, list[Irregular]]]:
         loaded = []
         for name in self._disk.list(f"{root}/{topic}"):
-            if not (name.isascii() and name.isdigit()):
+            queue_id = parse_queue_name(name)
+            if queue_id is None:
                 log.warning("stray file in a topic's folder", name=f"{root}/{topic}/{name}")
-            elif not self.resting.has(topic, int(name)):
-                queue = self._make(topic, int(name), batch=root == BATCH_QUEUES)
+            elif not self.resting.has(topic, queue_id):
+                queue = self._make(topic, queue_id, batch=root == BATCH_QUEUES)
                 loaded.append((queue, queue.load()))
         return loaded
 

@@ -19,6 +19,7 @@ from .lock import claim_store
 from .marks import find_marks, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
 from .message_store import MessageStore
 from .recovery import RecoveryReport
+from .segment import parse_segment_name
 from .taken import note_taken, reached
 from .verify import Progress, verify_store
 from .whole_crc import ranges_that_count, save_ranges
@@ -88,9 +89,10 @@ class _WatchedDisk:
     def open(self, name: str, *, create: bool = False, writable: bool = True) -> DiskFile:
         file = self._disk.open(name, create=create, writable=writable)
         folder, _, base = name.rpartition("/")
-        if folder != COMMIT_LOG or not base.isdigit():
+        position = parse_segment_name(base)
+        if folder != COMMIT_LOG or position is None:
             return file
-        return cast(DiskFile, _WatchedFile(file, int(base), self._on_read))
+        return cast(DiskFile, _WatchedFile(file, position, self._on_read))
 
 
 class _WatchedFile:

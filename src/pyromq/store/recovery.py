@@ -44,6 +44,7 @@ from .lost_index import lost_index_files
 from .marks import MarksFound
 from .queue import MessageQueue
 from .queues import QueueTable
+from .segment import parse_queue_name
 from .taken import read_taken
 
 log = logs.get("pyromq.store")
@@ -214,14 +215,14 @@ class Recovery:
         """A queue file that should be there is not. Where all records have expired there is nothing to be had again."""
         root, _, place = name.partition("/")
         topic, _, rest = place.partition("/")
-        number = rest.partition("/")[0]
-        if root not in (QUEUES, BATCH_QUEUES) or not number.isdigit():
+        number = parse_queue_name(rest.partition("/")[0])
+        if root not in (QUEUES, BATCH_QUEUES) or number is None:
             return
-        queue = self._queues.get(topic, int(number))
+        queue = self._queues.get(topic, number)
         last = None if queue is None else queue.last_entry()
         if last is None or last.position >= self._log.start:
             log.warning("queue file is gone", name=name)
-            self._incomplete.add((topic, int(number)))
+            self._incomplete.add((topic, number))
 
     def _last_entry(self, queue: MessageQueue) -> QueueEntry | None:
         """Its newest entry. If the scan brought another to the same offset, that one leads below the log's end too."""

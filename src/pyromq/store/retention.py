@@ -17,6 +17,7 @@ from .. import logs
 from ..ambient import Clock
 from ..config.settings import check_ranges, setting
 from ..errors import ConfigError
+from ..model.wire_text import whole_number
 from .disk import Disk, DiskUsage
 from .file_age import ClockJumps, LogFile, times_written
 
@@ -64,7 +65,7 @@ class RetentionConfig:
     def __post_init__(self) -> None:
         check_ranges(self)
         for hour in self.delete_hours_text():
-            if not (hour.isdigit() and int(hour) < 24):
+            if whole_number(hour, high=23) is None:
                 raise ConfigError(f"deleteWhen = {self.delete_when}: {hour!r} is no hour; write them as 04 or 03;15")
 
     def delete_hours_text(self) -> list[str]:

@@ -6,6 +6,7 @@ files have their full length at once but room in steps.
 
 from __future__ import annotations
 
+from ..model.wire_text import INT_MAX, whole_number
 from .disk import Disk, DiskFile, DiskFull, folder_of, make_folder_durably
 
 NAME_DIGITS = 20
@@ -18,7 +19,13 @@ def segment_name(base: int) -> str:
 
 def parse_segment_name(name: str) -> int | None:
     """None for a stray name."""
-    return int(name) if len(name) == NAME_DIGITS and name.isascii() and name.isdigit() else None
+    return whole_number(name) if len(name) == NAME_DIGITS and name[0] not in "+-" else None
+
+
+def parse_queue_name(name: str) -> int | None:
+    """Return the number of a queue whose folder has this name, None for a stray name."""
+    number = whole_number(name, high=INT_MAX)
+    return number if name == str(number) else None
 
 
 def prepare_whole(disk: Disk, name: str, length: int) -> None:

@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ..errors import ConfigError
+from ..model.wire_text import whole_number
 from .catalogue import read_catalogue
 from .config import StoreConfig
 from .disk import Disk
 from .index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES
 from .layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUE_ENTRY_BYTES, QUEUES
-from .segment import parse_segment_name
+from .segment import parse_queue_name, parse_segment_name
 from .slot_table import SLOT_BYTES
 
 _ENTRIES_PER_SLOT = 4  # RocketMQ's default proportion
@@ -45,7 +46,7 @@ def inferred_config(disk: Disk, config: StoreConfig | None = None, known: Collec
 def _with_index_size(disk: Disk, config: StoreConfig) -> StoreConfig:
     """The length alone does not say how many slots there are. RocketMQ's proportion is tried, then a full file, whose
     header has the number of entries; each must fit the newest entry of the files, which its slot leads to."""
-    names = [f"{INDEX}/{name}" for name in disk.list(INDEX) if name.isdigit()]
+    names = [f"{INDEX}/{name}" for name in disk.list(INDEX) if whole_number(name) is not None]
     sizes = Counter(size for name in names if (size := disk.size(name)) > HEADER_BYTES)
     if not sizes or not config.index_enabled:
         return config
@@ -110,7 +111,9 @@ def _common_size(disk: Disk, folders: Iterable[str], entry_bytes: int) -> int:
 def _queue_folders(disk: Disk, root: str) -> list[str]:
     folders: list[str] = []
     for topic in disk.list(root):
-        folders += [f"{root}/{topic}/{queue}" for queue in disk.list(f"{root}/{topic}") if queue.isdigit()]
+        folders += [
+            f"{root}/{topic}/{queue}" for queue in disk.list(f"{root}/{topic}") if parse_queue_name(queue) is not None
+        ]
         if len(folders) >= _ENOUGH:
             break
     return folders

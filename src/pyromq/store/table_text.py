@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ..model.wire_text import LONG_MAX, whole_number
 from ..protocol.json import FILE_LIMITS, parse_json
 
 # Where Java has maps with integer keys: file, then paths of member names (* is any). JSON readers give them as strings.
@@ -52,10 +53,8 @@ def _with_integer_keys(value: dict[str, Any], path: tuple[str, ...]) -> None:
 
 
 def _integer(key: str) -> int | str:
-    try:
-        return int(key)
-    except ValueError:
-        return key
+    number = whole_number(key, -LONG_MAX - 1)
+    return key if number is None else number
 
 
 def render(value: Any, depth: int = 0, one_line: bool = False) -> str:

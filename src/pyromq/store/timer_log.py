@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ..model.wire_text import whole_number
 from .disk import Disk, DiskError, make_folder_durably
 from .file_sequence import FileSequence
 from .open_files import OpenFiles
@@ -245,5 +246,7 @@ class _Blocks:
 
 def _size_on_disk(disk: Disk) -> int | None:
     """Files say themselves how long they are: a store from elsewhere may have been written with another setting."""
-    sizes: Sequence[int] = [disk.size(f"{FOLDER}/{name}") for name in disk.list(FOLDER) if name.isdigit()]
+    sizes: Sequence[int] = [
+        disk.size(f"{FOLDER}/{name}") for name in disk.list(FOLDER) if whole_number(name) is not None
+    ]
     return max(sizes) if sizes and max(sizes) >= UNIT_BYTES + BLANK.size else None

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..kernel.records import Placed
+from ..model.wire_text import whole_number
 from .changes import Changes
 from .config import StoreConfig
 from .disk import Disk, DiskFile
@@ -118,7 +119,7 @@ class IndexChecks:
     def _all_entries(self) -> Iterator[_Entry]:
         for name in self._disk.list(INDEX):
             path = f"{INDEX}/{name}"
-            if not name.isdigit():
+            if whole_number(name) is None:
                 self._report.add(Level.NOTE, path, None, "does not belong here", "look at it; it is not used")
                 continue
             file = self._disk.open(path, writable=False)

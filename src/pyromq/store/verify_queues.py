@@ -30,6 +30,7 @@ from .layout import (
 from .log_walk import Gap
 from .lost_queues import LostQueues
 from .open_files import OpenFiles
+from .segment import parse_queue_name
 
 _WINDOW_ENTRIES = 512
 _WINDOWS = 2048
@@ -220,8 +221,9 @@ class QueueChecks:
     def _load(self, root: str, is_batch: bool) -> None:
         for topic in self._disk.list(root):
             for queue in self._disk.list(f"{root}/{topic}"):
-                if queue.isdigit():
-                    self._queues[topic, int(queue)] = self._open(f"{root}/{topic}/{queue}", is_batch)
+                number = parse_queue_name(queue)
+                if number is not None:
+                    self._queues[topic, number] = self._open(f"{root}/{topic}/{queue}", is_batch)
                 else:
                     stray = f"{root}/{topic}/{queue}"
                     self._report.add(Level.NOTE, stray, None, "does not belong here", "look at it; it is not used")

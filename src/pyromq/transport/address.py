@@ -21,7 +21,7 @@ def parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    number = whole_number(port, 0, 65535) if port.isdigit() else None
+    number = whole_number(port, 0, 65535) if port[:1] not in ("+", "-") else None
     if not host or number is None or len(text) > MAX_ADDRESS or not text.isprintable() or " " in text:
         shown = text if len(text) <= MAX_ADDRESS else text[:64] + "..."
         raise ConfigError(
@@ -48,5 +48,5 @@ def host_of(address: str) -> str:
 def socket_address(name: Any) -> str:
     """What `getpeername` and `getsockname` give, as text: a pair (IPv4), four values (IPv6), a path or nothing."""
     if isinstance(name, tuple) and len(name) >= 2:
-        return format_address(str(name[0]), int(name[1]))
+        return format_address(str(name[0]), name[1])
     return str(name) if name else "unknown"
