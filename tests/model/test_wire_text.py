@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.model.wire_text import INT_MAX, LONG_MAX, whole_number
+from pyromq.model.wire_text import INT_MAX, LONG_MAX, decimal_number, whole_number
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,17 @@ def test_the_range_holds() -> None:
 @given(st.text() | st.binary())
 def test_no_text_raises(text: str | bytes) -> None:
     assert whole_number(text) is None or isinstance(whole_number(text), int)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0.25", 0.25), ("-3", -3.0), ("1.5E-5", 1.5e-5), ("7.", 7.0), ("+1", 1.0), ("12e2", 1200.0)]
+)
+def test_decimals_are_read_as_java_writes_them(text: str, number: float) -> None:
+    assert decimal_number(text) == number
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "NaN", "Infinity", "1e999", "²", "٣", "1_0", " 1", "1\n", ".5", "0x1", "9" * 5000, "1e", "--1"]
+)
+def test_what_is_no_decimal_is_none(text: str | None) -> None:
+    assert decimal_number(text) is None

@@ -57,7 +57,8 @@ async def _ages(name_server: str, now_ms: int) -> list[Going]:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
             told = await settings.of_broker(calls, place.address)
-            reserved_ms = (whole_number(told.get("fileReservedTime")) or 72) * _HOUR_MS
+            hours = whole_number(told.get("fileReservedTime"))
+            reserved_ms = (72 if hours is None else hours) * _HOUR_MS
             for name, config in (await topics.configs(calls, place.address)).items():
                 if is_system_topic(name) or is_retry(name):
                     continue
