@@ -207,6 +207,9 @@ class Player:
     async def _lock(self, step: Step) -> None:
         """lock QUEUES by CLIENT gets QUEUES|nothing: of the topic `orders`, by a member of an orderly group"""
         wanted = [] if step.words[5] == "nothing" else sorted(map(int, step.words[5].split(",")))
+        broker = self._life.broker
+        broker.topics.ensure("orders", 4)
+        broker.groups.ensure("readers", broker.live.config)
         answer = await self._ask_for_queues(RequestCode.LOCK_BATCH_MQ, step)
         granted = sorted(queue.queue_id for queue in decode_body(LockBatchResponseBody, answer.body).lock_ok_mq_set)
         assert granted == wanted, f"line {step.line}: {step.words[3]} gets {granted}, not {wanted}"
