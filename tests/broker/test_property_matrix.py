@@ -133,6 +133,7 @@ async def live_through(folder: Path, cases: list[Case], module: ModuleType | Non
             await life.advance(40)
             assert {case.mark for case in canaries if case.kind != "reply"} <= came(life)
             assert expected(answers) - came(life) == set()
+            assert len(life.broker.storage.quarantine) == 0  # nothing that a client sends has to be put aside
 
 
 def faults(caplog: pytest.LogCaptureFixture) -> list[str]:
