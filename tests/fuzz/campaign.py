@@ -127,7 +127,8 @@ class Campaign:
                 await self._burst()
                 if time.monotonic() - said > 10:
                     said = time.monotonic()
-                    self._say(f"{self.result.frames / (said - began):.0f} frames/s")
+                    rate, memory = self.result.frames / (said - began), self._under_fire.memory_bytes()
+                    self._say(f"{rate:.0f} frames/s, {memory >> 20} MiB")
             await self._close_lines()
             await self._canary.round()
             self._say(f"requests that held the broker's loop: {await self._canary.loop_holds()}")
