@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
-from pyromq.store.deleted_topics import DELETED_FILE, read_deleted
-from pyromq.store.disk import remove_tree
+from pyromq.store.deleted_topics import DELETED_FILE, DeletedTopics, read_deleted
+from pyromq.store.disk import SyncFailed, remove_tree
 from pyromq.store.rebuild import rebuild_store
 from pyromq.store.verify import verify_store
 from pyromq.testing.clock import ManualClock
@@ -78,6 +81,55 @@ def test_neither_does_a_kill_or_a_power_cut_during_the_deletion() -> None:
             assert queue is not None
             assert queue.next_offset == left + 1
     assert operations > 5
+
+
+def test_a_deletion_costs_the_same_however_many_there_were_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may make and delete topics without end."""
+    disk = SimulatedDisk()
+    deleted, write = DeletedTopics(disk), disk.write
+    written: list[int] = []
+
+    def counted(name: str, node: Any, offset: int, data: bytes) -> None:
+        written.append(len(data))
+        write(name, node, offset, data)
+
+    monkeypatch.setattr(disk, "write", counted)
+    for number in range(2500):
+        deleted.note(f"gone-{number}", 1000 + number, 0)
+    assert sum(written) < 2500 * 100
+    assert read_deleted(disk.crash(1)) == {f"gone-{number}": 1000 + number for number in range(2500)}
+    for number in range(1000):  # the log has expired up to there
+        deleted.note("again", 5000 + number, 4000)
+    assert read_deleted(disk) == deleted.positions == {"again": 5999}
+
+
+def test_no_power_cut_loses_what_was_noted_before() -> None:
+    for cut in range(1, 12):
+        for seed in range(5):
+            disk = SimulatedDisk()
+            deleted = DeletedTopics(disk)
+            deleted.note("a", 10, 0)
+            deleted.note("b", 20, 0)
+            disk.cut_power_after(cut)
+            noted = {"a": 10, "b": 20}
+            with suppress(PowerCut):
+                for position in (30, 40, 50):
+                    deleted.note("c", position, 0)
+                    noted["c"] = position
+            found = read_deleted(disk.crash(seed))
+            assert found.pop("c", 0) >= noted.pop("c", 0)
+            assert found == noted
+
+
+def test_a_note_after_a_failed_one_writes_all_of_them() -> None:
+    disk = SimulatedDisk()
+    deleted = DeletedTopics(disk)
+    deleted.note("a", 10, 0)
+    disk.fail_sync_once(DELETED_FILE)
+    with pytest.raises(SyncFailed):
+        deleted.note("b", 20, 0)
+    deleted.note("c", 30, 0)
+    assert read_deleted(disk.crash(3)) == {"a": 10, "b": 20, "c": 30}
 
 
 async def test_it_is_forgotten_once_its_records_have_expired() -> None:

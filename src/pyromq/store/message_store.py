@@ -186,7 +186,7 @@ class MessageStore:
 
     def _note_deleted(self, topic: str) -> None:
         """Its records up to here never get a queue again."""
-        self._deleted.note(topic, self.commit_log.end)
+        self._deleted.note(topic, self.commit_log.end, self.commit_log.start)
 
     def _derived_names(self) -> list[str]:
         names = list(self.queues.file_names())
