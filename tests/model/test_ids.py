@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyromq.model import java_hash as java_hash_module
 from pyromq.model.ids import (
     UniqueId,
     UniqueIds,
@@ -81,7 +82,15 @@ def test_java_hash_vectors(text: str, expected: int) -> None:
     assert java_hash(text) == expected
 
 
-@given(st.text(max_size=80))
+def test_the_hash_of_a_long_text_leaves_nothing_behind() -> None:
+    """A table of powers as long as the longest text that anybody ever sent would stay for good."""
+    powers = len(java_hash_module._POWERS)
+    for text in ("x" * 1_000_000, "€" * 5000):
+        unsigned_hash(text)
+    assert len(java_hash_module._POWERS) == powers
+
+
+@given(st.text(max_size=80) | st.integers(1000, 3100).map(lambda size: "aé€" * size))
 def test_java_hash_is_the_sum_over_utf16_units(text: str) -> None:
     raw = text.encode("utf-16-be", "surrogatepass")
     value = 0

@@ -7,7 +7,8 @@ from operator import mul
 
 _MASK = 0xFFFFFFFF
 _NATIVE_UTF16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
-_POWERS = [1]  # 31^0, 31^1 ... modulo 2^32, as many as the longest text so far needed
+_BLOCK = 1024  # units that are summed up at once: a text of megabytes leaves nothing behind
+_POWERS = [pow(31, power, 1 << 32) for power in range(_BLOCK + 1)]
 
 
 def unsigned_hash(text: str) -> int:
@@ -16,10 +17,12 @@ def unsigned_hash(text: str) -> int:
         units: bytes | memoryview = text.encode("ascii")
     else:
         units = memoryview(text.encode(_NATIVE_UTF16, "surrogatepass")).cast("H")
-    while len(_POWERS) < len(units):
-        _POWERS.append(_POWERS[-1] * 31 & _MASK)
-    total: int = sum(map(mul, units[::-1], _POWERS))  # the last unit has power 0; map ends with the shorter
-    return total & _MASK
+    total = 0
+    for at in range(0, len(units), _BLOCK):
+        block = units[at : at + _BLOCK]
+        # The last unit of a block has power 0; map ends with the shorter.
+        total = (total * _POWERS[len(block)] + sum(map(mul, block[::-1], _POWERS))) & _MASK
+    return total
 
 
 def java_hash(text: str) -> int:
