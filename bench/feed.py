@@ -165,8 +165,13 @@ async def measure(folder: Path, chosen: argparse.Namespace) -> None:
     left: list[int] = []
 
     def receive(data: bytes) -> None:
-        peer.get_buffer(-1)[: len(data)] = data
-        peer.buffer_updated(len(data))
+        left_over = memoryview(data)  # more than a connection's buffer holds comes in pieces, as from a socket
+        while left_over:
+            room = peer.get_buffer(-1)
+            size = min(len(room), len(left_over))
+            room[:size] = left_over[:size]
+            peer.buffer_updated(size)
+            left_over = left_over[size:]
 
     def feed(data: bytes) -> None:
         view = memoryview(data)
