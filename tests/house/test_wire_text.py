@@ -64,7 +64,9 @@ PLACES = {  # single expressions that cannot be text, in files that may hold no 
     "pyromq.mqadmin.command int(code)",
     "pyromq.mqadmin.progress int(stats.consume_tps)",
     "pyromq.protocol.command int(language)",
+    "pyromq.protocol.record int(digits[::-1])",  # ten bytes of a record's seal, for each record of a pull
     "pyromq.protocol.record int(size)",
+    "pyromq.protocol.record isdigit",
     "pyromq.spark.batches int(records.at[row])",
     "pyromq.spark.batches int(records.size[row])",
     "pyromq.store.info int(base + count)",

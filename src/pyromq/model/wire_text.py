@@ -18,10 +18,10 @@ _LONGEST = 24  # characters: a sign, the 19 digits of a long, and a few leading 
 
 def whole_number(text: str | bytes | None, low: int = 0, high: int = LONG_MAX) -> int | None:
     """Return the number that the text spells in ASCII digits, with a sign at most; None if it is none in this range."""
-    if text is None or not 0 < len(text) <= _LONGEST or not text.isascii():
+    if text is None or len(text) > _LONGEST or not text.isascii():
         return None
-    digits = text[1:] if text[0] in _SIGNS else text
-    if not digits.isdigit():  # ASCII alone, by now
+    # Digits are ASCII's alone by now. Most numbers have no sign, and a pull reads one for each of its records.
+    if not text.isdigit() and not (text[:1] in _SIGNS and text[1:].isdigit()):
         return None
     number = int(text)
     return number if low <= number <= high else None
@@ -37,4 +37,4 @@ def decimal_number(text: str | None) -> float | None:
 
 _LONGEST_DECIMAL = 64
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
-_SIGNS = ("+", "-", ord("+"), ord("-"))  # an index into bytes gives a number
+_SIGNS = frozenset(("+", "-", b"+", b"-"))

@@ -18,7 +18,6 @@ import msgspec
 
 from ..errors import ProtocolError
 from ..model.message import Property, SysFlag
-from ..model.wire_text import whole_number
 from .properties import MAX_PROPERTIES_BYTES, find_property
 
 MAGIC_V1 = 0xDAA320A7
@@ -321,4 +320,4 @@ def whole_record_crc(properties: bytes) -> int | None:
     if len(tail) < CRC_PROPERTY_BYTES or not tail.startswith(CRC_NAME + b"\x01") or not tail.endswith(b"\x02"):
         return None
     digits = tail[len(CRC_NAME) + 1 : -1]
-    return None if b"+" in digits else whole_number(digits[::-1])
+    return int(digits[::-1]) if digits.isdigit() else None  # ten bytes: `isdigit` of bytes knows ASCII alone
