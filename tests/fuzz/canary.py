@@ -169,21 +169,23 @@ class Canary:
 
     async def _until_found(self, address: str, code: int, **fields: str) -> Command:
         """The index and the queues follow the log a moment later, and routes a new topic."""
+        answer = await self._call(address, code, b"", fields)
         for _ in range(TRIES):
-            answer = await self._call(address, code, b"", fields)
             if answer.code == ResponseCode.SUCCESS:
                 return answer
             await asyncio.sleep(PAUSE_S)
+            answer = await self._call(address, code, b"", fields)
         raise Broken(f"the canary's request {code} {fields} is answered {answer.code}: {answer.remark}")
 
     async def _ask(self, address: str, code: int, body: bytes = b"", **fields: str) -> Command:
+        answer = await self._call(address, code, body, fields)
         for _ in range(TRIES):
-            answer = await self._call(address, code, body, fields)
-            if answer.code == ResponseCode.SUCCESS:
-                return answer
             if answer.code != ResponseCode.SYSTEM_BUSY:
                 break
             await asyncio.sleep(PAUSE_S)
+            answer = await self._call(address, code, body, fields)
+        if answer.code == ResponseCode.SUCCESS:
+            return answer
         raise Broken(f"the canary's request {code} {fields} is answered {answer.code}: {answer.remark}")
 
     async def _call(self, address: str, code: int, body: bytes, fields: dict[str, str]) -> Command:

@@ -30,7 +30,7 @@ PULLS = (C.PULL_MESSAGE, C.LITE_PULL_MESSAGE)
 SETTINGS = (
     C.UPDATE_BROKER_CONFIG,
     C.UPDATE_NAMESRV_CONFIG,
-)  # `sequences.settings` alone sends these, and puts all back
+)  # `settings_story.py` alone sends these, and puts all back
 # Answered when something happens, or when a client has answered: nobody waits for these.
 MAY_WAIT = frozenset(
     (

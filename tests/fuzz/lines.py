@@ -52,7 +52,7 @@ class Line(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def connection_lost(self, _: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         self._owed.clear()
         for waiting in self._waiting.values():
             if not waiting.done():

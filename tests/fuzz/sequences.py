@@ -7,83 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
-from pyromq.broker.config import BrokerConfig
-from pyromq.config import properties, settings_of
 from pyromq.model.codes import RequestCode as C
-from pyromq.model.codes import ResponseCode
-from pyromq.namesrv.config import NamesrvConfig
-from pyromq.protocol.command import Command
 from tests.fuzz import values
-from tests.fuzz.frames import Mint
-from tests.fuzz.lines import Broken, Line
-
-PASSED_ON = ("sysFlag", "queueId", "producerGroup", "reconsumeTimes", "maxReconsumeTimes")
-ODD = 0.3  # the chance that a later frame of a story is made wrong
-
-# Live settings that no story touches: they delete the canary's messages, refuse everything for longer than the story
-# lasts, or make a daemon call addresses that came from fuzzed registrations.
-UNTOUCHED = frozenset(
-    (
-        *("fileReservedTime", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio"),
-        *("maxLogBytes", "spreadAutoCreatedTopics", "notifyMinBrokerIdChanged"),
-    )
-)
-
-
-@dataclass
-class Story:
-    """What a story works with."""
-
-    mint: Mint
-    line: Line
-
-    @property
-    def rng(self) -> random.Random:
-        return self.mint.rng
-
-    async def ask(self, code: int, body: bytes | None = None, odd: float = ODD, **known: object) -> Command | None:
-        return await self.line.ask(self.mint.request(code, body, odd, **known))
-
-    def tell(self, code: int, body: bytes | None = None, odd: float = ODD, **known: object) -> None:
-        self.line.send(self.mint.request(code, body, odd, **known))
-
-    async def put(self, topic: str, **extra: object) -> Command | None:
-        """A send that is accepted most of the time; the world learns where it went."""
-        key = f"key-{self.rng.randrange(1000)}"
-        pairs = {"KEYS": key, "UNIQ_KEY": f"{self.rng.getrandbits(128):032X}"} | {
-            name: str(value) for name, value in extra.items() if name.isupper() or name.startswith("_")
-        }
-        text = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items())
-        known = {"topic": topic, "properties": text, "sysFlag": 0, "queueId": 0, "batch": "false"}
-        known |= {name: value for name, value in extra.items() if name in PASSED_ON}
-        code = self.rng.choice((C.SEND_MESSAGE, C.SEND_MESSAGE_V2))
-        answer = await self.ask(code, self.rng.randbytes(self.rng.choice((1, 30, 900))), odd=0.1, **known)
-        self._learn(answer, key)
-        return answer
-
-    def _learn(self, answer: Command | None, key: str) -> None:
-        if answer is None or answer.code != ResponseCode.SUCCESS:
-            return
-        world = self.mint.world
-        world.learn_text(world.keys, key)
-        if (place := _place(answer)) is not None:
-            world.learn(world.places, place)
-            world.learn_text(world.ids, answer.fields["msgId"])
-        if answer.fields.get("queueOffset", "").isdecimal():
-            world.learn(world.offsets, int(answer.fields["queueOffset"]))
-        if handle := answer.fields.get("recallHandle"):
-            world.learn_text(world.handles, handle)
-
-
-def _place(answer: Command) -> int | None:
-    """The place in the log: the last 16 digits of the broker's message id."""
-    try:
-        return int(answer.fields.get("msgId", "")[-16:], 16)
-    except ValueError:
-        return None
+from tests.fuzz.story import Story, place_of
 
 
 async def transaction(story: Story) -> None:
@@ -97,7 +25,7 @@ async def transaction(story: Story) -> None:
         )
         marks[name] = values.hostile(story.rng, story.mint.world)[:200]
     half = await story.put(topic, sysFlag=4, producerGroup=group, **marks)
-    if half is None or (place := _place(half)) is None:
+    if half is None or (place := place_of(half)) is None:
         return
     nearly = story.rng.choice((0, 0, 0, 1, -1, 1 << 40))
     known: dict[str, Any] = {
@@ -168,7 +96,8 @@ async def topic_life(story: Story) -> None:
     story.tell(C.DELETE_TOPIC_IN_BROKER, topic=topic)
     await story.put(topic, queueId=3)
     if story.rng.random() < 0.7:
-        await story.ask(C.UPDATE_AND_CREATE_TOPIC, **(known | {"readQueueNums": 1, "writeQueueNums": 1}))
+        smaller: dict[str, Any] = known | {"readQueueNums": 1, "writeQueueNums": 1}
+        await story.ask(C.UPDATE_AND_CREATE_TOPIC, **smaller)
         story.tell(C.GET_TOPIC_STATS_INFO, topic=topic)
     if story.rng.random() < 0.6:
         story.tell(C.DELETE_TOPIC_IN_BROKER, topic=topic)
@@ -180,7 +109,7 @@ async def retries(story: Story) -> None:
     topic = story.rng.choice((*values.TOPICS[:4], f"%RETRY%{group}", f"%RETRY%{group}"))
     times = story.rng.choice((0, 0, 3, 15, 16, 2147483646, 2147483647, -1))
     answer = await story.put(topic, reconsumeTimes=times, maxReconsumeTimes=story.rng.choice((16, 2147483647)))
-    if answer is None or (place := _place(answer)) is None:
+    if answer is None or (place := place_of(answer)) is None:
         return
     level = story.rng.choice((0, 1, 2, -1, 99))
     for times in story.rng.sample((0, 1, 16, 2147483647, -1), 2):
@@ -353,38 +282,3 @@ STORIES: dict[str, tuple[Tell, ...]] = {
     "namesrv": (registration, registration, kv),
 }
 REPAIRS: dict[str, tuple[Tell, ...]] = {"broker": (repair,), "namesrv": ()}
-SHOW_AND_CHANGE = {
-    "broker": (C.GET_BROKER_CONFIG, C.UPDATE_BROKER_CONFIG, BrokerConfig),
-    "namesrv": (C.GET_NAMESRV_CONFIG, C.UPDATE_NAMESRV_CONFIG, NamesrvConfig),
-}
-
-
-async def settings(story: Story, target: str, another: Callable[[], Awaitable[Line]]) -> None:
-    """Live settings set to hostile values, a few frames under these, and all of them back. The canary rests meanwhile.
-
-    `another` connects anew: what changes settings must not share a connection with what may be cut off.
-    """
-    show, change, kind = SHOW_AND_CHANGE[target]
-    answer = await story.ask(show, odd=0)
-    if answer is None:
-        return
-    before = {entry.key: entry.value for entry in properties.parse(bytes(answer.body).decode())}
-    live = [one.java for one in settings_of(kind).values() if one.live and one.java in before]
-    keys = [key for key in story.rng.sample(live, 3) if key not in UNTOUCHED]
-    for key in keys:
-        line = f"{key}={values.hostile(story.rng, story.mint.world)}\n"
-        await story.ask(change, line.encode("utf-8", "replace"), odd=0)
-    wild = await another()
-    for _ in range(12):
-        wild.send(story.mint.frame())
-    await wild.settle()
-    wild.close()
-    if keys:
-        await _put_back(Story(story.mint, await another()), change, {key: before[key] for key in keys})
-
-
-async def _put_back(story: Story, change: int, before: dict[str, str]) -> None:
-    answer = await story.ask(change, properties.render(before).encode(), odd=0)
-    story.line.close()
-    if answer is None or answer.code != ResponseCode.SUCCESS:
-        raise Broken(f"settings cannot be put back to {before}: {answer}")

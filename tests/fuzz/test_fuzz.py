@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.campaign import Campaign
+from tests.fuzz.fire import Campaign
 from tests.kernel.twins import native_module
 
 KERNELS = ("native", "python")
