@@ -37,7 +37,8 @@ class NewTopics:
 
     async def _save(self, topic: str) -> None:
         await self._saved()
-        del self._saving[topic]
+        if self._saving.get(topic) is asyncio.current_task():  # else it was deleted and made again: that one waits on
+            del self._saving[topic]
 
 
 def _seen(task: asyncio.Future[None]) -> None:
