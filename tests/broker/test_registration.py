@@ -35,6 +35,7 @@ class NameServer:
         self.questions = 0
         self.farewells = 0
         self.body = b""
+        self.remark: str | None = None
         self.changed = False
         self.hang: asyncio.Event | None = None
         self._network, self._address = network, address
@@ -54,7 +55,7 @@ class NameServer:
         body = decode_registration(request.body, request.command.version)
         self.versions.append(body.topic_config_serialize_wrapper.data_version)
         self.registrations.append((header, sorted(body.topic_config_serialize_wrapper.topic_config_table)))
-        return Reply(body=self.body)
+        return Reply(body=self.body, remark=self.remark)
 
     def _question(self, request: Request) -> Reply:
         self.questions += 1
@@ -235,6 +236,22 @@ async def test_topics_that_the_name_server_declares_as_ordered_are_passed_on(set
     server.body = b'{"table":{"Orders":"broker-a:2"}}'
     async with setting.registration("a:1"):
         assert setting.ordered == ["Orders"]
+
+
+async def test_topics_that_the_name_server_left_out_are_logged_and_told_again_until_it_takes_them(
+    setting: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = setting.server("a:1")
+    server.remark = "1 new topics are left out, the limit (maxTopics) is 1"
+    async with setting.registration("a:1"):
+        assert "the limit (maxTopics) is 1" in caplog.text
+        await setting.clock.advance(31)
+        assert len(server.registrations) == 2
+        server.remark = None
+        await setting.clock.advance(31)
+        assert len(server.registrations) == 3
+        await setting.clock.advance(31)
+        assert (len(server.registrations), server.questions) == (3, 1)
 
 
 def test_what_the_broker_may_not_do_none_of_its_topics_may() -> None:

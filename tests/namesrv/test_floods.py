@@ -73,9 +73,57 @@ async def test_a_flood_of_brokers_and_topics_ends_at_a_limit_and_known_ones_live
     assert len(refused) == 81
     assert all("(maxBrokers) is 20" in one for one in refused)
     answer = await register(flood, topics(*(f"z{n}" for n in range(100))), broker_header("b0"))
-    assert "the limit (maxTopics) is 50" in (answer.remark or "")
+    assert answer.remark == "90 new topics are left out, the limit (maxTopics) is 50"
     assert (await register(honest, topics("A", "B"), broker_header("honest"))).code == ResponseCode.SUCCESS
     assert (await honest.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="A")).code == ResponseCode.SUCCESS
+
+
+async def test_topics_beyond_the_limit_are_left_out_and_the_broker_stays_with_those_it_had(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk, table = await world.talk(), world.namesrv.table
+    await register(talk, topics("A", "B", "C"))
+    world.set(maxTopics=4)
+    more = topics("A", "B", "C", *(f"new{n}" for n in range(14)))
+    with caplog.at_level("WARNING"):
+        for _ in range(10):  # 300 s: a broker that is not heard of for 120 s would be gone
+            await world.clock.advance(30)
+            answer = await register(talk, more)
+            assert answer.code == ResponseCode.SUCCESS
+    assert answer.remark == "13 new topics are left out, the limit (maxTopics) is 4"
+    assert sorted(table.topics()) == ["A", "B", "C", "new0"]
+    assert (await talk.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="A")).code == ResponseCode.SUCCESS
+    assert (await talk.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="new1")).code == ResponseCode.TOPIC_NOT_EXIST
+    lines = [one.getMessage() for one in caplog.records if "left_out=13" in one.getMessage()]
+    assert lines
+    assert all("maxTopics=4" in one and "broker=broker-a" in one for one in lines)
+    single = await talk.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, topic="new1", body=b"{}")
+    assert "the limit (maxTopics) is 4" in (single.remark or "")
+    world.set(maxTopics=100)
+    assert (await register(talk, more)).remark is None
+    assert table.topic_count() == 17
+
+
+async def test_a_new_broker_is_taken_though_there_is_room_for_one_or_none_of_its_topics(world: World) -> None:
+    talk = await world.talk()
+    await register(talk, topics("A", "B"))
+    world.set(maxTopics=3)
+    for name in ("one-fits", "none-fits"):
+        answer = await register(talk, topics(f"{name}-x", f"{name}-y"), broker_header(name))
+        assert answer.code == ResponseCode.SUCCESS
+    assert world.namesrv.table.replica_count() == 3
+    assert world.namesrv.table.topic_count() == 3
+    answer = await register(talk, topics("single"), broker_header("unknown"))
+    assert "came with the single topic single" in (answer.remark or "")
+
+
+async def test_a_known_broker_may_come_back_at_another_address_when_no_more_brokers_may_register(world: World) -> None:
+    talk = await world.talk()
+    await register(talk, topics("A", "B"))
+    world.set(maxBrokers=1)
+    answer = await register(talk, topics("A", "B"), broker_header(broker_addr="elsewhere:10911"))
+    assert answer.code == ResponseCode.SUCCESS
+    assert world.namesrv.table.members("broker-a") == {0: "elsewhere:10911"}
 
 
 # --- KV -------------------------------------------------------------------------------------------------------------

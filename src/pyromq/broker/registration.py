@@ -215,6 +215,9 @@ class Registration:
         answer = None
         for body in picture.bodies(self._most_bytes):
             answer = await self._register(server, body, picture.compressed)
+            if answer.remark:  # taken, but not as we said it: we say it again, for the reason may pass
+                server.once_more = True
+                self._limited.warning("registered, but not as told", name_server=server.address, why=answer.remark)
         if server.state != "registered":
             log.info("registered", name_server=server.address, topics=len(picture.topics))
         server.state = "registered"

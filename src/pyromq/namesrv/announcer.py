@@ -37,6 +37,14 @@ class Announcer:
             self._limited.warning("registration ignored", **facts, reason=result.ignored)
         elif result.is_new:
             log.info("broker registered", **facts, topics=len(new.topics))
+        if new.left_out and result.ignored is None:
+            self._limited.warning(
+                "new topics are left out, clients will not find them: delete topics or raise maxTopics",
+                **facts,
+                left_out=len(new.left_out),
+                one_of_them=next(iter(new.left_out)),
+                maxTopics=self._live.config.max_topics,
+            )
         for one in result.displaced:
             self._limited.warning(
                 "broker displaced", broker=one.broker_name, id=one.broker_id, address=one.address, by=new.address

@@ -26,6 +26,7 @@ class Registration:
     acting_master: bool | None = None  # None: a broker from before 5.0, whose slaves never speak for the topics
     version: DataVersion = field(default_factory=DataVersion)
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()  # topics that the broker named too, and for which there is no room
     mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)  # of static topics, by topic
     filter_servers: Sequence[str] | None = None  # None: as before
 

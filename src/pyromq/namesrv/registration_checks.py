@@ -6,6 +6,7 @@ Called by `handlers/`. Every client and every tool gets what is registered here,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
@@ -33,25 +34,35 @@ def check_identity(header: RegisterBroker) -> None:
 
 
 def check_room(new: Registration, table: RouteTable, config: NamesrvConfig) -> None:
-    """Refuse a broker or topics beyond what this name server may keep."""
+    """Refuse a broker beyond what this name server may keep. Known ones go on, also those that come back elsewhere."""
     count = table.replica_count()
-    if count >= config.max_brokers and table.version(new.cluster, new.address) is None:
+    is_known = table.version(new.cluster, new.address) is not None or new.broker_id in table.members(new.broker_name)
+    if count >= config.max_brokers and not is_known:
         raise RequestRefused(
             f"register broker failed: {count} brokers are registered, the limit (maxBrokers) is {config.max_brokers}",
             ResponseCode.INVALID_PARAMETER,
         )
-    check_topic_room(new.topics, table, config)
 
 
-def check_topic_room(names: Mapping[str, object], table: RouteTable, config: NamesrvConfig) -> None:
+def within_topic_limit(new: Registration, table: RouteTable, config: NamesrvConfig) -> Registration:
+    """The registration without the new topics for which there is no room. The broker and what is known of it stay."""
+    room = config.max_topics - table.topic_count()
+    if len(new.topics) <= room:
+        return new  # as always
+    more = [name for name in new.topics if not table.has_topic(name)]
+    left_out = frozenset(more[max(0, room) :])
+    if not left_out:
+        return new
+    kept = {name: one for name, one in new.topics.items() if name not in left_out}
+    return replace(new, topics=kept, left_out=left_out)
+
+
+def check_topic_room(name: str, table: RouteTable, config: NamesrvConfig) -> None:
+    """Refuse a single topic that is new and for which there is no room."""
     known = table.topic_count()
-    if known + len(names) <= config.max_topics:
-        return  # as always
-    more = sum(not table.has_topic(name) for name in names)
-    if more and known + more > config.max_topics:
+    if known >= config.max_topics and not table.has_topic(name):
         raise RequestRefused(
-            f"{more} topics more than the {known} that are registered would be too many, the limit (maxTopics) is "
-            f"{config.max_topics}",
+            f"topic {name} is not registered: {known} topics are, the limit (maxTopics) is {config.max_topics}",
             ResponseCode.INVALID_PARAMETER,
         )
 

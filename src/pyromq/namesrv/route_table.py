@@ -108,11 +108,11 @@ class RouteTable:
         holder = broker.replicas.get(new.broker_id) if broker else None
         if holder is not None and holder.address != new.address and _is_outdated(new, holder):
             return self._ignore(new, holder)
-        if holder is None and len(new.topics) == 1:
+        if holder is None and len(new.topics) + len(new.left_out) == 1:
             # A single topic is an addition to what is known already. Alone it would make the broker look complete.
             raise RequestRefused(
                 f"register broker failed: {new.broker_name} id {new.broker_id} is not known and came with the single "
-                f"topic {next(iter(new.topics))}; register all topics first"
+                f"topic {next(iter((*new.topics, *new.left_out)))}; register all topics first"
             )
         before = self._replicas.get((new.cluster, new.address))
         changed = before is None or before is not holder or before.version != new.version

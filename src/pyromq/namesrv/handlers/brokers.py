@@ -19,7 +19,7 @@ from ..config import NamesrvConfig
 from ..expiry import monotonic_ms
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from ..registration import DEFAULT_TIMEOUT_MS, Registration
-from ..registration_checks import check_identity, check_room, usable_addresses, without_odd_names
+from ..registration_checks import check_identity, check_room, usable_addresses, within_topic_limit, without_odd_names
 from ..route_table import RouteTable
 
 log = logs.get("pyromq.namesrv")
@@ -51,13 +51,14 @@ class BrokerHandlers:
         check_identity(header)
         new = _registration(request, header, await self._content(request, header))
         check_room(new, self._table, config)
+        new = within_topic_limit(new, self._table, config)
         result = self._table.register(
             new, monotonic_ms(self._clock), prune_topics=config.delete_topic_with_broker_registration
         )
         self._announcer.registered(new, result)
         orders = self._kv.namespace(ORDER_TOPIC_CONFIG) if config.return_order_topic_config_to_broker else None
         return Reply(
-            remark=result.ignored and f"ignored: {result.ignored}",
+            remark=f"ignored: {result.ignored}" if result.ignored is not None else _left_out(new, config),
             header=headers.RegisterBrokerAnswer(ha_server_addr=result.ha_address, master_addr=result.master_address),
             body=b"" if orders is None else encode_body(KVTable(table=dict(orders))),
         )
@@ -123,6 +124,12 @@ class BrokerHandlers:
         count = self._table.add_write(header.broker_name)
         log.info("write permission added", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.AddWritePermAnswer(add_topic_count=count))
+
+
+def _left_out(new: Registration, config: NamesrvConfig) -> str | None:
+    if not new.left_out:
+        return None
+    return f"{len(new.left_out)} new topics are left out, the limit (maxTopics) is {config.max_topics}"
 
 
 def _registration(request: Request, header: headers.RegisterBroker, content: RegisterBrokerBody) -> Registration:

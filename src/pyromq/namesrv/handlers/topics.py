@@ -72,7 +72,7 @@ class TopicHandlers:
         fault = names.label_fault("topic", header.topic)
         if fault is not None:
             raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
-        check_topic_room({header.topic: None}, self._table, self._live.config)
+        check_topic_room(header.topic, self._table, self._live.config)
         self._table.register_topic(header.topic, decode_body(TopicRouteData, request.body).queue_datas)
         return Reply()
 
