@@ -9,7 +9,7 @@ import pytest
 
 from pyromq.admin import cluster, groups, messages, offsets, settings, topics
 from pyromq.admin.calls import Calls
-from pyromq.admin.copies import message_id, own_properties
+from pyromq.admin.copies import CannotCopy, message_id, own_properties
 from pyromq.admin.forwarding import Stretch, forward, stretches
 from pyromq.admin.search import Window, by_id, by_time
 from pyromq.client.errors import NoBroker, Refused
@@ -131,16 +131,18 @@ async def test_forwarding_that_is_stopped_goes_on_behind_its_last_page(world: Wo
     (work,) = await stretches(calls, places, "narrow", "wide")
     assert (work.begin, work.end, work.is_resumed) == (0, 200, False)
 
+    skipped: list[CannotCopy] = []
+
     def stop(count: int) -> None:
         raise InterruptedError(f"stopped after {count}")
 
     with pytest.raises(InterruptedError, match="stopped after 32"):
-        await forward(calls, "narrow", "wide", [work], stop)
+        await forward(calls, "narrow", "wide", [work], stop, skipped.append)
     (rest,) = await stretches(calls, places, "narrow", "wide")
     assert (rest.begin, rest.end, rest.is_resumed) == (32, 200, True)
     counts: list[int] = []
-    await forward(calls, "narrow", "wide", [rest], counts.append)
-    assert sum(counts) == 168
+    await forward(calls, "narrow", "wide", [rest], counts.append, skipped.append)
+    assert (sum(counts), skipped) == (168, [])
     copied = [one.message.body.decode() async for one in by_time(calls, places, "wide", Window())]
     assert copied == [str(number) for number in range(200)]  # one key, one queue, its order
     assert await stretches(calls, places, "narrow", "wide") == [Stretch(places[0], 0, 200, 200, True)]

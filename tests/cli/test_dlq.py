@@ -24,7 +24,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
         yield stands
 
 
-async def consume(stands: Standing, group: str, wanted: int, *, rejects: bool) -> list[Received]:
+async def consume(stands: Standing, group: str, wanted: int, *, rejects: bool, topic: str = "orders") -> list[Received]:
     """The group's next messages."""
     got: list[Received] = []
     enough = asyncio.Event()
@@ -37,7 +37,7 @@ async def consume(stands: Standing, group: str, wanted: int, *, rejects: bool) -
             raise Reject("no good")
 
     begin = ConsumeFromWhere.FIRST_OFFSET
-    async with stands.world.client() as client, client.push_consumer("orders", handle, group=group, begin=begin):
+    async with stands.world.client() as client, client.push_consumer(topic, handle, group=group, begin=begin):
         await enough.wait()
     return got
 

@@ -1,4 +1,7 @@
-"""Stored messages sent again: a copy into a topic, or once more to one group alone. The stored ones stay."""
+"""Stored messages sent again: a copy into a topic, or once more to one group alone. The stored ones stay.
+
+A message that cannot be read is never sent: its stored bytes would become the body of a good message.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,19 @@ from ..client.core.routing import queue_for_key
 from ..client.outgoing import Outgoing, Packing, pack
 from ..client.sending import Sender, SendPolicy, SendResult
 from ..client.session import Session
+from ..errors import PyroError
 from ..model import names
 from ..model.message import Property, StoredMessage
+from ..protocol.messages import UnreadableMessage
 
 GROUP = "pyromq_tools"
 COPY_OF = "COPY_OF"  # the id of the message that it is a copy of
 _OURS = frozenset(value for name, value in vars(Property).items() if not name.startswith("_"))
 _KEPT = {Property.TAGS, Property.KEYS, Property.SHARDING_KEY, Property.PRIORITY}
+
+
+class CannotCopy(PyroError):
+    """A stored message cannot be read here. The text says which and why; nothing was sent."""
 
 
 class Copies:
@@ -25,7 +34,8 @@ class Copies:
         self._sender = Sender(session, GROUP, SendPolicy())
 
     async def send(self, message: StoredMessage, topic: str, marks: Mapping[str, str] | None = None) -> SendResult:
-        """A new message with the same body, tags, keys and properties; `marks` come on top."""
+        """A new message with the same body, tags, keys and properties; `marks` come on top. Else CannotCopy."""
+        check_readable(message)
         properties = own_properties(message) | {COPY_OF: message_id(message)} | dict(marks or {})
         return await self.send_new(topic, message.body, properties)
 
@@ -35,7 +45,11 @@ class Copies:
         return await self._send(pack(topic, body, new, Packing()), new.get(Property.SHARDING_KEY))
 
     async def retry(self, message: StoredMessage, group: str, marks: Mapping[str, str] | None = None) -> SendResult:
-        """Through the group's retry topic: nobody else gets it, it keeps its id and counts its attempts anew."""
+        """Through the group's retry topic: nobody else gets it, it keeps its id and counts its attempts anew.
+
+        Else CannotCopy.
+        """
+        check_readable(message)
         properties = own_properties(message) | dict(marks or {})
         properties |= {
             Property.UNIQ_KEY: message_id(message),
@@ -48,6 +62,16 @@ class Copies:
     async def _send(self, message: Outgoing, order_key: str | None) -> SendResult:
         choose = None if order_key is None else lambda queues: queue_for_key(queues, order_key)
         return (await self._sender.send(message, choose))[0]
+
+
+def check_readable(message: StoredMessage) -> None:
+    """CannotCopy for one that nobody can read, or that needs a package which is not installed here."""
+    if isinstance(message, UnreadableMessage):
+        raise CannotCopy(
+            f"message {message_id(message)} at offset {message.queue_offset} of queue {message.queue_id} of "
+            f"{message.topic or 'an unknown topic'} (commit log position {message.physical_offset}) cannot be read "
+            f"and is left where it is: {message.fault}"
+        )
 
 
 def own_properties(message: StoredMessage) -> dict[str, str]:

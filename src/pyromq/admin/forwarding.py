@@ -1,13 +1,13 @@
 """A topic's messages copied into another one, queue by queue, for a backlog that needs more queues. It can be resumed:
 
 where it is stands at the brokers, as offsets of a group of its own in the source topic. They are committed after each
-page, so that a kill repeats at most a page of each queue and skips nothing.
+page, so that a kill repeats at most a page of each queue and skips nothing. What cannot be read is told and left out.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ..model.message import Property, StoredMessage
@@ -16,7 +16,7 @@ from ..protocol.bodies.groups import SubscriptionGroupConfig
 from . import groups, messages, offsets, topics
 from .calls import Calls
 from .cluster import BrokerPlace
-from .copies import Copies
+from .copies import CannotCopy, Copies
 from .groups import TOOLS_PREFIX
 
 PAGE = 32  # what brokers give at most, unless they are told otherwise
@@ -61,12 +61,23 @@ async def stretches(
     return found
 
 
-async def forward(calls: Calls, source: str, target: str, work: list[Stretch], copied: Callable[[int], None]) -> None:
-    """All queues at a time. `copied` is told how many went over."""
+async def forward(
+    calls: Calls,
+    source: str,
+    target: str,
+    work: list[Stretch],
+    copied: Callable[[int], None],
+    skipped: Callable[[CannotCopy], None],
+) -> None:
+    """All queues at a time. `copied` is told how many went over, `skipped` of each that cannot be read."""
     copies = Copies(calls.session)
     for address in {each.place.address for each in work}:
         await groups.put(calls, address, SubscriptionGroupConfig(group_name=forwarding_group(target)))
-    tasks = [asyncio.ensure_future(_queue(calls, copies, source, target, each, copied)) for each in work if each.count]
+
+    async def send(page: list[StoredMessage]) -> int:
+        return await _send(copies, target, page, skipped)
+
+    tasks = [asyncio.ensure_future(_queue(calls, source, target, each, send, copied)) for each in work if each.count]
     try:
         for task in asyncio.as_completed(tasks):
             await task
@@ -77,26 +88,37 @@ async def forward(calls: Calls, source: str, target: str, work: list[Stretch], c
 
 
 async def _queue(
-    calls: Calls, copies: Copies, source: str, target: str, work: Stretch, copied: Callable[[int], None]
+    calls: Calls,
+    source: str,
+    target: str,
+    work: Stretch,
+    send: Callable[[list[StoredMessage]], Awaitable[int]],
+    copied: Callable[[int], None],
 ) -> None:
     place, group, at = work.place.address, forwarding_group(target), work.begin
     while at < work.end:
         page = await messages.read_queue(calls, place, source, work.queue_id, at, most=min(PAGE, work.end - at))
         wanted = [each for each in page.messages if each.queue_offset < work.end]
-        await _send(copies, target, wanted)
+        sent = await send(wanted)
         at = max(at + 1, min(page.next_offset, work.end))  # never stands still, even where a record is damaged
         await offsets.commit(calls, place, group, source, work.queue_id, at)
-        copied(len(wanted))
+        copied(sent)
 
 
-async def _send(copies: Copies, target: str, page: list[StoredMessage]) -> None:
-    """What has one order key one after another, all else at a time."""
+async def _send(copies: Copies, target: str, page: list[StoredMessage], skipped: Callable[[CannotCopy], None]) -> int:
+    """What has one order key one after another, all else at a time. Returns how many were sent."""
     lanes: dict[str, list[StoredMessage]] = {}
     for number, message in enumerate(page):
         lanes.setdefault(message.properties.get(Property.SHARDING_KEY) or f"\0{number}", []).append(message)
 
-    async def lane(row: list[StoredMessage]) -> None:
+    async def lane(row: list[StoredMessage]) -> int:
+        sent = 0
         for message in row:
-            await copies.send(message, target)
+            try:
+                await copies.send(message, target)
+                sent += 1
+            except CannotCopy as fault:
+                skipped(fault)
+        return sent
 
-    await asyncio.gather(*(lane(row) for row in lanes.values()))
+    return sum(await asyncio.gather(*(lane(row) for row in lanes.values())))

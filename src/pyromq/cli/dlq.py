@@ -9,6 +9,7 @@ import click
 from .printing import print_lines
 from .progress import progress_bar
 from .shell import Shell, changes, one_broker, talks
+from .skipped import Skipped
 from .tree import Fail, Tree, examples, unknown
 
 if TYPE_CHECKING:
@@ -149,10 +150,11 @@ async def resend(
 ) -> None:
     """Send the dead letters of GROUP again: to the group alone, or to topics. They stay until they expire.
 
-    What was sent is remembered at the broker, so that the next run goes on behind it.
+    What was sent is remembered at the broker, so that the next run goes on behind it. One that cannot be read is named
+    and not sent: exit code 1.
     """
     from ..admin import groups, offsets
-    from ..admin.copies import Copies, origin_topic
+    from ..admin.copies import CannotCopy, Copies, origin_topic
     from ..model.names import dlq_topic
     from ..protocol.bodies.groups import SubscriptionGroupConfig
 
@@ -163,26 +165,33 @@ async def resend(
     if missing:
         raise Fail(f"group {group} has no dead letter {', '.join(sorted(missing))}")
     if not work:
-        shell.rows([], f"nothing to do: all dead letters of {group} were sent again before (--again repeats it)")
+        before = "were sent again before, or skipped because they could not be read"
+        shell.rows([], f"nothing to do: all dead letters of {group} {before} (--again or an ID repeats it)")
         return
     goal = f"topic {target}" if target else "the topics where they failed" if to_topic else f"group {group} alone"
     plan = [{key: value for key, value in one.items() if key not in ("stored", "place")} for one in work]
     shell.about_to(f"send {len(work)} dead letters of {group} again, to {goal}", plan)
-    copies = Copies(shell.session)
+    copies, skipped = Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")
     for address in {one["place"].address for one in work}:
         await groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=MARK_GROUP))
     with progress_bar(len(work), f"dead letters of {group}", shell.as_json) as done:
         for one in work:
             marks = {"REDRIVE_GROUP": group, "REDRIVE_ID": one["messageId"]}
-            if to_topic or target:
-                await copies.send(one["stored"], target or origin_topic(one["stored"]), marks)
-            else:
-                await copies.retry(one["stored"], group, marks)
+            try:
+                if to_topic or target:
+                    await copies.send(one["stored"], target or origin_topic(one["stored"]), marks)
+                else:
+                    await copies.retry(one["stored"], group, marks)
+            except CannotCopy as fault:
+                skipped.add(fault)
+                done(1)
+                continue
             if not ids:
                 address, queue, offset = one["place"].address, one["stored"].queue_id, one["offset"]
                 await offsets.commit(shell.calls, address, MARK_GROUP, dlq_topic(group), queue, offset + 1)
             done(1)
-    shell.rows([{"group": group, "sent": len(work), "to": goal}])
+    shell.rows([{"group": group, "sent": len(work) - skipped.count, "to": goal} | skipped.column()])
+    skipped.check()
 
 
 async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) -> list[dict[str, Any]]:

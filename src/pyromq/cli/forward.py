@@ -8,6 +8,7 @@ import click
 
 from .progress import progress_bar
 from .shell import Shell, changes
+from .skipped import Skipped
 from .tree import Fail, examples
 
 TYPE = "message.type"
@@ -31,7 +32,8 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     """Copy the messages of SOURCE that are there now into TARGET, which may have more queues.
 
     A run that was stopped goes on where it was, with the same command; at most a page of messages of each queue is
-    copied twice. Messages with one order key keep their order.
+    copied twice. Messages with one order key keep their order. One that cannot be read is named and left out: exit
+    code 1.
     """
     from ..admin import topics
     from ..admin.forwarding import forward as copy
@@ -57,9 +59,17 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     shell.about_to(f"copy {count} messages of {source} into {into}", plan)
     if is_new and queues is not None:
         await _make(shell, places, source, target, queues)
+    skipped, counts = Skipped(f"pyromq msg resend {source} ID --to {target}"), [0]
     with progress_bar(count, f"{source} to {target}", shell.as_json) as done:
-        await copy(shell.calls, source, target, work, done)
-    shell.rows([{"source": source, "target": target, "copied": count, "goneOn": any(one.is_resumed for one in work)}])
+
+        def copied(number: int) -> None:
+            counts.append(number)
+            done(number)
+
+        await copy(shell.calls, source, target, work, copied, skipped.add)
+    gone_on = any(one.is_resumed for one in work)
+    shell.rows([{"source": source, "target": target, "copied": sum(counts), "goneOn": gone_on} | skipped.column()])
+    skipped.check()
     if group is not None:
         shell.say(f"{group} has them in {source} still. Let it skip them there: pyromq group skip {group} {source}")
 

@@ -208,7 +208,7 @@ async def _with_key(
 @changes
 async def resend(shell: Shell, topic: str, message_id: str, target: str | None, group: str | None) -> None:
     """Send a stored message again. MESSAGE_ID is its id or its offset id."""
-    from ..admin.copies import Copies
+    from ..admin.copies import CannotCopy, Copies, check_readable
     from ..admin.search import by_id
 
     if target and group:
@@ -221,6 +221,10 @@ async def resend(shell: Shell, topic: str, message_id: str, target: str | None, 
     if found is None:
         by_key = f"pyromq msg query {topic} --key {message_id}"
         raise Fail(f"no message {message_id} of topic {topic} is known here. Is it a key? Ids: {by_key}")
+    try:
+        check_readable(found.message)
+    except CannotCopy as fault:
+        raise Fail(f"not sent: {fault}") from None
     goal = f"group {group}" if group else f"topic {target or topic}"
     if shell.is_dry:
         shell.about_to(f"send {message_id} again to {goal}")

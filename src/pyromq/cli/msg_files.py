@@ -14,6 +14,7 @@ import click
 from .printing import print_many
 from .progress import progress_bar
 from .shell import Shell, changes, one_broker, talks, to_json
+from .skipped import Skipped
 from .times import time_ms
 from .tree import Fail, examples
 
@@ -48,6 +49,7 @@ async def export(
     """Write the messages of TOPIC to FILE (- is standard output), one JSON object a line, queue by queue.
 
     A FILE that ends in .parquet or .arrow gets them as columns, those of the Spark source; it needs pyromq[spark].
+    A message that cannot be read is named and left out: exit code 1.
     """
     if file.endswith((".parquet", ".arrow")):
         if broker or most:
@@ -55,6 +57,7 @@ async def export(
         await _export_columns(shell, topic, file, tags, begin, end)
         return
     from ..admin import topics
+    from ..admin.copies import CannotCopy, check_readable
     from ..admin.search import Window, by_time
     from .message_rows import exported
 
@@ -70,16 +73,22 @@ async def export(
         if await topics.config(shell.calls, place.address, topic) is not None:
             table = (await topics.stats(shell.calls, place.address, topic)).offset_table
             length += sum(one.max_offset - one.min_offset for one in table.values())
-    count = 0
+    count, skipped = 0, Skipped(f"pyromq msg export {topic}")
     with _written(file) as write, progress_bar(min(length, most or length), topic, file == "-") as done:
         async for found in by_time(shell.calls, places, topic, wanted):
+            done(1)
+            try:
+                check_readable(found.message)
+            except CannotCopy as fault:
+                skipped.add(fault)
+                continue
             write(to_json(exported(found.message, found.place.name)))
             count += 1
-            done(1)
             if count == most:
                 break
     if file != "-":
-        shell.rows([{"topic": topic, "file": file, "messages": count}])
+        shell.rows([{"topic": topic, "file": file, "messages": count} | skipped.column()])
+    skipped.check()
 
 
 def _tls_words(tls: ClientTls) -> dict[str, str]:

@@ -9,6 +9,7 @@ import click
 
 from .progress import progress_bar
 from .shell import Shell, changes, one_broker
+from .skipped import Skipped
 from .times import time_ms
 from .tree import Fail, examples
 
@@ -42,7 +43,8 @@ async def replay(
 ) -> None:
     """Send a stretch of TOPIC again: to one group (-g), or into a topic (--into). Each run sends all of it once more.
 
-    A group that shall read everything once more from a time on needs no copies: pyromq group reset.
+    A group that shall read everything once more from a time on needs no copies: pyromq group reset. A message that
+    cannot be read is named and left out: exit code 1.
     """
     from ..admin.search import Window, by_time
 
@@ -68,9 +70,11 @@ async def replay(
     goal = f"group {group}" if group else f"topic {target}"
     plan = [{"topic": topic, "broker": name, "messages": count, "to": goal} for name, count in counts.items()]
     shell.about_to(f"send {total} messages of {topic} again to {goal}", plan)
+    skipped = Skipped(f"pyromq msg resend {topic} ID " + (f"-g {group}" if group else f"--to {target}"))
     with progress_bar(total, f"{topic} to {goal}", shell.as_json) as done:
-        sent = await _send(shell, by_time(shell.calls, places, topic, wanted), target, group, done)
-    shell.rows([{"topic": topic, "to": goal, "sent": sent}])
+        sent = await _send(shell, by_time(shell.calls, places, topic, wanted), target, group, done, skipped)
+    shell.rows([{"topic": topic, "to": goal, "sent": sent} | skipped.column()])
+    skipped.check()
 
 
 async def _send(
@@ -79,18 +83,22 @@ async def _send(
     target: str | None,
     group: str | None,
     done: Callable[[int], object],
+    skipped: Skipped,
 ) -> int:
     """One after the other, so that what has an order keeps it."""
-    from ..admin.copies import Copies
+    from ..admin.copies import CannotCopy, Copies
 
     copies = Copies(shell.session)
     sent = 0
     async for found in messages:
-        if group is not None:
-            await copies.retry(found.message, group)
-        else:
-            assert target is not None
-            await copies.send(found.message, target)
-        sent += 1
+        try:
+            if group is not None:
+                await copies.retry(found.message, group)
+            else:
+                assert target is not None
+                await copies.send(found.message, target)
+            sent += 1
+        except CannotCopy as fault:
+            skipped.add(fault)
         done(1)
     return sent

@@ -51,7 +51,10 @@ def _status(result: SendResult) -> str:
 
 
 async def resend(run: Run, message: StoredMessage, unit: str = "") -> SendResult:
-    """The same body, keys, tag and properties under a new id."""
+    """The same body, keys, tag and properties under a new id. CannotCopy if it cannot be read."""
+    from ..admin.copies import check_readable  # not at the top, as of the client
+
+    check_readable(message)
     props = {name: value for name, value in message.properties.items() if name not in _OWN}
     async with producer_of(run, unit=unit) as producer:
         return await producer.send(
