@@ -13,7 +13,7 @@ from pyromq.client.config import ClientConfig, name_servers
 from pyromq.client.errors import Closed, NoBroker, NoNameServer, TopicNotFound, Unreachable
 from pyromq.client.received import Received
 from pyromq.errors import ConfigError
-from pyromq.model.codes import RequestCode
+from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData
 from pyromq.transport.dispatch import Reply, Request
@@ -169,6 +169,35 @@ async def test_heartbeats_every_30_s_and_at_once_when_a_connection_ended(cluster
         await cluster.clock.settle()
         assert len(broker.requests(RequestCode.HEART_BEAT)) == 3
     assert broker.requests(RequestCode.UNREGISTER_CLIENT)[0].fields["producerGroup"] == "makers"
+
+
+async def test_a_heartbeat_that_a_broker_refuses_is_a_warning_once_and_again_when_its_words_change(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = "the subscription to topic T has 3 tags, the limit (maxTagsPerSubscription) is 2"
+    broker = cluster.broker("a", T=1)
+    broker.script[RequestCode.HEART_BEAT] = lambda request: Reply(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words)
+    client = await cluster.client()
+
+    def warnings() -> list[str]:
+        return [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+
+    async with client.producer("makers") as producer:
+        await producer.send("T", b"x")
+        await cluster.clock.advance(90)
+        assert len(broker.requests(RequestCode.HEART_BEAT)) > 3
+        (line,) = warnings()
+        assert "a:10911" in line
+        assert "code=23" in line
+        assert words in line
+        words = "another limit"
+        await cluster.clock.advance(90)
+        assert ["another limit" in one for one in warnings()] == [False, True]
+        refuse = broker.script.pop(RequestCode.HEART_BEAT)
+        await cluster.clock.advance(90)
+        broker.script[RequestCode.HEART_BEAT] = refuse
+        await cluster.clock.advance(90)
+        assert len(warnings()) == 3  # it was taken in between
 
 
 async def test_who_leaves_says_so_after_its_last_heartbeat_was_heard(cluster: Cluster) -> None:

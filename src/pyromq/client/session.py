@@ -31,9 +31,10 @@ from ..transport.peer import Peer
 from .background import Bell, Tasks
 from .config import ClientConfig, own_ip
 from .core.routing import Route
-from .errors import BadMessage, Closed, Error, NoBroker, TimedOut, TopicNotFound, refused, unreachable
+from .errors import BadMessage, Closed, Error, NoBroker, Refused, TimedOut, TopicNotFound, refused, unreachable
 from .name_servers import NameServers
 from .namespace import with_namespace
+from .refused_heartbeats import RefusedHeartbeats
 
 if TYPE_CHECKING:
     from .signing import Signer
@@ -84,6 +85,7 @@ class Session:
         self._producers: dict[str, int] = {}
         self._members: dict[str, Member] = {}
         self._beats: set[asyncio.Future[None]] = set()  # heartbeats that are not answered yet
+        self._refused_beats = RefusedHeartbeats(clock)
         self._tasks = Tasks(self._died)
         self._stale, self._silent = Bell(clock), Bell(clock)
         self._fault: BaseException | None = None
@@ -311,9 +313,13 @@ class Session:
     async def _beat(self, address: str, body: bytes) -> bool:
         try:
             await self.call(address, RequestCode.HEART_BEAT, body=body)
+        except Refused as fault:
+            self._refused_beats.refused(address, fault)
+            return False
         except Error as fault:
             log.debug("heartbeat failed", address=address, fault=str(fault))
             return False
+        self._refused_beats.taken(address)
         return True
 
     async def _send_heartbeats(self) -> None:

@@ -59,6 +59,22 @@ def test_what_is_over_a_limit_is_refused_whole_and_by_name(
     assert words in str(refused(Room(disk, **settings), [group("honest", "T"), *groups]))
 
 
+async def test_a_refused_heartbeat_is_told_in_the_log_once_in_a_while(
+    disk: SimulatedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = Room(disk, max_tags_per_subscription=2, max_heartbeat_bytes=1024)
+    for _ in range(100):
+        refused(room, [group("G", "T", tags="a||b||c")], "client-7")
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert "client=client-7" in line
+    assert f"peer={FakePeer().address}" in line
+    assert "the limit (maxTagsPerSubscription) is 2" in line
+    await room.clock.advance(60)
+    refused(room, [group("G" * 2000)])
+    assert "(maxHeartbeatBytes) is 1024" in caplog.records[-1].getMessage()
+    assert "held_back=99" in caplog.records[-1].getMessage()
+
+
 @pytest.mark.parametrize("client", ["c" * 256, "c\x00"])
 def test_a_client_id_that_is_too_long_or_not_printable_is_refused(disk: SimulatedDisk, client: str) -> None:
     assert "the client id" in str(refused(Room(disk), [], client))

@@ -51,6 +51,7 @@ from .producers import Producers
 
 log = logs.get("pyromq.broker")
 
+_SAID_AGAIN_S = 10.0  # a client whose heartbeat is refused may try each second
 _AT_ONCE = 600  # subscriptions of a heartbeat that are registered before others are served: one or two milliseconds
 _GROUP_WORK = 30  # that a group costs besides, counted in subscriptions
 _COMPILED_AT_ONCE = 4_096  # characters of expressions: one or two milliseconds
@@ -84,15 +85,12 @@ class ClientHandlers:
         self._filters = filters
         self._keep_locks = keep_locks
         self._memory_bytes = memory_bytes
+        self._few = logs.Limited(log, clock, _SAID_AGAIN_S)
 
     # --- 34 -------------------------------------------------------------------------------------------------------
 
     def heartbeat(self, request: Request) -> Answer:
-        config = self._live.config
-        check_size(request.body, config)
-        beat = decode_body(HeartbeatData, request.body)
-        check_content(beat, config)
-        check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config, self._memory_bytes)
+        beat = self._checked_beat(request)
         texts = expressions(beat)
         work = sum(_GROUP_WORK + len(data.subscription_data_set) for data in beat.consumer_data_set)
         if work > _AT_ONCE or sum(map(len, texts)) > _COMPILED_AT_ONCE:
@@ -100,6 +98,20 @@ class ClientHandlers:
         return self._answer(
             request.peer, beat, [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]
         )
+
+    def _checked_beat(self, request: Request) -> HeartbeatData:
+        """What is refused is told in our log too: most clients keep the answer to a heartbeat to themselves."""
+        config, client = self._live.config, "not read"
+        try:
+            check_size(request.body, config)
+            beat = decode_body(HeartbeatData, request.body)
+            client = beat.client_id
+            check_content(beat, config)
+            check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config, self._memory_bytes)
+        except RequestRefused as fault:
+            self._few.warning("heartbeat refused", client=client, peer=request.peer.address, why=str(fault))
+            raise
+        return beat
 
     async def _in_turns(self, peer: Peer, beat: HeartbeatData, texts: Iterable[str]) -> Reply | None:
         """A heartbeat with many groups or long expressions: others are served in between. None: the client has gone
