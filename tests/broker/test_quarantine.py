@@ -14,6 +14,7 @@ from pyromq.broker.retries.dead_letters import _with_death
 from pyromq.broker.timing import park, timer_records
 from pyromq.broker.transactions import park as transaction_park
 from pyromq.broker.transactions.halves import Halves
+from pyromq.cli.life_table import lines
 from pyromq.model.codes import OwnRequestCode, RequestCode
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
@@ -103,6 +104,32 @@ async def test_a_delayed_message_that_cannot_be_delivered_is_put_aside_and_comes
         await life.advance(10)
         assert life.bodies("T") == ["before", "behind", "bad"]
         assert await listed(life) == []
+
+
+async def test_the_life_of_a_message_that_was_put_aside_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{TIMING}.deliver.unpark", raising_for(b"bad", park.unpark, first))
+    monkeypatch.setattr(f"{TIMING}.timer_slots.unpark", raising_for(b"bad", timer_records.unpark, first))
+    monkeypatch.setattr(Halves, "_half", raising_for(b"bad", Halves._half, lambda self, record: record))
+    async with virtual_broker(tmp_path) as life:
+        half = {"TRAN_MSG": "true", "PGROUP": "P"}
+        for id_, how in (("level", {"DELAY": "1"}), ("timer", {"TIMER_DELAY_SEC": "5"}), ("half", half)):
+            flags = 4 if how is half else 0
+            assert (await life.send(body=b"bad", properties={"UNIQ_KEY": id_} | how, sysFlag=flags)).code == 0
+        await life.send(body=b"bad", properties={"UNIQ_KEY": "retried"})
+        fields: dict[str, Any] = {"offset": life.stored("T")[-1].physical_offset, "group": "G", "delayLevel": 1}
+        assert (await life.call(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)).code == 0
+        await life.advance(10)
+        for id_ in ("level", "timer", "half"):
+            answer = await life.call(OwnRequestCode.MESSAGE_LIFE, topic="T", id=id_)
+            told = json.loads(bytes(answer.body))
+            assert (told["state"], told["reason"]) == ("put aside", "KeyError: 'a fault of ours'"), id_
+            line = next(each for each in lines(told | {"broker": "b"}) if each.startswith("state"))
+            assert "put aside: KeyError: 'a fault of ours' since " in line
+        answer = await life.call(OwnRequestCode.MESSAGE_LIFE, topic="T", id="retried")
+        told = json.loads(bytes(answer.body))
+        assert (told["state"], [one["state"] for one in told["groups"]]) == ("ready", ["put aside"])
 
 
 async def test_a_delayed_message_that_does_not_say_where_it_belongs_is_put_aside(tmp_path: Path) -> None:

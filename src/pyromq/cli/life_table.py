@@ -41,7 +41,7 @@ def _is_carried(found: Mapping[str, Any]) -> bool:
 
 def _state(one: Mapping[str, Any]) -> str:
     """`in retry 3 until 2026-11-16 10:00:00.000`"""
-    words = [str(one["state"])]
+    words = [f"{one['state']}: {one['reason']}" if one.get("reason") else str(one["state"])]
     if one.get("retry") and one["state"] == "dead":
         words.append(f"after {one['retry']} attempt{'s' * (one['retry'] > 1)}")
     elif one.get("retry"):

@@ -66,6 +66,9 @@ class Quarantine:
         """Whether a loop is to leave out the record at this place."""
         return position in self._records
 
+    def get(self, position: int) -> Aside | None:
+        return self._records.get(position)
+
     def all(self) -> list[Aside]:
         """In the order of the log."""
         return [self._records[position] for position in sorted(self._records)]

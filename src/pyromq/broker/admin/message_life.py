@@ -22,6 +22,7 @@ from ...protocol.headers.header import Header
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
+from ...store.quarantine import Quarantine
 from ...store.reader import KeyQuery
 from ...store.retention import RetentionConfig
 from ...transport.dispatch import Reply, Request
@@ -37,6 +38,7 @@ from .life_states import Copy, Progress, Step, classify, of_group, state_of
 
 MESSAGE_LIFE = OwnRequestCode.MESSAGE_LIFE
 WAITING_TOPICS = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECKS_EXHAUSTED_TOPIC)
+_WAITING = ("timed", "half", "rolled back", "in retry")  # or so it seems, where the record was put aside
 _WORDS = {State.HALF: "half", State.ROLLED_BACK: "rolled back", State.DISCARDED: "given up"}
 
 
@@ -59,6 +61,7 @@ class MessageLife:
         halves: Halves,
         dead_letters: DeadLetters,
         expired: Expired,
+        quarantine: Quarantine,
         now_ms: Callable[[], int],
     ) -> None:
         self._live = live
@@ -68,6 +71,7 @@ class MessageLife:
         self._halves = halves
         self._dead_letters = dead_letters
         self._expired = expired
+        self._quarantine = quarantine
         self._now_ms = now_ms
         self._progress = Progress(offsets.find, offsets.pulled)
 
@@ -139,7 +143,8 @@ class MessageLife:
 
     def _life(self, topic: str, copies: list[Copy]) -> dict[str, Any]:
         first = copies[0]
-        state = state_of(copies, self._decided, self._now_ms()) if any(not one.group for one in copies) else {}
+        own = [one for one in copies if not one.group]
+        state = self._or_aside(state_of(copies, self._decided, self._now_ms()), own[-1]) if own else {}
         told: dict[str, Any] = {
             "topic": topic,
             "id": first.pairs.get(Property.UNIQ_KEY) or _offset_id(first.record),
@@ -153,6 +158,13 @@ class MessageLife:
             "history": [copy.shown() for copy in copies],
         }
         return told
+
+    def _or_aside(self, state: dict[str, Any], newest: Copy) -> dict[str, Any]:
+        """What no loop handles any more neither waits nor was decided."""
+        aside = self._quarantine.get(newest.position)
+        if aside is None or state["state"] not in _WAITING:
+            return state
+        return {"state": "put aside", "reason": aside.reason, "atMs": aside.time_ms}
 
     def _when_gone(self, later: Copy) -> int | None:
         """The message itself is gone, a retry or dead letter is left: it names the place where the first lay."""
@@ -170,7 +182,7 @@ class MessageLife:
         mine = [copy for copy in copies if copy.group in ("", group)]
         if not mine:
             return {"state": "expired"}
-        told = of_group(group, copies, self._progress)
+        told = self._or_aside(of_group(group, copies, self._progress), mine[-1])
         return told | {"leavesMs": self._leaves_ms(mine[-1])} if told["state"] == "dead" else told
 
     def _leaves_ms(self, copy: Copy) -> int:

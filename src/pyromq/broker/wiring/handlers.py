@@ -143,5 +143,6 @@ def _message_life(wired: Wired) -> MessageLife:
         wired.transactions.halves,
         wired.retries.dead_letters,
         wired.storage.expired,
+        wired.storage.quarantine,
         wired.ground.clock.now_ms,
     )
