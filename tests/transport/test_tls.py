@@ -17,6 +17,7 @@ from pyromq.testing.clock import ManualClock
 from pyromq.transport import tls_hints
 from pyromq.transport.client import Client, Reconnect
 from pyromq.transport.dispatch import Dispatcher
+from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork
 from pyromq.transport.server import Server
 from pyromq.transport.tls import ClientCertificates, ClientTls, ServerTls, TlsMode, TlsSession, Verify, opening
@@ -123,7 +124,7 @@ async def test_the_hint_says_what_is_wrong(
         "plain": tls_hints.SILENT,
         "untrusted": tls_hints.UNTRUSTED,
         "other name": tls_hints.OTHER_NAME,
-        "no TLS there": tls_hints.NO_TLS,
+        "no TLS there": tls_hints.NO_ANSWER_TO_TLS,
         "no certificate": tls_hints.NOT_OURS,
         "foreign one": tls_hints.NOT_OURS,
     }
@@ -138,6 +139,30 @@ async def test_the_hint_says_what_is_wrong(
             with pytest.raises(ConnectionLost, match="next attempt") as again:
                 await client.call(address, command(), 20)
             assert again.value.hint == told[how]
+    await server.stop(grace_s=0)
+
+
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
+async def test_the_hint_of_a_full_server_names_its_limit_and_not_tls_alone(
+    ca: Authority, pair: Pair, is_tls: bool
+) -> None:
+    limits = Limits(connections=1)
+    server = Server(
+        Dispatcher({ECHO: echo}), clock=SystemClock(), limits=limits, tls=server_tls(pair, TlsMode.PERMISSIVE)
+    )
+    address = await server.start("127.0.0.1", 0)
+    tls = ClientTls(ca=ca.file) if is_tls else None
+
+    def client() -> Client:
+        return Client(clock=SystemClock(), rng=random.Random(1), tls=tls)
+
+    async with client() as first, client() as late:
+        assert (await first.call(address, command(), 20)).code == ResponseCode.SUCCESS
+        with pytest.raises(ConnectionLost) as caught:
+            await late.call(address, command(), 20)
+        assert "no room for more connections" in caught.value.hint
+        assert "maxConnections" in caught.value.hint
+        assert "TLS" in caught.value.hint
     await server.stop(grace_s=0)
 
 

@@ -1,4 +1,4 @@
-"""What to do about a connection of ours that ended in a way that speaks for TLS: words for `ConnectionLost.hint`.
+"""What to do about a connection of ours that TLS or a full server may have ended: words for `ConnectionLost.hint`.
 
 Called where a connection ends. Guesses from how it ended, and says "may" where it is a guess; never raises.
 """
@@ -10,8 +10,13 @@ _CA = "--tls-ca FILE, PYROMQ_TLS_CA, ClientTls(ca=...)"
 _VERIFY = "--tls-verify ca, PYROMQ_TLS_VERIFY=ca, ClientTls(verify=pyromq.Verify.CA)"
 _OWN = "--tls-cert and --tls-key, PYROMQ_TLS_CERT and PYROMQ_TLS_KEY, ClientTls(certificate=..., key=...)"
 
-SILENT = f"The server ended it at the first request: it may take TLS alone, its log says so. Turn TLS on: {TURN_ON}"
+_FULL = (
+    "The server ended it without an answer: see its log. It may have no room for more connections: raise its "
+    "maxConnections or its ulimit -n, or end some. Or it may"
+)
+SILENT = f"{_FULL} take TLS alone. Turn TLS on: {TURN_ON}"
 NO_TLS = "The server may not speak TLS (tls.server.mode=disabled, or no certificate): its log says so. Turn TLS off"
+NO_ANSWER_TO_TLS = f"{_FULL} not speak TLS (tls.server.mode=disabled, or no certificate). Turn TLS off"
 UNTRUSTED = f"TLS: its certificate is signed by nobody whom we trust. Name the file of who signed it: {_CA}"
 OTHER_NAME = (
     f"TLS: its certificate is made out to another name. Use that name, or check only who signed it: {_VERIFY}. "
@@ -23,7 +28,7 @@ FAULTY = "TLS: certificates or versions of both sides do not fit; the server's l
 
 
 def hint(reason: str, *, is_tls: bool, is_secured: bool, by_peer: bool) -> str:
-    """For a connection on which nothing came yet. Empty: TLS has nothing to do with it."""
+    """For a connection on which nothing came yet. Empty: the way it ended tells nothing."""
     if not is_tls:
         return SILENT if by_peer else ""
     if "CERTIFICATE_VERIFY_FAILED" in reason:
@@ -33,7 +38,7 @@ def hint(reason: str, *, is_tls: bool, is_secured: bool, by_peer: bool) -> str:
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return NOT_OURS
     if by_peer:  # TLS 1.3 tells of a certificate that was not taken when we are done already
-        return NOT_OURS if is_secured else NO_TLS
+        return NOT_OURS if is_secured else NO_ANSWER_TO_TLS
     return FAULTY if "TLS" in reason else ""
 
 
