@@ -18,7 +18,8 @@ from pyromq.cli.life_table import lines
 from pyromq.model.codes import OwnRequestCode, RequestCode
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
-from pyromq.store.quarantine import Aside, read_copy, read_quarantine
+from pyromq.store.disk import read_whole, replace_durably
+from pyromq.store.quarantine import TABLE, Aside, read_copy, read_quarantine
 from pyromq.store.quarantine_by_hand import put_aside_by_hand, release_by_hand
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -330,6 +331,38 @@ async def test_what_is_put_aside_by_hand_is_left_out_until_it_is_released(tmp_pa
     async with virtual_broker(tmp_path, disk, clock) as life:
         await life.advance(20)
         assert life.bodies("T") == ["two", "one"]
+
+
+async def test_a_message_that_consumers_find_anyway_is_not_stored_again_when_it_is_released(tmp_path: Path) -> None:
+    disk, clock = SimulatedDisk(now_ms=lambda: START_MS), ManualClock()
+    async with virtual_broker(tmp_path, disk, clock) as life:
+        await life.send(body=b"plain")
+        place = life.stored("T")[0].physical_offset
+        config = life.broker.ground.config
+    put_aside_by_hand(disk, config, place, clock.now_ms)
+    release_by_hand(disk, place, clock.now_ms)
+    async with virtual_broker(tmp_path, disk, clock) as life:
+        assert life.bodies("T") == ["plain"]
+        assert await listed(life) == []
+
+
+async def test_a_release_that_the_list_still_has_after_a_kill_is_not_carried_out_twice(tmp_path: Path) -> None:
+    disk, clock = SimulatedDisk(now_ms=lambda: START_MS), ManualClock()
+    async with virtual_broker(tmp_path, disk, clock) as life:
+        await life.send(body=b"once", properties={"DELAY": "3", "UNIQ_KEY": "C0A8010100002A9F0000000000000001"})
+        place = life.stored(SCHEDULE, 2)[0].physical_offset
+        config = life.broker.ground.config
+    put_aside_by_hand(disk, config, place, clock.now_ms)
+    release_by_hand(disk, place, clock.now_ms)
+    before_the_kill = read_whole(disk, TABLE)
+    async with virtual_broker(tmp_path, disk, clock) as life:
+        await life.advance(20)
+        assert life.bodies("T") == ["once"]
+    replace_durably(disk, TABLE, before_the_kill)
+    async with virtual_broker(tmp_path, disk, clock) as life:
+        await life.advance(20)
+        assert life.bodies("T") == ["once"]
+        assert await listed(life) == []
 
 
 async def test_a_list_that_cannot_be_read_does_not_keep_the_broker_from_starting(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ class Broker:
         self.naming.begin(port)
         store_host = pack_host(self.ground.config.advertised_host, port)
         self.timing.begin(self.storage, self.intake, self.counters, store_host)
-        self.storage.put_released(self.intake, store_host)
+        await self.storage.put_released(self.intake, store_host)
         await self.transactions.begin(self.storage, self.offsets, self.producers, store_host)
         retries = Retries(
             self.ground, self.storage, self.tables, self.intake, self.timing.levels, self.counters, store_host

@@ -13,17 +13,21 @@ import msgspec
 from .. import logs
 from ..errors import RequestRefused
 from ..model.codes import ResponseCode
-from ..model.names import DLQ_PREFIX
-from ..protocol.properties import decode_properties
+from ..model.message import Property
+from ..model.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from ..protocol.properties import decode_properties, find_property
 from ..protocol.record import HEAD, Record, decode_record
 from ..store.disk import Disk, DiskError
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.quarantine import Aside, Quarantine, read_copy, remove_copy
+from ..store.reader import KeyQuery
 from .intake import Intake, Outcome
 from .parked_properties import shed
 
 log = logs.get("pyromq.broker")
+
+_WAITING = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC)  # topics that the broker's own loops read on
 
 
 def is_of_the_record(fault: Exception) -> bool:
@@ -79,21 +83,44 @@ def position_of(raw: bytes) -> int:
     return int(HEAD.unpack_from(raw)[6])
 
 
-def put_released(quarantine: Quarantine, store: MessageStore, disk: Disk, intake: Intake, store_host: bytes) -> None:
-    """What somebody has released goes to the end of its queue as a new record, where its loop finds it."""
+async def put_released(
+    quarantine: Quarantine, store: MessageStore, disk: Disk, intake: Intake, store_host: bytes
+) -> None:
+    """Put what somebody has released to the end of its queue as a new record, where its loop finds it.
+
+    What consumers find in its queue all the same, a dead letter or a plain message, only leaves the list.
+    """
+    quarantine.forget_before(store.commit_log.start)
     for one in quarantine.released():
         try:
             record = _found(one, store, disk)
+            is_there = await _is_put_again(record, store)
         except Exception as fault:
             quarantine.put_aside(one.loop, one.position, one.size, one.topic, one.queue_id, fault)
             continue
-        if one.topic.startswith(DLQ_PREFIX) and one.position >= store.commit_log.start:
-            quarantine.forget(one.position)  # it lies in its queue all the same: only its carrying failed
+        if one.topic not in _WAITING and one.position >= store.commit_log.start:
+            quarantine.forget(one.position)
+            continue
+        if is_there:
+            quarantine.note(msgspec.structs.replace(one, is_put_again=True))
             continue
         properties = shed(decode_properties(record.properties), "release")  # without the CRC of the old record
         copy = msgspec.structs.replace(record, properties=properties, physical_offset=0, store_host=store_host)
         intake.put(copy, _done(quarantine, disk, one))
     intake.flush()
+
+
+async def _is_put_again(record: Record, store: MessageStore) -> bool:
+    """Whether a start before this one put it, and was killed before the list said so. Its unique id tells."""
+    unique = find_property(record.properties, Property.UNIQ_KEY.encode())
+    if unique is None:
+        return False
+    return any(
+        found.physical_offset > record.physical_offset
+        and found.born_timestamp == record.born_timestamp
+        and found.body == record.body
+        for found in await store.by_key(KeyQuery(record.topic, unique.decode("utf-8", "replace")))
+    )
 
 
 def _found(one: Aside, store: MessageStore, disk: Disk) -> Record:
@@ -110,7 +137,7 @@ def _done(quarantine: Quarantine, disk: Disk, one: Aside) -> Callable[[Outcome],
         if outcome.refusal is not None:
             log.error("a record that was released waits on", position=one.position, why=str(outcome.refusal))
             return
-        quarantine.forget(one.position)
+        quarantine.note(msgspec.structs.replace(one, is_put_again=True))
         remove_copy(disk, one)
         log.info("a record that was released is put again", position=one.position, topic=one.topic)
 

@@ -41,6 +41,7 @@ class Aside(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     reason: str
     time_ms: int
     is_released: bool = False  # the next start puts it to the end of its queue
+    is_put_again: bool = False  # which was done: nobody has to see it any more, but loops leave the old record out
     is_copied: bool = False  # its bytes are in `FOLDER` too
 
     @property
@@ -60,7 +61,7 @@ class Quarantine:
         self.unlisted = 0  # that came when the list was full
 
     def __len__(self) -> int:
-        return len(self._records) + self.unlisted
+        return sum(not one.is_put_again for one in self._records.values()) + self.unlisted
 
     def __contains__(self, position: int) -> bool:
         """Whether a loop is to leave out the record at this place."""
@@ -70,8 +71,8 @@ class Quarantine:
         return self._records.get(position)
 
     def all(self) -> list[Aside]:
-        """In the order of the log."""
-        return [self._records[position] for position in sorted(self._records)]
+        """In the order of the log, without those that were put again."""
+        return _in_order(self._records.values())
 
     def released(self) -> list[Aside]:
         return [one for one in self.all() if one.is_released]
@@ -107,10 +108,17 @@ class Quarantine:
     def release(self, position: int) -> Aside | None:
         """Let it be tried again at the next start; None if it is not here."""
         found = self._records.get(position)
+        if found is not None and found.is_put_again:
+            return None
         if found is not None:
             found = msgspec.structs.replace(found, is_released=True)
             self.note(found)
         return found
+
+    def forget_before(self, start: int) -> None:
+        """Drop what was put again, once no loop can meet the old record any more: the log begins behind it."""
+        for one in [one for one in self._records.values() if one.is_put_again and one.position < start]:
+            self.forget(one.position)
 
     def forget(self, position: int) -> None:
         """It was handled after all."""
@@ -152,8 +160,11 @@ class Quarantine:
 def read_quarantine(disk: Disk) -> list[Aside]:
     """Reads only: for tools, also while a broker runs."""
     content = read_table(disk, TABLE, quiet=True)[0].get(SECTION, {})
-    found = _entries(content.values() if isinstance(content, dict) else ())
-    return sorted(found, key=lambda one: one.position)
+    return _in_order(_entries(content.values() if isinstance(content, dict) else ()))
+
+
+def _in_order(records: Iterable[Aside]) -> list[Aside]:
+    return sorted((one for one in records if not one.is_put_again), key=lambda one: one.position)
 
 
 def read_copy(disk: Disk, one: Aside) -> bytes | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from ...errors import PyroError
 from ...store.disk import DiskLock
 from ...store.flush_loop import LogFlusher
 from ...store.message_store import MessageStore
@@ -46,8 +49,11 @@ class Storage:
         """For one of the loops that handle records."""
         return Asides(self.quarantine, loop)
 
-    def put_released(self, intake: Intake, store_host: bytes) -> None:
-        put_released(self.quarantine, self.store, self._ground.disk, intake, store_host)
+    async def put_released(self, intake: Intake, store_host: bytes) -> None:
+        """At a start. The list is on disk when this returns, so that a kill behind it repeats nothing."""
+        await put_released(self.quarantine, self.store, self._ground.disk, intake, store_host)
+        with suppress(PyroError):  # a disk that is full: the list is written later
+            await self._aside_save.saved()
 
     async def keep_asides(self, start: int, end: int) -> None:
         """Before a log file goes: what was put aside of it is kept elsewhere."""
