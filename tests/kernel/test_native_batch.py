@@ -45,6 +45,23 @@ def empty(count: int, number: int, uniq: bool = True, **extra: Any) -> bytes:
     return send(number, 320, body=encode_batch([BatchEntry(b"x")] * count), **(given | extra))
 
 
+@pytest.mark.parametrize("native", [True, False])
+async def test_a_batch_of_very_many_messages_is_refused_before_it_is_decoded(tmp_path: Path, native: bool) -> None:
+    """180,000 of them held the loop for seconds, one-way too."""
+    most = 100
+    bursts = [
+        empty(most, 1) + empty(most + 1, 2) + send(3),
+        empty(20_000, 4, uniq=False) + empty(most + 1, 5, flag=2) + send(6),
+    ]
+    seen = await lives(tmp_path, bursts, native_module() if native else None, max_messages_in_batch=most)
+    answers = {one.opaque: one for one in decode_frames(b"".join(seen.answers))[0]}
+    assert sorted(answers) == [1, 2, 3, 4, 6]
+    for number in (2, 4):
+        told = "more than 100 messages in it, the limit (maxMessagesInBatch)"
+        assert (answers[number].code, told in (answers[number].remark or "")) == (ResponseCode.MESSAGE_ILLEGAL, True)
+    assert [answers[number].fields["queueOffset"] for number in (3, 6)] == [str(1 + most), str(2 + most)]
+
+
 @pytest.mark.parametrize("encoding", list(Encoding))
 @pytest.mark.parametrize("native", [True, False])
 async def test_a_batch_whose_ids_no_answer_can_carry_is_refused_before_it_is_stored(

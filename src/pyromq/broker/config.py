@@ -372,6 +372,9 @@ class BrokerConfig(StoreConfig):
         50_000, low=0, flag=False, live=True, help="groups of this broker above which only administrators make more"
     )
 
+    max_messages_in_batch: int = setting(
+        32_767, low=1, flag=False, live=True, help="messages of one batch: it is stored whole, while others wait"
+    )
     max_consumer_offsets: int = setting(
         200_000, low=1, flag=False, live=True, help="pairs of group and topic of which offsets are kept"
     )

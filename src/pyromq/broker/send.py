@@ -16,7 +16,7 @@ from ..model.message import WRAPPED_BATCH, Property, SysFlag
 from ..model.names import MAX_TOPIC, TIMER_TOPIC, is_retry
 from ..model.recall_handle import RecallHandle
 from ..model.wire_text import INT_MAX, whole_number
-from ..protocol.batch import ENTRY_BYTES, BatchEntry, decode_batch
+from ..protocol.batch import ENTRY_BYTES, BatchEntry, decode_batch, has_more_than
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.frame import DEFAULT_LIMITS, MOST_HEADER_BYTES, FrameLimits
 from ..protocol.headers.send import SendMessage, read_short
@@ -205,6 +205,9 @@ class SendHandler:
                 "the batch is illegal: delay, timer, transaction and batch marks are not for a batch",
                 ResponseCode.MESSAGE_ILLEGAL,
             )
+        most = send.config.max_messages_in_batch
+        if has_more_than(send.request.command.body, most):
+            raise illegal_batch(f"more than {most} messages in it, the limit (maxMessagesInBatch). Send it in parts")
         send.unique = unique_id(given)
         if send.to.topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and send.unique is not None:
             self._inner_batch(send)

@@ -220,7 +220,7 @@ def _terms(parts: Sending, config: BrokerConfig) -> Terms:
         body_bytes=config.max_message_bytes,
         property_bytes=limits.property_bytes,
         stored_property_bytes=property_room(config),
-        batch_messages=most_in_batch(limits.frame, parts.store_host),
+        batch_messages=min(most_in_batch(limits.frame, parts.store_host), config.max_messages_in_batch),
         with_crc=config.whole_record_crc,
         waits=config.flush_mode is FlushMode.SYNC,
         index_keys=config.index_enabled,

@@ -25,7 +25,7 @@ T = TypeVar("T")
 BATCH_BYTES = 1 << 20
 BATCH_MESSAGES = 1024
 BATCHES_IN_FLIGHT = 4
-MOST_BATCH_MESSAGES = 1 << 18  # the answer's header of 24 bits has room for so many ids, 56 characters each at most
+MOST_BATCH_MESSAGES = 32_767  # what our broker takes unless it is told otherwise (maxMessagesInBatch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,8 +194,9 @@ def pack(topic: str, value: Any, properties: Mapping[str, str], packing: Packing
     body = _checked_body(topic, encode_value(value), packing)
     sys_flag = 0
     if packing.compression is not None and len(body) > packing.compress_over_bytes:
-        body = compress(body, packing.compression, packing.level)
-        sys_flag = compressed_flag(packing.compression)
+        packed = compress(body, packing.compression, packing.level)
+        if len(packed) < len(body):  # what is random already grows, and may not fit any more
+            body, sys_flag = packed, compressed_flag(packing.compression)
     return Outgoing(
         topic=topic,
         ids=[properties[Property.UNIQ_KEY]],

@@ -13,6 +13,7 @@ from ..errors import ProtocolError
 from .properties import MAX_PROPERTIES_BYTES
 
 _HEAD = struct.Struct(">iiiii")
+_LENGTH = struct.Struct(">i")
 _PROPERTIES_LENGTH = struct.Struct(">h")
 ENTRY_BYTES = _HEAD.size + _PROPERTIES_LENGTH.size  # of one message, besides its body and properties
 
@@ -44,6 +45,21 @@ def decode_batch(batch: bytes | memoryview) -> list[BatchEntry]:
         entry, at = _decode_entry(raw, at, len(entries))
         entries.append(entry)
     return entries
+
+
+def has_more_than(batch: bytes | memoryview, most: int) -> bool:
+    """Tell whether a batch has more messages than that, by their lengths alone. False also where it is malformed."""
+    at, end = 0, len(batch)
+    if end <= most * ENTRY_BYTES:
+        return False
+    for _ in range(most):
+        if end - at < ENTRY_BYTES:
+            return False
+        (total,) = _LENGTH.unpack_from(batch, at)
+        if total < ENTRY_BYTES:
+            return False
+        at += total
+    return at < end
 
 
 def _decode_entry(raw: bytes, at: int, number: int) -> tuple[BatchEntry, int]:

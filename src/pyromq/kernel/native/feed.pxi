@@ -362,8 +362,8 @@ cdef class SendFeed:
                 return STOP if size else self.leave(h)
             self.append(m, &inner, lane)
             p += size
-        if lane.next - before.next > self.most_in_batch and not h.flag & 2:
-            self.take_back(&before, lane)  # no answer could carry its ids: Python refuses it
+        if lane.next - before.next > self.most_in_batch:
+            self.take_back(&before, lane)  # Python refuses it, or takes it where nobody wants the ids
             return self.leave(h)
         lane.puts += 1
         return self.answer(h, lane, <int>(lane.next - before.next), found.unique)
