@@ -73,8 +73,8 @@ def test_a_queue_may_be_named(spark: SparkSession, servers: Servers, topic: str)
 
 def test_a_delayed_row_comes_later(spark: SparkSession, servers: Servers, topic: str) -> None:
     write(some(spark, 3, "if(id = 0, 1, 0) AS delayTimeLevel"), servers, topic)
-    found = spark.read.format("rocketmq").option("store", str(servers.store())).load().collect()
-    parked = [row for row in found if row.topic == "SCHEDULE_TOPIC_XXXX" and row.properties["REAL_TOPIC"] == topic]
+    files = spark.read.format("rocketmq").option("store", str(servers.store())).option("topic", "SCHEDULE_TOPIC_XXXX")
+    parked = [row for row in files.load().collect() if row.properties["REAL_TOPIC"] == topic]
     assert numbers(parked) == [0]
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from pyromq.kernel.records import Placed
+from pyromq.store.catalogue import CATALOGUE_FILE, read_catalogue
 from pyromq.store.changes import Changes
 from pyromq.store.config import StoreConfig
+from pyromq.store.disk import Disk, make_folder_durably, replace_durably
 from pyromq.store.message_store import MessageStore
 from pyromq.store.open_files import OpenFiles
 from pyromq.store.queues import QueueTable
 from pyromq.store.real_disk import RealDisk, RealFile
 from pyromq.store.segment import segment_name
+from pyromq.store.taken import TAKEN_FILE, read_taken
+from pyromq.store.timer_state import STATE_FILE, read_state
 from pyromq.testing.clock import ManualClock
+from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import bodies, message
 
 FILE_BYTES = 64 << 20
@@ -113,3 +118,20 @@ def fill(queues: QueueTable, count: int) -> None:
         topic = f"Topic{number}"
         entries: Sequence[Placed] = [Placed(number * 100, 100, topic, 0, 0, 0, 0, 0, b"", 1)]
         queues.get_or_make(topic, 0).accept(entries)
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "read"),
+    [
+        (CATALOGUE_FILE, b"", read_catalogue),
+        (STATE_FILE, b"", read_state),
+        (TAKEN_FILE, b"[", read_taken),
+    ],
+)
+def test_a_file_of_ours_that_is_nested_without_end_is_one_that_cannot_be_read(
+    name: str, begin: bytes, read: Callable[[Disk], object]
+) -> None:
+    disk = SimulatedDisk()
+    make_folder_durably(disk, "pyromq")
+    replace_durably(disk, name, begin + b'{"x":' * 100_000)
+    assert not read(disk)

@@ -170,14 +170,15 @@ async def readiness(patient: Patient) -> AsyncIterator[Finding]:
         if told.get("loopFaults"):
             text = f"loops of {place.name} have died and begun again: {', '.join(sorted(told['loopFaults']))}"
             yield Finding("loops", WARNING, text, f"pyromq inspect -b {place.address}, and its log; report it")
-        if not told["ready"]:
-            text = f"{place.name} is not ready: {'; '.join(told['troubles'])}"
+        if not told.get("ready"):
+            text = f"{place.name} is not ready: {'; '.join(map(str, told.get('troubles') or ['it does not say why']))}"
             yield Finding("ready", BROKEN, text, f"See pyromq inspect -b {place.address}, and its log")
 
 
 def _kernel(place: BrokerPlace, told: dict[str, Any]) -> Finding:
-    text = f"{place.name} is served by the {told['kernel']} kernel"
-    if told["kernel"] == "native":
+    kernel = told.get("kernel", "unknown")
+    text = f"{place.name} is served by the {kernel} kernel"
+    if kernel == "native":
         return Finding("kernel", GOOD, text)
     if told.get("kernelForced"):  # brokers before this one do not say it
         return Finding("kernel", GOOD, f"{text}, as its PYROMQ_KERNEL wants it")

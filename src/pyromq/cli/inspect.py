@@ -84,7 +84,8 @@ async def _inspect(shell: Shell, broker: str | None) -> dict[str, Any]:
 
 
 def _print(found: dict[str, Any]) -> None:
-    print_lines("ready" if found["ready"] else "NOT READY: " + "; ".join(found["troubles"]))
+    troubles = found.get("troubles") or ["it does not say why"]
+    print_lines("ready" if found.get("ready") else "NOT READY: " + "; ".join(map(str, troubles)))
     for name, value in found.items():
         if name in ("ready", "troubles"):
             continue

@@ -91,8 +91,8 @@ class Setting:
     @property
     def range_text(self) -> str:
         if self.high is None:
-            return f"at least {self.low:g}" if self.low is not None else "any number"
-        return f"at most {self.high:g}" if self.low is None else f"from {self.low:.0f} to {self.high:.0f}"
+            return f"at least {_number(self.low)}" if self.low is not None else "any number"
+        return f"at most {_number(self.high)}" if self.low is None else f"from {self.low:.0f} to {self.high:.0f}"
 
     @property
     def kind_name(self) -> str:
@@ -214,3 +214,8 @@ def _kind(hint: Any) -> tuple[Any, bool]:
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
+
+
+def _number(value: float) -> str:
+    """The number as one types it: 1048576, not 1.04858e+06."""
+    return str(int(value)) if value == int(value) else f"{value:g}"

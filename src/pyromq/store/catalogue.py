@@ -94,7 +94,7 @@ def read_catalogue(disk: Disk) -> Catalogue | None:
         if not has_checksum:
             catalogue.known_queues()  # it raises
         return catalogue
-    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -44,7 +44,7 @@ def note_taken(disk: Disk, queues: list[KnownQueue]) -> None:
 def read_taken(disk: Disk) -> list[KnownQueue]:
     try:
         return msgspec.json.decode(read_whole(disk, TAKEN_FILE), type=list[KnownQueue])
-    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
 
 

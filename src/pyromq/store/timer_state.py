@@ -63,7 +63,7 @@ def read_state(disk: Disk) -> TimerState | None:
         return msgspec.json.decode(read_whole(disk, STATE_FILE), type=TimerState)
     except FileMissing:
         return None
-    except msgspec.MsgspecError as fault:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
         log.error("the state of the timer cannot be read", file=STATE_FILE, why=str(fault))
         return None
 

@@ -82,7 +82,7 @@ def _found(disk: Disk) -> CrcRanges | None:
         content = read_whole(disk, WHOLE_CRC_FILE)
         checksum, _, text = content.partition(b" ")
         return msgspec.json.decode(text, type=CrcRanges) if checksum == _checksum(text) else None
-    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
