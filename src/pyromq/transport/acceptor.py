@@ -11,6 +11,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from .. import logs
 from ..ambient import Clock, Timer
@@ -52,10 +53,8 @@ class Acceptor:
     async def open(self, host: str, port: int) -> str:
         """Listen on every address of the host; returns the first, with the port that was chosen if it was 0. OSError if
         that cannot be."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
-            for family, kind, protocol, _, address in dict.fromkeys(found):
+            for family, kind, protocol, _, address in dict.fromkeys(await _addresses(host, port)):
                 self._sockets.append(_listen(family, kind, protocol, address))
         except OSError:
             self.close()
@@ -128,6 +127,16 @@ class Acceptor:
             loop.remove_reader(each)
         if self._pause is None:
             self._pause = self._clock.call_later(_PAUSE_S, self._resume)
+
+
+async def _addresses(host: str, port: int) -> list[tuple[int, int, int, str, tuple[object, ...]]]:
+    """What a host stands for. Only a name takes a thread, which may wait for a server of names."""
+    plain = partial(socket.getaddrinfo, host or None, port, type=socket.SOCK_STREAM)
+    try:
+        return list(plain(flags=socket.AI_PASSIVE | socket.AI_NUMERICHOST))
+    except socket.gaierror:
+        loop = asyncio.get_running_loop()
+        return list(await loop.run_in_executor(None, partial(plain, flags=socket.AI_PASSIVE)))
 
 
 def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
