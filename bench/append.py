@@ -27,8 +27,8 @@ from pyromq.kernel.records import parse_delay_levels, place_burst
 from pyromq.model.ids import pack_host
 from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode, StoreConfig
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
 
 HOST = pack_host("127.0.0.1", 10911)
 DELAYS = parse_delay_levels("1s")

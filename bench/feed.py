@@ -33,9 +33,9 @@ from pyromq.kernel.seam import as_fed
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import decode_frames, encode_frame
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
-from pyromq.store.real_disk import RealDisk
-from pyromq.transport.connection import Connection
+from pyromq.transport.connection.connection import Connection
 from pyromq.transport.loop import loop_factory
 
 ROUND = 256  # requests between two looks at the clock, at least

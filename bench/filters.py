@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from pyromq.broker.filters import Sieve
+from pyromq.broker.filters.filters import Sieve
 from pyromq.kernel.choice import kernel_name
 from pyromq.model.filters.sql92 import Sql92
 from pyromq.protocol.batch import BatchEntry, encode_batch

@@ -19,7 +19,7 @@ from bench.measure.tree import Tree, forget_peaks, worker_peak
 from bench.spark import PRUNED, fill, progress
 from pyspark.sql import SparkSession, functions
 
-from pyromq.spark.cluster import Cluster
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, read_options
 from pyromq.spark.session import new_session
 from tests.spark.servers import Servers

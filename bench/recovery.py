@@ -18,13 +18,13 @@ from pathlib import Path
 from pyromq.ambient import SystemClock
 from pyromq.model.ids import pack_host
 from pyromq.protocol.record import Record
-from pyromq.store.checkpoint import Checkpoint, CheckpointFile
 from pyromq.store.config import StoreConfig
-from pyromq.store.file_sequence import FileSequence
-from pyromq.store.log_walk import LogWalk
+from pyromq.store.files.file_sequence import FileSequence
+from pyromq.store.files.open_files import OpenFiles
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.log.log_walk import LogWalk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.open_files import OpenFiles
-from pyromq.store.real_disk import RealDisk
+from pyromq.store.recovery.checkpoint import Checkpoint, CheckpointFile
 
 HOST = pack_host("127.0.0.1", 10911)
 CONFIG = StoreConfig(commit_log_file_bytes=64 << 20, index_slots=500_000, index_entries=2_000_000)

@@ -32,12 +32,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyromq.ambient import SystemClock
 from pyromq.errors import PyroError
 from pyromq.protocol.messages import decode_messages
-from pyromq.spark.batch_read import BatchReader, QueuePart
 from pyromq.spark.options import Use, read_options, write_options
-from pyromq.spark.pulling import QueuePull
-from pyromq.spark.sending import BatchSender
+from pyromq.spark.read.batch_read import BatchReader, QueuePart
+from pyromq.spark.read.pulling import QueuePull
 from pyromq.spark.session import new_session
-from pyromq.spark.writing import RowWriter
+from pyromq.spark.write.sending import BatchSender
+from pyromq.spark.write.writing import RowWriter
 from tests.spark.servers import Servers, until_registered
 
 # What Kafka's connector gives too: topic, partition, offset, timestamp, key, value, headers; and tags and ids.

@@ -18,13 +18,13 @@ from pyromq.kernel.records import place_burst
 from pyromq.model.ids import pack_host
 from pyromq.protocol.record import Record
 from pyromq.store.config import StoreConfig
-from pyromq.store.consume_queue import ConsumeQueue
-from pyromq.store.file_sequence import FileSequence
+from pyromq.store.files.file_sequence import FileSequence
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queue import Boundary
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.time_search import search_by_time
+from pyromq.store.queues.consume_queue import ConsumeQueue
+from pyromq.store.queues.queue import Boundary
+from pyromq.store.queues.time_search import search_by_time
 
 HOST = pack_host("127.0.0.1", 10911)
 QUEUES, BURST, SEARCHES = 4, 500, 50

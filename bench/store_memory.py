@@ -18,8 +18,8 @@ from pyromq.ambient import SystemClock
 from pyromq.model.ids import pack_host
 from pyromq.protocol.record import Record
 from pyromq.store.config import StoreConfig
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
 
 HOST = pack_host("127.0.0.1", 10911)
 CONFIG = StoreConfig(commit_log_file_bytes=256 << 20, index_slots=500_000, index_entries=2_000_000)

@@ -17,7 +17,7 @@ from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.backlog import backlog
 from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.replay import replay
-from pyromq.pipelines.report import page
+from pyromq.pipelines.report.html_page import page
 from pyromq.pipelines.search import search
 from pyromq.spark.session import new_session
 

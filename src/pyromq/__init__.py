@@ -13,9 +13,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .app.app import App as App
     from .client import sync as sync
-    from .client.batches import Batching as Batching
     from .client.client import Client as Client
     from .client.client import connect as connect
+    from .client.consume.pull_consumer import PullConsumer as PullConsumer
+    from .client.consume.push_consumer import PushConsumer as PushConsumer
     from .client.core.allocation import Average as Average
     from .client.core.allocation import AverageByCircle as AverageByCircle
     from .client.core.allocation import ConsistentHash as ConsistentHash
@@ -40,19 +41,18 @@ if TYPE_CHECKING:
     from .client.errors import Unreadable as Unreadable
     from .client.middleware import Draft as Draft
     from .client.middleware import Middleware as Middleware
-    from .client.outgoing import Packing as Packing
-    from .client.producer import Producer as Producer
-    from .client.pull_consumer import PullConsumer as PullConsumer
-    from .client.push_consumer import PushConsumer as PushConsumer
+    from .client.produce.batches import Batching as Batching
+    from .client.produce.outgoing import Packing as Packing
+    from .client.produce.producer import Producer as Producer
+    from .client.produce.sending import SendPolicy as SendPolicy
+    from .client.produce.sending import SendResult as SendResult
+    from .client.produce.sending import SendStatus as SendStatus
+    from .client.produce.transaction_table import TransactionTable as TransactionTable
+    from .client.produce.transactions import Transaction as Transaction
     from .client.received import Received as Received
-    from .client.sending import SendPolicy as SendPolicy
-    from .client.sending import SendResult as SendResult
-    from .client.sending import SendStatus as SendStatus
     from .client.subscription import Filter as Filter
     from .client.subscription import sql as sql
     from .client.subscription import tag as tag
-    from .client.transaction_table import TransactionTable as TransactionTable
-    from .client.transactions import Transaction as Transaction
     from .middleware.idempotence import Idempotence as Idempotence
     from .middleware.idempotence import SeenInDatabase as SeenInDatabase
     from .middleware.idempotence import SeenInMemory as SeenInMemory
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 # Which module has which names; `sync` is a module itself.
 _FROM = {
     "app.app": ("App",),
-    "client.batches": ("Batching",),
+    "client.produce.batches": ("Batching",),
     "client.client": ("Client", "connect"),
     "client.core.allocation": (
         "Average",
@@ -94,15 +94,15 @@ _FROM = {
         "Unreadable",
     ),
     "client.middleware": ("Draft", "Middleware"),
-    "client.outgoing": ("Packing",),
-    "client.producer": ("Producer",),
-    "client.pull_consumer": ("PullConsumer",),
-    "client.push_consumer": ("PushConsumer",),
+    "client.produce.outgoing": ("Packing",),
+    "client.produce.producer": ("Producer",),
+    "client.consume.pull_consumer": ("PullConsumer",),
+    "client.consume.push_consumer": ("PushConsumer",),
     "client.received": ("Received",),
-    "client.sending": ("SendPolicy", "SendResult", "SendStatus"),
+    "client.produce.sending": ("SendPolicy", "SendResult", "SendStatus"),
     "client.subscription": ("Filter", "sql", "tag"),
-    "client.transaction_table": ("TransactionTable",),
-    "client.transactions": ("Transaction",),
+    "client.produce.transaction_table": ("TransactionTable",),
+    "client.produce.transactions": ("Transaction",),
     "middleware.idempotence": ("Idempotence", "SeenInDatabase", "SeenInMemory"),
     "middleware.opentelemetry": ("OpenTelemetry",),
     "middleware.prometheus": ("Prometheus",),

@@ -13,7 +13,7 @@ import pytest
 
 from pyromq.ambient import SystemClock
 from pyromq.app.supervisor import Supervisor, snapshot
-from pyromq.client.producer import Producer
+from pyromq.client.produce.producer import Producer
 from tests.client.world import Servers, turns_until
 
 SHOP = """

@@ -18,8 +18,8 @@ from pyromq.model.codes import RequestCode
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import encode_properties
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
-from pyromq.store.real_disk import RealDisk
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 

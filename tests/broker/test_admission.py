@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.admission import TICK_S, Admission, LoopLag
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.send.admission import TICK_S, Admission, LoopLag
 from pyromq.errors import RequestRefused
 from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock

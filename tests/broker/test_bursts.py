@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyromq.broker.intake import Outcome
+from pyromq.broker.intake.intake import Outcome
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode
-from pyromq.store.queue import MessageQueue
+from pyromq.store.queues.queue import MessageQueue
 from tests.broker.retries.test_send_back import give_back
 from tests.broker.virtual import Virtual, virtual_broker
 

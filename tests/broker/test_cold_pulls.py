@@ -10,7 +10,7 @@ import pytest
 
 from pyromq.protocol.messages import decode_messages
 from pyromq.store.config import FlushMode
-from pyromq.store.consume_queue import ConsumeQueue
+from pyromq.store.queues.consume_queue import ConsumeQueue
 from tests.broker.running import Running, running_broker, turns_until
 
 MESSAGES = 100

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pyromq.model.codes import RequestCode as Code
-from pyromq.store.real_disk import RealFile
+from pyromq.store.files.real_disk import RealFile
 from tests.broker.running import Running, running_broker
 from tests.store.cold import Medium
 

@@ -11,7 +11,7 @@ from pyromq.broker.java_keys import BROKER_KEYS
 from pyromq.config import load, settings_of
 from pyromq.errors import ConfigError
 from pyromq.store.config import FlushMode
-from pyromq.store.retention import RetentionConfig
+from pyromq.store.log.retention import RetentionConfig
 
 
 def loaded(tmp_path: Path, text: str) -> BrokerConfig:

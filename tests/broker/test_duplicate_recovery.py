@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.broker.duplicate_recovery import find_start, rebuild_window
-from pyromq.broker.duplicates import DuplicateTable
+from pyromq.broker.duplicates.duplicate_recovery import find_start, rebuild_window
+from pyromq.broker.duplicates.duplicate_window import DuplicateTable
 from pyromq.protocol.record import Record
 from pyromq.store.config import StoreConfig
 from pyromq.store.message_store import MessageStore

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.broker.duplicates import DuplicateTable, SendId, read_send_id
+from pyromq.broker.duplicates.duplicate_window import DuplicateTable, SendId, read_send_id
 from pyromq.errors import RequestRefused
 from pyromq.kernel.records import Placed
 from pyromq.model.codes import ResponseCode

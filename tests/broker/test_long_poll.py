@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.broker.long_poll import ANY_QUEUE, HeldPull, LongPoll
+from pyromq.broker.pull.long_poll import ANY_QUEUE, HeldPull, LongPoll
 
 
 def held(

@@ -21,8 +21,8 @@ from pyromq.broker.transactions.check import TransactionChecks
 from pyromq.broker.wiring.clients import ClientSide
 from pyromq.broker.wiring.pulling import Pulls
 from pyromq.model.codes import OwnRequestCode
+from pyromq.store.log.retention import Retention
 from pyromq.store.message_store import MessageStore
-from pyromq.store.retention import Retention
 from pyromq.testing.clock import ManualClock
 from tests.broker.running import Running, running_broker
 

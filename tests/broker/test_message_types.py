@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.message_type import type_fault
+from pyromq.broker.intake.message_type import type_fault
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.topics import TopicConfig
 from tests.broker.running import Running, running_broker

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pyromq.broker.order_lock_table import OrderLockTable
-from pyromq.broker.order_locks import LOCK_S, OrderLocks
+from pyromq.broker.clients.order_lock_table import OrderLockTable
+from pyromq.broker.clients.order_locks import LOCK_S, OrderLocks
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.message_store import run_at_once
-from pyromq.store.table_saver import TableSaver
-from pyromq.store.tables import Table
+from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.table_saver import TableSaver
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, virtual_broker

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.property_rules import OWN_NAMES, RULES, Otherwise, Setter, admitted
+from pyromq.broker.send.property_rules import OWN_NAMES, RULES, Otherwise, Setter, admitted
 from pyromq.errors import RequestRefused
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.properties import decode_properties

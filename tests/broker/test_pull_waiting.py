@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from pyromq.broker.long_poll import HeldPull
-from pyromq.broker.pull_waiting import AT_ONCE, WaitingPull, WaitingPulls
-from pyromq.store.queue import MessageQueue
-from pyromq.store.readable import Readable
+from pyromq.broker.pull.long_poll import HeldPull
+from pyromq.broker.pull.pull_waiting import AT_ONCE, WaitingPull, WaitingPulls
+from pyromq.store.log.readable import Readable
+from pyromq.store.queues.queue import MessageQueue
 from pyromq.testing.clock import ManualClock
 from tests.broker.settings import live
 

@@ -14,13 +14,13 @@ from pyromq.broker.retries.dead_letters import _with_death
 from pyromq.broker.timing import park, timer_records
 from pyromq.broker.transactions import park as transaction_park
 from pyromq.broker.transactions.halves import Halves
-from pyromq.cli.life_table import lines
+from pyromq.cli.msg.life_table import lines
 from pyromq.model.codes import OwnRequestCode, RequestCode
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
-from pyromq.store.disk import read_whole, replace_durably
-from pyromq.store.quarantine import TABLE, Aside, read_copy, read_quarantine
-from pyromq.store.quarantine_by_hand import put_aside_by_hand, release_by_hand
+from pyromq.store.files.disk import read_whole, replace_durably
+from pyromq.store.recovery.quarantine import TABLE, Aside, read_copy, read_quarantine
+from pyromq.store.tools.quarantine_by_hand import put_aside_by_hand, release_by_hand
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.transactions.test_copies_and_many import push_out

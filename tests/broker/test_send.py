@@ -18,7 +18,7 @@ from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.store.config import FlushMode
-from pyromq.store.disk import DiskFull
+from pyromq.store.files.disk import DiskFull
 from tests.broker.running import Running, running_broker
 
 

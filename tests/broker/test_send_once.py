@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.ambient import SystemClock
-from pyromq.broker.duplicate_recovery import find_start
+from pyromq.broker.duplicates.duplicate_recovery import find_start
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command

@@ -14,11 +14,11 @@ from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import Loaded
 from pyromq.errors import ConfigError
-from pyromq.store.disk import StoreLocked
-from pyromq.store.lock import claim_store
+from pyromq.store.files.disk import StoreLocked
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.tables import TableDamaged
+from pyromq.store.recovery.lock import claim_store
+from pyromq.store.tables.json_tables import TableDamaged
 from tests.broker.running import SMALL, running_broker, turn
 
 

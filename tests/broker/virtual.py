@@ -20,7 +20,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record
-from pyromq.store.disk import Disk
+from pyromq.store.files.disk import Disk
 from pyromq.store.message_store import run_at_once
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk

@@ -9,10 +9,10 @@ from typing import Any, cast
 from pyromq.admin.calls import Calls
 from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.consumers import Conflict
-from pyromq.cli import checks
-from pyromq.cli.checks import Finding, Patient
+from pyromq.cli.cluster import checks
+from pyromq.cli.cluster.checks import Finding, Patient
+from pyromq.client.connect.session import Session
 from pyromq.client.errors import Unreachable, refused
-from pyromq.client.session import Session
 from pyromq.model.codes import OwnRequestCode, RequestCode, ResponseCode
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.connections import Connection, ConsumerConnection, ConsumerRunningInfo

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from pyromq.cli.checks import broker_now_ms
+from pyromq.cli.cluster.checks import broker_now_ms
 from pyromq.cli.main import cli
-from pyromq.cli.shell import Shell
+from pyromq.cli.terminal.shell import Shell
+from pyromq.client.connect.signing import Signer
 from pyromq.client.received import Received
-from pyromq.client.signing import Signer
 from pyromq.protocol.command import Command
 from tests.cli.standing import Standing, standing
 
@@ -142,7 +142,7 @@ def test_one_frame_of_top(two: Standing) -> None:
 
 
 def test_rates_are_what_came_between_two_frames() -> None:
-    from pyromq.cli.top import Frame, drawn
+    from pyromq.cli.cluster.top import Frame, drawn
 
     first = Frame(at=10.0, topics=[{"topic": "t", "perSecond": 9.0, "messages": 4}], ends={"t": 4})
     second = Frame(at=12.0, topics=[{"topic": "t", "perSecond": 9.0, "messages": 9}], ends={"t": 9})
@@ -211,7 +211,7 @@ def test_a_brokers_clock_is_its_start_and_its_runtime() -> None:
 
 
 def test_top_draws_until_it_is_told_to_stop(two: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyromq.cli import top
+    from pyromq.cli.cluster import top
 
     looks, look = 0, top.look
 

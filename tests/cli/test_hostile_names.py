@@ -96,7 +96,7 @@ def test_a_form_of_one_s_own_is_escaped_on_a_terminal_and_left_alone_in_a_pipe(
 ) -> None:
     words = "sub orders --from first --count 3 -f '{body} {prop:region}'"
     assert "\x1b[2J" in cluster.run(words).stdout
-    monkeypatch.setattr("pyromq.cli.printing._is_terminal", lambda: True)
+    monkeypatch.setattr("pyromq.cli.terminal.printing._is_terminal", lambda: True)
     check_harmless(cluster.run(words).output, bodies=True)
 
 

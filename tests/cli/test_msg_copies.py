@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.cli.message_rows import imported
+from pyromq.cli.msg.message_rows import imported
 from pyromq.model.message import Property
 from tests.cli.standing import Standing, standing
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pyromq.cli import pipeline_looking, pipeline_run
-from pyromq.cli.pipeline import pipeline
-from pyromq.pipelines.expiring import Going
-from pyromq.pipelines.stopping import Stop
-from pyromq.pipelines.summary import Metrics, Plot, Summary, Table
+from pyromq.cli.pipeline import analyse as pipeline_looking
+from pyromq.cli.pipeline import pipeline_run
+from pyromq.cli.pipeline.pipeline import pipeline
+from pyromq.pipelines.report.summary import Metrics, Plot, Summary, Table
+from pyromq.pipelines.run.expiring import Going
+from pyromq.pipelines.run.stopping import Stop
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pipeline_run, "spark_for", session)
     monkeypatch.setattr(pipeline_run, "check_source", lambda source: None)
-    monkeypatch.setattr("pyromq.pipelines.watching.Watch", Quiet)
+    monkeypatch.setattr("pyromq.pipelines.run.progress.Watch", Quiet)
     monkeypatch.setattr("pyromq.pipelines.backlog.backlog", lambda spark, source, groups: SUMMARY)
 
 
@@ -142,7 +143,7 @@ def test_what_expires_and_dead_letters_are_archived_first(monkeypatch: pytest.Mo
         asked.append((source, folder, named["first"]))
         return Summary("archive", {})
 
-    monkeypatch.setattr("pyromq.pipelines.expiring.ages", lambda namesrv, now_ms: found)
+    monkeypatch.setattr("pyromq.pipelines.run.expiring.ages", lambda namesrv, now_ms: found)
     monkeypatch.setattr("pyromq.pipelines.archive.archive", run)
     words = ["archive", "/data", "-n", "h:1", "--expiring", "12h"]
     done = CliRunner().invoke(pipeline, [*words, "--dead-letters"])
@@ -170,7 +171,7 @@ def test_what_expires_is_asked_for_again_each_time(monkeypatch: pytest.MonkeyPat
             stop.asked.set()
         return stop.asked.is_set()
 
-    monkeypatch.setattr("pyromq.pipelines.expiring.ages", lambda namesrv, now_ms: found)
+    monkeypatch.setattr("pyromq.pipelines.run.expiring.ages", lambda namesrv, now_ms: found)
     monkeypatch.setattr("pyromq.pipelines.archive.archive", run)
     monkeypatch.setattr(Stop, "wait", wait)
     done = CliRunner().invoke(pipeline, ["archive", "/data", "-n", "h:1", "--expiring", "12h", "--every", "10m"])
@@ -192,7 +193,7 @@ def test_a_replay_is_told_its_time_its_goal_and_its_queues(monkeypatch: pytest.M
         return Summary("replay", {})
 
     monkeypatch.setattr("pyromq.pipelines.replay.replay", run)
-    monkeypatch.setattr("pyromq.pipelines.queues.widen", lambda *given: asked.update(widened=given))
+    monkeypatch.setattr("pyromq.pipelines.run.queues.widen", lambda *given: asked.update(widened=given))
     words = [
         "replay",
         "--topic",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.cli.pipeline_faults import JobFailed, told, told_plainly
+from pyromq.cli.pipeline.pipeline_faults import JobFailed, told, told_plainly
 
 SOURCE = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source read in Python: \
 Traceback (most recent call last):
-  File "/x/pyromq/spark/starting.py", line 44, in with_retries
+  File "/x/pyromq/spark/read/starting.py", line 44, in with_retries
     return queues, cluster.bounds(queues)
 pyromq.client.errors.TopicNotFound: topic 'nope' does not exist: make it by the first send
 SQLSTATE: 38000

@@ -8,9 +8,9 @@ from threading import Event
 
 import pytest
 
-from pyromq.cli.pipeline_stop import run_stoppable
-from pyromq.pipelines import stopping
-from pyromq.pipelines.stopping import Stop, Stopped
+from pyromq.cli.pipeline.pipeline_stop import run_stoppable
+from pyromq.pipelines.run import stopping
+from pyromq.pipelines.run.stopping import Stop, Stopped
 
 LONG_S = 60
 

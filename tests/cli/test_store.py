@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
-from pyromq.store import backup
-from pyromq.store.disk import DiskFull
-from pyromq.store.real_disk import RealDisk
+from pyromq.store.files.disk import DiskFull
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.tools import backup
 from tests.store.golden_store import apply_variant, manifest, unpack
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.cli import tables
+from pyromq.cli.terminal import tables
 
 
 def test_columns_are_in_line_and_numbers_stand_to_the_right() -> None:

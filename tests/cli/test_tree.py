@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyromq.cli.main import cli
-from pyromq.cli.tree import Tree
+from pyromq.cli.terminal.tree import Tree
 
 WITHOUT_EXAMPLES = {"up", "dev", "demo", "pipeline", "spark"}
 # What has no rows to print: daemons, what runs others' code, and scripts for a shell.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import pyromq
-from pyromq.cli.brokers import check_single, places
+from pyromq.cli.serve.brokers import check_single, places
 from pyromq.errors import ConfigError
 from pyromq.kernel.choice import kernel_name
 

@@ -12,9 +12,9 @@ import pytest
 
 from pyromq.client.client import connect
 from pyromq.client.config import ClientConfig
-from pyromq.client.namespace import with_namespace, without_namespace
+from pyromq.client.connect.namespace import with_namespace, without_namespace
+from pyromq.client.connect.signing import Signer
 from pyromq.client.received import Received
-from pyromq.client.signing import Signer
 from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere

@@ -14,10 +14,10 @@ from pyromq.client.client import connect
 from pyromq.client.core.allocation import AverageByCircle
 from pyromq.client.core.retry import RetryLater
 from pyromq.client.errors import BadMessage, Error
-from pyromq.client.outgoing import Packing
-from pyromq.client.producer import Producer
+from pyromq.client.produce.outgoing import Packing
+from pyromq.client.produce.producer import Producer
+from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
-from pyromq.client.sending import SendPolicy
 from pyromq.client.subscription import sql, tag
 from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode

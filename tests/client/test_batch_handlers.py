@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from pyromq.client.consume.handlers import outcomes_of, worker
+from pyromq.client.consume.in_flight import InWork
 from pyromq.client.core.retry import Reject, RetryLater
 from pyromq.client.errors import Error
-from pyromq.client.handlers import outcomes_of, worker
-from pyromq.client.in_work import InWork
 from pyromq.client.received import Received
 from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere

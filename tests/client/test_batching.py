@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.batches import Batching
 from pyromq.client.errors import Error, Refused
-from pyromq.client.outgoing import Packing
-from pyromq.client.producer import Producer
-from pyromq.client.sending import SendPolicy
+from pyromq.client.produce.batches import Batching
+from pyromq.client.produce.outgoing import Packing
+from pyromq.client.produce.producer import Producer
+from pyromq.client.produce.sending import SendPolicy
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.batch import BatchEntry, decode_batch, encode_batch
 from pyromq.protocol.properties import decode_properties

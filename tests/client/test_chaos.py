@@ -14,9 +14,9 @@ import pytest
 
 from pyromq.client.core.retry import RetryLater
 from pyromq.client.errors import Error
-from pyromq.client.producer import Producer
+from pyromq.client.produce.producer import Producer
+from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
-from pyromq.client.sending import SendPolicy
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.keyed import MessageQueue

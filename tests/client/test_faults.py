@@ -14,8 +14,8 @@ import pytest
 
 from pyromq.client.client import Client, connect
 from pyromq.client.errors import Error, NoNameServer
+from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
-from pyromq.client.sending import SendPolicy
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.transport.tls import ClientTls
 from tests.client.world import Servers, turns_until

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
-from pyromq.client.sending import SendPolicy
 from pyromq.model.group import ConsumeFromWhere
 from tests.client.world import Servers, turns_until
 

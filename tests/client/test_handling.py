@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.assigned import Assigned
-from pyromq.client.attempts import Begun, Runner
-from pyromq.client.background import Tasks
+from pyromq.client.connect.background import Tasks
+from pyromq.client.consume.assigned import Assigned
+from pyromq.client.consume.attempts import Begun, Runner
+from pyromq.client.consume.handlers import worker
+from pyromq.client.consume.handling import STREAK, Concurrent
+from pyromq.client.consume.in_flight import of_queue
 from pyromq.client.core.process_queue import FlowLimits, ProcessQueue
 from pyromq.client.core.retry import Retry
-from pyromq.client.handlers import worker
-from pyromq.client.handling import STREAK, Concurrent
-from pyromq.client.in_work import of_queue
 from pyromq.client.received import Received
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.testing.clock import ManualClock

@@ -10,7 +10,7 @@ import pytest
 from pyromq.client.core.allocation import Average, MachineRoomNearby
 from pyromq.client.core.routing import MOST_QUEUES, route_of
 from pyromq.client.errors import BadAnswer
-from pyromq.client.requests import Replies
+from pyromq.client.produce.requests import Replies
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import encode_body

@@ -9,11 +9,11 @@ from contextlib import suppress
 
 import pytest
 
-from pyromq.client.batches import Batching
 from pyromq.client.client import Client, connect
 from pyromq.client.core.retry import Reject, RetryLater
 from pyromq.client.errors import NoNameServer, TimedOut, TopicNotFound
-from pyromq.client.outgoing import Packing
+from pyromq.client.produce.batches import Batching
+from pyromq.client.produce.outgoing import Packing
 from pyromq.client.received import Received
 from pyromq.client.subscription import tag
 from pyromq.model.group import ConsumeFromWhere

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyromq.client.errors import BadMessage
-from pyromq.client.outgoing import message_properties
+from pyromq.client.produce.outgoing import message_properties
 
 
 @pytest.mark.parametrize(

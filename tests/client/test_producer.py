@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from pyromq.client.batches import BATCH_MESSAGES
 from pyromq.client.client import Client
 from pyromq.client.errors import BadMessage, Closed, NoBroker, Refused, TimedOut, TopicNotFound
-from pyromq.client.outgoing import Packing
-from pyromq.client.sending import SendPolicy, SendResult, SendStatus
+from pyromq.client.produce.batches import BATCH_MESSAGES
+from pyromq.client.produce.outgoing import Packing
+from pyromq.client.produce.sending import SendPolicy, SendResult, SendStatus
 from pyromq.client.values import decode_value
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere

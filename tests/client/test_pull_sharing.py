@@ -10,8 +10,8 @@ import pytest
 
 from pyromq import sync
 from pyromq.client.client import Client
+from pyromq.client.consume.pull_consumer import PullConsumer
 from pyromq.client.errors import Error
-from pyromq.client.pull_consumer import PullConsumer
 from pyromq.client.received import Received
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere

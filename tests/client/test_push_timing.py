@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pyromq.client.client import Client
+from pyromq.client.consume.push_consumer import PushConsumer
 from pyromq.client.core.allocation import Average
 from pyromq.client.core.process_queue import FlowLimits
 from pyromq.client.core.retry import Reject, Retry, RetryLater
-from pyromq.client.push_consumer import PushConsumer
 from pyromq.client.received import Received
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pyromq.client.errors import BadMessage, Refused, TimedOut
-from pyromq.client.outgoing import Packing
+from pyromq.client.produce.outgoing import Packing
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
 from tests.client.test_push_consumer import Seen

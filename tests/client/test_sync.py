@@ -14,11 +14,11 @@ import pytest
 
 import pyromq
 from pyromq.client import client as async_client
-from pyromq.client import producer as async_producer
-from pyromq.client import pull_consumer as async_pull
-from pyromq.client import push_consumer as async_push
 from pyromq.client import sync
+from pyromq.client.consume import pull_consumer as async_pull
+from pyromq.client.consume import push_consumer as async_push
 from pyromq.client.errors import Closed, NoNameServer
+from pyromq.client.produce import producer as async_producer
 from tests.client.world import Servers
 
 FIRST = pyromq.ConsumeFromWhere.FIRST_OFFSET

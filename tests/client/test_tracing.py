@@ -16,7 +16,7 @@ from pyromq.client.config import ClientConfig
 from pyromq.client.core.retry import RetryLater
 from pyromq.client.errors import Refused, TopicNotFound
 from pyromq.client.received import Received
-from pyromq.client.tracing import KEPT_EVENTS, MESSAGE_EVENTS
+from pyromq.client.tracing.trace_writer import KEPT_EVENTS, MESSAGE_EVENTS
 from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere

@@ -11,8 +11,8 @@ import pytest
 
 from pyromq.client import sync
 from pyromq.client.errors import Refused, Unreachable
+from pyromq.client.produce.transaction_table import TransactionTable
 from pyromq.client.received import Received
-from pyromq.client.transaction_table import TransactionTable
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import decode_body

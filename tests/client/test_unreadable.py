@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pyromq.client.consume.send_back import MOST_REFUSALS
 from pyromq.client.core.process_queue import FlowLimits
 from pyromq.client.errors import Error, Unreadable
-from pyromq.client.giving_back import MOST_REFUSALS
 from pyromq.client.received import Received
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere

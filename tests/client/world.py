@@ -27,8 +27,8 @@ from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import Command
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
-from pyromq.store.real_disk import RealDisk
 from tests.broker.running import SMALL
 
 ON_JAVA = os.environ.get("PYROMQ_TEST_BROKER", "ours") == "java"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pyromq.broker.intake import Done, Intake, Outcome
+from pyromq.broker.intake.intake import Done, Intake, Outcome
 from pyromq.broker.retries.send_back import SendBack
 from pyromq.broker.timing.deliver import Delivery
 from pyromq.broker.transactions.end import TransactionEnds

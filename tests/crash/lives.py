@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode, StoreConfig
-from pyromq.store.disk import DiskError
 from pyromq.store.errors import StoreNotWritable
-from pyromq.store.findings import OPEN_ANEW
+from pyromq.store.files.disk import DiskError
 from pyromq.store.message_store import MessageStore
-from pyromq.store.tables import Table
-from pyromq.store.verify import verify_store
+from pyromq.store.tables.json_tables import Table
+from pyromq.store.tools.findings import OPEN_ANEW
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PAGE, PowerCut, SimulatedDisk
 from tests.crash.history import Broken, History

@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from pyromq.kernel.python import scan
-from pyromq.store import changes, checkpoint, commit_log, file_sequence, flush, marks, recovery, tables, whole_crc
-from pyromq.store.consume_queue import ConsumeQueue
-from pyromq.store.disk import Disk, folder_of, make_folder_durably
-from pyromq.store.index_file import IndexCommit, IndexFile
+from pyromq.store.files import changes, file_sequence
+from pyromq.store.files.disk import Disk, folder_of, make_folder_durably
+from pyromq.store.index.index_file import IndexCommit, IndexFile
+from pyromq.store.log import commit_log, flush, whole_crc
 from pyromq.store.message_store import MessageStore
+from pyromq.store.queues.consume_queue import ConsumeQueue
+from pyromq.store.recovery import checkpoint, recovery
+from pyromq.store.recovery import store_state as marks
+from pyromq.store.tables import json_tables as tables
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 Bug = Callable[[pytest.MonkeyPatch], None]

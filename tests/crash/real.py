@@ -36,10 +36,10 @@ from pyromq.ambient import SystemClock
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode, StoreConfig
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.log.thread_flusher import thread_flusher
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.thread_flusher import thread_flusher
-from pyromq.store.verify import verify_store
+from pyromq.store.tools.verify import verify_store
 from tests.crash.history import Broken, read_everything
 
 FS_IOC_SHUTDOWN = 0x8004587D

@@ -15,14 +15,14 @@ from random import Random
 
 import pytest
 
-from pyromq.store.accept_loss import accept_loss
-from pyromq.store.checkpoint import read_checkpoint
 from pyromq.store.config import FlushMode
 from pyromq.store.errors import StoreDamaged
-from pyromq.store.marks import find_marks, missing_log
 from pyromq.store.message_store import MessageStore
-from pyromq.store.rebuild import rebuild_store
-from pyromq.store.verify import verify_store
+from pyromq.store.recovery.checkpoint import read_checkpoint
+from pyromq.store.recovery.store_state import find_marks, missing_log
+from pyromq.store.tools.accept_loss import accept_loss
+from pyromq.store.tools.rebuild import rebuild_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.crash.history import Put

@@ -11,11 +11,11 @@ import pytest
 
 from pyromq.protocol.record import Record, decode_record
 from pyromq.store.config import FlushMode
-from pyromq.store.disk import DiskFull
 from pyromq.store.errors import StoreNotWritable
-from pyromq.store.findings import Level
+from pyromq.store.files.disk import DiskFull
 from pyromq.store.message_store import MessageStore
-from pyromq.store.verify import verify_store
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 from tests.crash.history import Broken, read_everything

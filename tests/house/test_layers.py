@@ -10,12 +10,12 @@ from tests.house.source import LEVEL, LEVELS, NEVER, ROOT, Module, dependencies,
 
 CODE = modules()
 
-# Inside broker/ each folder is a capability, and so are these files with their `_checks`. Administration looks into all
-# of them; the tables of metadata/ and clients/ may be handed to everybody. Otherwise capabilities meet in the log.
-# wiring/ is the composition root's: it makes the parts of all of them, and nobody but broker.py knows it.
-BROKER_FILES = {"send", "pull", "query"}
-BROKER_LOOKS_INTO_ALL = ("admin", "wiring")
-BROKER_TABLES = ("metadata", "clients")
+# Inside broker/ each folder is a capability. Administration looks into all of them; the way into the log (intake/), the
+# tables of metadata/ and clients/, the counters of stats/ and the expressions of filters/ may be handed to everybody.
+# Otherwise capabilities meet in the log. wiring/ is the composition root's: it makes the parts of all of them, and
+# nobody but broker.py knows it.
+BROKER_LOOKS_INTO_ALL = ("admin", "messages", "wiring")
+BROKER_SHARED = ("intake", "metadata", "clients", "filters", "stats")
 
 
 def upward(code: dict[str, Module]) -> list[str]:
@@ -46,14 +46,13 @@ def circles(code: dict[str, Module]) -> list[str]:
 
 
 def capability(name: str, code: dict[str, Module]) -> str | None:
-    """`pyromq.broker.pop.ack` belongs to pop, `pyromq.broker.pull_checks` to pull; None for what stands between."""
+    """`pyromq.broker.pop.ack` belongs to pop; None for what stands between the capabilities."""
     parts = name.split(".")
     if len(parts) < 3 or parts[1] != "broker":
         return None
     if code[".".join(parts[:3])].is_package:
         return parts[2]
-    word = parts[2].removesuffix("_checks")
-    return word if word in BROKER_FILES else None
+    return None
 
 
 def neighbours(code: dict[str, Module]) -> list[str]:
@@ -66,7 +65,7 @@ def neighbours(code: dict[str, Module]) -> list[str]:
         found += [
             f"{name} imports {target}"
             for target in sorted(imported)
-            if capability(target, code) not in (None, own, *BROKER_TABLES)
+            if capability(target, code) not in (None, own, *BROKER_SHARED)
         ]
     return found
 
@@ -145,8 +144,8 @@ def test_the_check_finds_a_cycle() -> None:
     "house",
     [
         code_of(broker__pop__ack="from ..timing import park", broker__timing__park=""),
-        code_of(broker__pop__ack="from ..send_checks import x", broker__send_checks="x = 1"),
-        code_of(broker__pull="from .pop.ack import x", broker__pop__ack="x = 1"),
+        code_of(broker__pop__ack="from ..send.send_checks import x", broker__send__send_checks="x = 1"),
+        code_of(broker__pull__pull="from ..pop.ack import x", broker__pop__ack="x = 1"),
         code_of(broker__pop__ack="from ..wiring.pop import x", broker__wiring__pop="x = 1"),
     ],
 )

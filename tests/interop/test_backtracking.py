@@ -14,8 +14,8 @@ import pytest
 from pyromq.model.ids import pack_host
 from pyromq.protocol.record import Record
 from pyromq.store.config import StoreConfig
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
 from pyromq.testing.clock import ManualClock
 
 from . import wire

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.admin.message_life import MESSAGE_LIFE
+from pyromq.broker.messages.message_life import MESSAGE_LIFE
 
 from . import wire
 from .conftest import OwnCluster, is_known

@@ -12,8 +12,8 @@ import pytest
 
 from pyromq.client.client import Client, connect
 from pyromq.client.errors import Error, Refused
+from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
-from pyromq.client.sending import SendPolicy
 from pyromq.model.group import ConsumeFromWhere
 from tests.interop.peers import cache, java
 from tests.support import require

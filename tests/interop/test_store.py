@@ -15,11 +15,11 @@ from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.record import BLANK, CRC_PROPERTY_BYTES, Record
 from pyromq.store.config import StoreConfig
-from pyromq.store.disk import StoreLocked
-from pyromq.store.findings import Level
+from pyromq.store.files.disk import StoreLocked
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.verify import verify_store
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 
 from . import wire

@@ -11,9 +11,9 @@ from pyromq.kernel.python.keys import KEY
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.scan import scan_records, whole_places
 from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, Record, whole_record_crc
-from pyromq.store.changes import Changes
 from pyromq.store.config import StoreConfig
-from pyromq.store.index import Index, index_hash
+from pyromq.store.files.changes import Changes
+from pyromq.store.index.key_index import Index, index_hash
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.kernel.twins import native_module
 

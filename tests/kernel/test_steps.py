@@ -12,9 +12,9 @@ import pytest
 
 from pyromq.model.codes import ResponseCode
 from pyromq.store.config import FlushMode
-from pyromq.store.disk import DiskError
 from pyromq.store.errors import StoreNotWritable
-from pyromq.store.real_disk import RealDisk, RealFile
+from pyromq.store.files.disk import DiskError
+from pyromq.store.files.real_disk import RealDisk, RealFile
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.broker.virtual import virtual_broker

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from pyromq.broker import broker as composition
-from pyromq.broker import verdicts
+from pyromq.broker.send import send_verdicts as verdicts
 from pyromq.kernel.choice import is_built
 from pyromq.model.ids import pack_host
 from pyromq.protocol.bodies.topics import TopicConfig
-from pyromq.store.disk import Disk
+from pyromq.store.files.disk import Disk
 from pyromq.testing.clock import ManualClock
 from tests.broker.virtual import Virtual, virtual_broker
 from tests.support import require

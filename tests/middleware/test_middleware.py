@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from pyromq.client.consume.handlers import Outcomes
 from pyromq.client.errors import Error
-from pyromq.client.handlers import Outcomes
 from pyromq.client.middleware import Draft, HandleNext, Middleware, SendNext, around_handling
+from pyromq.client.produce.sending import SendResult
 from pyromq.client.received import Received
-from pyromq.client.sending import SendResult
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.testing.broker import RmqBroker
 from tests.client.messages import stored

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyromq.model.codes import RequestCode
-from pyromq.mqadmin import message_text, printing
-from pyromq.mqadmin.topics import attribute_map, topic_text
+from pyromq.mqadmin import printing
+from pyromq.mqadmin.messages import message_text
+from pyromq.mqadmin.topics.topics import attribute_map, topic_text
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.replication import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
 from pyromq.protocol.bodies.route import BrokerData, TopicRouteData

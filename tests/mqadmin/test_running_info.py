@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyromq.mqadmin import running_info
+from pyromq.mqadmin.groups import running_info
 from pyromq.protocol.bodies.connections import (
     ConsumerRunningInfo,
     ConsumeStatus,

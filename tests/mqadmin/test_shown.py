@@ -13,9 +13,10 @@ import pytest
 
 from pyromq.ambient import SystemClock, system_random
 from pyromq.client.config import ClientConfig
-from pyromq.client.session import Session
-from pyromq.mqadmin import catalogue, statistics
+from pyromq.client.connect.session import Session
+from pyromq.mqadmin import catalogue
 from pyromq.mqadmin.command import Run
+from pyromq.mqadmin.groups import statistics
 from pyromq.mqadmin.parsing import Chosen, parse
 from pyromq.protocol.record import Record, encode_record
 

@@ -10,7 +10,7 @@ import pytest
 
 from pyromq.model.codes import RequestCode as Code
 from pyromq.mqadmin.command import Failed
-from pyromq.mqadmin.static_mapping import Configs, extended, mapping_of, moved, settle
+from pyromq.mqadmin.topics.static_mapping import Configs, extended, mapping_of, moved, settle
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.offsets import TopicOffset, TopicStatsTable

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from pyromq.errors import ConfigError, PyroError
 from pyromq.pipelines import archive as module
 from pyromq.pipelines.archive import archive, read_archive
-from pyromq.pipelines.manifest import manifests
+from pyromq.pipelines.lake.manifest import manifests
 from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.replay import replay
-from pyromq.pipelines.watching import Watch
+from pyromq.pipelines.run.progress import Watch
 from tests.pipelines.faults import Killed, after, instead
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import pyromq
-from pyromq.cli import pipeline_run
 from pyromq.cli.main import cli
-from pyromq.cli.pipeline import pipeline
-from pyromq.spark.cluster import Cluster
+from pyromq.cli.pipeline import pipeline_run
+from pyromq.cli.pipeline.pipeline import pipeline
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.test_report import FROM_ELSEWHERE
 from tests.spark.servers import Servers

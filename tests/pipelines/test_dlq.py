@@ -13,10 +13,10 @@ from pyromq.client.core.retry import Reject, Retry
 from pyromq.client.errors import TopicNotFound
 from pyromq.client.received import Received
 from pyromq.model.group import ConsumeFromWhere
-from pyromq.pipelines import sending
 from pyromq.pipelines.dlq import redrive, report
+from pyromq.pipelines.run import sending
 from pyromq.pipelines.trace import events
-from pyromq.spark.cluster import Cluster
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.faults import Killed, after
 from tests.spark.reading import numbers, rows

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from pyromq.cli.pipeline import pipeline
+from pyromq.cli.pipeline.pipeline import pipeline
 from pyromq.pipelines.archive import archive
-from pyromq.spark.cluster import Cluster
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.test_commands import Commands, commands
 from tests.pipelines.test_dlq import reject_all

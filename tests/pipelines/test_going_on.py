@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from pyromq.ambient import pause
-from pyromq.cli.pipeline import pipeline
+from pyromq.cli.pipeline.pipeline import pipeline
 from pyromq.pipelines.analytics import analytics_stream
 from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.dedup import dedup
 from pyromq.pipelines.replay import replay
-from pyromq.pipelines.stopping import Stop
-from pyromq.pipelines.summary import Summary
-from pyromq.pipelines.watching import Watch
+from pyromq.pipelines.report.summary import Summary
+from pyromq.pipelines.run.progress import Watch
+from pyromq.pipelines.run.stopping import Stop
 from tests.pipelines.test_commands import Commands, commands
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers

@@ -14,14 +14,14 @@ from pyromq.model.message_trace import Consumed, ConsumeStarted, Outcome, Sent, 
 from pyromq.pipelines import analytics as analytics_module
 from pyromq.pipelines.analytics import analytics, analytics_stream
 from pyromq.pipelines.backlog import backlog
-from pyromq.pipelines.expiring import ages, names, soon
 from pyromq.pipelines.forensics import forensics
-from pyromq.pipelines.plan import plan_of
 from pyromq.pipelines.reconcile import reconcile
+from pyromq.pipelines.run.expiring import ages, names, soon
+from pyromq.pipelines.run.plan import plan_of
 from pyromq.pipelines.search import property_pairs, search
 from pyromq.pipelines.trace import events, trace
 from pyromq.protocol.trace import encode_trace
-from pyromq.spark.cluster import Cluster
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 from tests.pipelines.faults import Killed, after
 from tests.spark.reading import rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyromq.pipelines.expiring import Going, names, rows, soon
-from pyromq.pipelines.manifest import Extent, gaps, kept
+from pyromq.pipelines.lake.manifest import Extent, gaps, kept
+from pyromq.pipelines.run.expiring import Going, names, rows, soon
 
 
 def manifest(number: int, begin: int, end: int, messages: int | None = None) -> dict[str, Any]:

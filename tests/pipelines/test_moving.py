@@ -10,16 +10,16 @@ from pyspark.sql import SparkSession
 
 from pyromq.ambient import SystemClock, pause
 from pyromq.errors import ConfigError
-from pyromq.pipelines import checkpoint, sending
 from pyromq.pipelines import dedup as dedup_module
 from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.dedup import dedup
-from pyromq.pipelines.queues import widen
 from pyromq.pipelines.replay import limited, replay
-from pyromq.spark.cluster import Cluster
+from pyromq.pipelines.run import checkpoint, sending
+from pyromq.pipelines.run.queues import widen
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, connection_options, write_options
-from pyromq.spark.sending import BatchSender
-from pyromq.spark.writing import RowWriter
+from pyromq.spark.write.sending import BatchSender
+from pyromq.spark.write.writing import RowWriter
 from tests.pipelines.faults import Killed, after, instead
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pyromq.pipelines.drawing import scale
-from pyromq.pipelines.report import page
-from pyromq.pipelines.summary import Plot, Summary, Table
+from pyromq.pipelines.report.drawing import scale
+from pyromq.pipelines.report.html_page import page
+from pyromq.pipelines.report.summary import Plot, Summary, Table
 
 # Anything that a browser would fetch, or run.
 FROM_ELSEWHERE = re.compile(r"""(?:src|href|url|@import)\s*[=(]|https?:|<(?:script|link|iframe|object|embed)""", re.I)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pyromq.pipelines import stopping
-from pyromq.pipelines.stopping import Stop, Stopped
-from pyromq.pipelines.streaming import run_stream
+from pyromq.pipelines.run import stopping
+from pyromq.pipelines.run.stopping import Stop, Stopped
+from pyromq.pipelines.run.streaming import run_stream
 
 
 class Query:

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from pyromq.errors import ConfigError, PyroError
 from pyromq.pipelines import archive as archive_module
-from pyromq.pipelines import lake
 from pyromq.pipelines.archive import archive, read_archive
-from pyromq.pipelines.delta_table import DeltaLog
-from pyromq.pipelines.iceberg_table import IcebergTable
+from pyromq.pipelines.lake import lake
+from pyromq.pipelines.lake.delta_table import DeltaLog
+from pyromq.pipelines.lake.iceberg_table import IcebergTable
 from tests.pipelines.faults import Killed, after, instead
 from tests.spark.reading import numbers
 from tests.spark.servers import Servers

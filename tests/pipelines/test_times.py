@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pyromq.errors import ConfigError
-from pyromq.pipelines.times import interval, moment, span_s
+from pyromq.pipelines.run.times import interval, moment, span_s
 
 NOW = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
 NOW_MS = round(NOW.timestamp() * 1000)

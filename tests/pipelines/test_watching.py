@@ -9,8 +9,8 @@ from typing import Any
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
-from pyromq.pipelines.summary import Metrics, Summary
-from pyromq.pipelines.watching import Watch, batch_line, lag, task_line
+from pyromq.pipelines.report.summary import Metrics, Summary
+from pyromq.pipelines.run.progress import Watch, batch_line, lag, task_line
 
 
 def test_lag_is_what_waits_behind_the_batch() -> None:

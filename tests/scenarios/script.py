@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyromq.broker.admin.message_life import MESSAGE_LIFE
+from pyromq.broker.messages.message_life import MESSAGE_LIFE
 from pyromq.model.codes import RequestCode
 from pyromq.model.names import TIMER_TOPIC
 from pyromq.model.recall_handle import RecallHandle

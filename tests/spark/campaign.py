@@ -24,7 +24,7 @@ from typing import Any
 import pyromq
 from pyromq.ambient import pause
 from pyromq.errors import PyroError
-from pyromq.spark.cluster import Cluster
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, read_options
 from tests.spark.servers import Servers
 

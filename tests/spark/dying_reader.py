@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyromq.spark.batch_read import QueuePart
 from pyromq.spark.options import Use, read_options
+from pyromq.spark.read.batch_read import QueuePart
+from pyromq.spark.read.stream_read import StreamReader
 from pyromq.spark.source import RocketMQSource
-from pyromq.spark.stream_read import StreamReader
 
 
 class DyingReader(StreamReader):

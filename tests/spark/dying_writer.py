@@ -17,10 +17,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
 
-from pyromq.spark.batch_write import BatchWriter, Written
 from pyromq.spark.options import write_options
 from pyromq.spark.session import new_session
 from pyromq.spark.source import RocketMQSource
+from pyromq.spark.write.batch_write import BatchWriter, Written
 
 ROWS = 2000
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from pyromq.spark.batch_read import BatchReader, QueuePart
 from pyromq.spark.options import Use, read_options
-from pyromq.spark.pulling import read_range
+from pyromq.spark.read.batch_read import BatchReader, QueuePart
+from pyromq.spark.read.pulling import read_range
 from pyromq.spark.schema import COLUMNS, arrow_schema
 from tests.spark.servers import Servers
 

@@ -13,7 +13,7 @@ import pyromq
 from pyromq.ambient import pause
 from pyromq.client.errors import NoBroker, TopicNotFound
 from pyromq.model.names import AUTO_CREATE_TOPIC
-from pyromq.spark.cluster import Cluster
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
 
 SMALL = {

@@ -14,10 +14,10 @@ from pyromq.client.errors import TopicNotFound
 from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.spark.cluster import Cluster
-from pyromq.spark.connection import Connection
-from pyromq.spark.offsets import Queue
+from pyromq.spark.connect.cluster import Cluster
+from pyromq.spark.connect.connection import Connection
 from pyromq.spark.options import Use, read_options
+from pyromq.spark.read.offsets import Queue
 from tests.spark.reading import numbers, rows, tasks
 from tests.spark.servers import Servers
 

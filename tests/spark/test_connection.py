@@ -15,7 +15,7 @@ from pyromq.errors import CallTimedOut, ConfigError, ConnectionLost, ProtocolErr
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameDecoder, encode_frame_head
-from pyromq.spark.connection import Connection
+from pyromq.spark.connect.connection import Connection
 from pyromq.spark.options import NetOptions, Use, connection_options
 
 PLAIN = {"nameServer": "127.0.0.1:1", "callTimeoutMs": "2000"}

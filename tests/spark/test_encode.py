@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyromq.model.message import Property
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.properties import decode_properties
-from pyromq.spark.encode import BadRows, batch_entries, bodies, property_strings
+from pyromq.spark.codec.encode import BadRows, batch_entries, bodies, property_strings
 from pyromq.spark.schema import MAP
 
 WORDS = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=6)

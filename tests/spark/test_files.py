@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 from pyromq.cli.main import cli
 from pyromq.errors import ConfigError, PyroError
-from pyromq.spark.files import store_to_file, topic_to_file
+from pyromq.spark.codec.files import store_to_file, topic_to_file
 from pyromq.spark.schema import arrow_schema
-from pyromq.spark.store_scan import Damage
+from pyromq.spark.store.store_scan import Damage
 from tests.spark.servers import Servers
 from tests.store.golden_store import apply_variant, unpack
 
@@ -79,5 +79,5 @@ def test_what_cannot_be_opened_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_it_needs_no_spark() -> None:
-    code = "import sys, pyromq.spark.files; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, pyromq.spark.codec.files; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,8 +7,8 @@ import pytest
 from pyromq.client.errors import Error
 from pyromq.errors import PyroError
 from pyromq.spark.options import write_options
-from pyromq.spark.sending import BatchSender
-from pyromq.spark.writing import RowWriter
+from pyromq.spark.write.sending import BatchSender
+from pyromq.spark.write.writing import RowWriter
 from tests.interop.test_signatures import SECRET, USER, address
 from tests.spark.reading import numbers, read_rows
 from tests.spark.servers import until_registered

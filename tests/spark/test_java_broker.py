@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyromq.model.names import retry_topic
-from pyromq.spark.cluster import Cluster
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, read_options, write_options
-from pyromq.spark.sending import BatchSender
-from pyromq.spark.writing import RowWriter
+from pyromq.spark.write.sending import BatchSender
+from pyromq.spark.write.writing import RowWriter
 from tests.interop.peers import cache, java
 from tests.spark.reading import numbers
 from tests.spark.servers import until_registered

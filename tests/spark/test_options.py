@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pyromq.errors import ConfigError
-from pyromq.spark.offsets import Queue
 from pyromq.spark.options import ReadOptions, Use, WriteOptions, declared, read_options, write_options
+from pyromq.spark.read.offsets import Queue
 
 NET = {"nameServer": "127.0.0.1:9876", "topic": "orders"}
 

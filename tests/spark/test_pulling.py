@@ -15,15 +15,15 @@ from pyromq.errors import ConnectionLost, ProtocolError, PyroError
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, encode_record
-from pyromq.spark.bad_records import BadRecord
-from pyromq.spark.cluster import Cluster
-from pyromq.spark.connection import Connection, Landing
-from pyromq.spark.offsets import Queue
+from pyromq.spark.codec.bad_records import BadRecord
+from pyromq.spark.connect.cluster import Cluster
+from pyromq.spark.connect.connection import Connection, Landing
 from pyromq.spark.options import Use, connection_options, read_options
-from pyromq.spark.planner import DataLoss, Range
-from pyromq.spark.pulling import QueuePull, read_range
+from pyromq.spark.read.offsets import Queue
+from pyromq.spark.read.planner import DataLoss, Range
+from pyromq.spark.read.pulling import QueuePull, read_range
+from pyromq.spark.read.stream_read import StreamReader
 from pyromq.spark.schema import arrow_schema
-from pyromq.spark.stream_read import StreamReader
 from tests.spark.reading import BODY, numbers, rows, tasks
 from tests.spark.servers import Servers
 

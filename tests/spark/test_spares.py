@@ -6,9 +6,9 @@ from unittest.mock import patch
 
 import pytest
 
-from pyromq.spark.connection import Connection
+from pyromq.spark.connect.connection import Connection
+from pyromq.spark.connect.connection_pool import SPARES, Spares
 from pyromq.spark.options import NetOptions
-from pyromq.spark.spares import SPARES, Spares
 from tests.spark.reading import rows
 from tests.spark.servers import Servers
 
@@ -65,7 +65,7 @@ def test_there_are_few_and_all_are_closed_in_the_end() -> None:
 def test_a_second_read_needs_no_new_connection(servers: Servers, topic: str) -> None:
     servers.send(topic, 40)
     assert len(rows(servers, topic, ["body"])) == 40
-    refused = patch("pyromq.spark.pulling.Connection.__init__", side_effect=AssertionError("a new connection"))
+    refused = patch("pyromq.spark.read.pulling.Connection.__init__", side_effect=AssertionError("a new connection"))
     with refused:
         assert len(rows(servers, topic, ["body"])) == 40
     SPARES.close()

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from pyromq.client.errors import Error, NoNameServer, TopicNotFound
-from pyromq.spark import starting
-from pyromq.spark.offsets import Queue
 from pyromq.spark.options import Use, read_options
-from pyromq.spark.planner import Bounds
+from pyromq.spark.read import starting
+from pyromq.spark.read.offsets import Queue
+from pyromq.spark.read.planner import Bounds
 
 QUEUE = Queue("orders", "broker-a", 0)
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from pyromq.spark.options import Use, read_options
-from pyromq.spark.store_read import StoreReader
+from pyromq.spark.store.store_read import StoreReader
 from tests.spark.reading import numbers
 from tests.spark.servers import Servers
 from tests.store.golden_store import apply_variant, manifest, unpack

@@ -10,17 +10,17 @@ import pytest
 from pyromq.kernel.columns import walk_log
 from pyromq.kernel.records import Placed
 from pyromq.protocol.record import Record, encode_record, locate
-from pyromq.spark.records import PHYSICAL_OFFSET, Records
-from pyromq.spark.store_scan import Damage, RangeScan, plan
+from pyromq.spark.codec.records import PHYSICAL_OFFSET, Records
+from pyromq.spark.store.store_scan import Damage, RangeScan, plan
 from pyromq.store.config import StoreConfig
-from pyromq.store.disk import DiskError
-from pyromq.store.file_sequence import FileSequence
+from pyromq.store.files.disk import DiskError
+from pyromq.store.files.file_sequence import FileSequence
+from pyromq.store.files.open_files import OpenFiles
+from pyromq.store.files.read_only import ReadOnlyDisk
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import COMMIT_LOG
-from pyromq.store.log_walk import Gap, LogWalk
-from pyromq.store.open_files import OpenFiles
-from pyromq.store.read_only import ReadOnlyDisk
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.sizes import inferred_config
+from pyromq.store.log.log_walk import Gap, LogWalk
+from pyromq.store.recovery.sizes import inferred_config
 from tests.store.golden_store import apply_variant, manifest, unpack
 
 VARIANTS = ["", *manifest("crashed")["variants"]]
@@ -103,7 +103,7 @@ def test_a_changed_byte_of_a_body_is_found_by_its_crc(tmp_path: Path) -> None:
     assert (damage.position, damage.end) == (positions[3], positions[4])
     assert "CRC" in damage.reason
     assert scanned(store, verify=False) == (positions, [])
-    with patch("pyromq.spark.store_scan.walk_log", None):  # as without the native kernel
+    with patch("pyromq.spark.store.store_scan.walk_log", None):  # as without the native kernel
         assert scanned(store) == (found, [damage])
         assert scanned(store, verify=False) == (positions, [])
 
@@ -118,7 +118,7 @@ def test_a_topic_that_is_no_text_is_damage(tmp_path: Path) -> None:
         log.seek(place.topic_at)
         log.write(b"\xff")
     for kernel in (walk_log, None):
-        with patch("pyromq.spark.store_scan.walk_log", kernel):
+        with patch("pyromq.spark.store.store_scan.walk_log", kernel):
             found, [damage] = scanned(store)
             assert found == positions[:5] + positions[6:]
             assert (damage.position, damage.end) == (positions[5], positions[6])

@@ -20,12 +20,12 @@ from pyspark.sql.types import StructType
 from pyromq.ambient import SystemClock, pause
 from pyromq.client.errors import TopicNotFound
 from pyromq.errors import ConfigError
-from pyromq.spark.cluster import Cluster
-from pyromq.spark.listener import OffsetPublisher
-from pyromq.spark.offsets import from_json
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, read_options
-from pyromq.spark.planner import DataLoss
-from pyromq.spark.stream_read import StreamReader
+from pyromq.spark.read.listener import OffsetPublisher
+from pyromq.spark.read.offsets import from_json
+from pyromq.spark.read.planner import DataLoss
+from pyromq.spark.read.stream_read import StreamReader
 from pyromq.testing.clock import ManualClock
 from tests.spark.dying_reader import DyingSource
 from tests.spark.reading import numbers

@@ -9,14 +9,14 @@ import pytest
 
 from pyromq.client.errors import NoNameServer
 from pyromq.errors import ConnectionLost
-from pyromq.spark.cluster import Cluster
-from pyromq.spark.connection import Connection
+from pyromq.spark.connect.cluster import Cluster
+from pyromq.spark.connect.connection import Connection
 from pyromq.spark.options import Use, read_options, write_options
-from pyromq.spark.planner import Range
-from pyromq.spark.pulling import read_range
+from pyromq.spark.read.planner import Range
+from pyromq.spark.read.pulling import read_range
 from pyromq.spark.schema import arrow_schema
-from pyromq.spark.sending import BatchSender
-from pyromq.spark.writing import RowWriter
+from pyromq.spark.write.sending import BatchSender
+from pyromq.spark.write.writing import RowWriter
 from tests.spark.servers import SMALL, Daemon, until_registered
 from tests.spark.test_write import chunks
 from tests.transport.certificates import Authority

@@ -19,9 +19,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import pyromq
-from pyromq.spark.batch_read import QueuePart
-from pyromq.spark.offsets import Queue
-from pyromq.spark.planner import Range
+from pyromq.spark.read.batch_read import QueuePart
+from pyromq.spark.read.offsets import Queue
+from pyromq.spark.read.planner import Range
 from pyromq.spark.session import SETTINGS
 from tests.spark.servers import Servers
 from tests.spark.test_batch_read import read
@@ -67,7 +67,7 @@ def test_a_reader_that_is_never_stopped_holds_nobody_up(servers: Servers, topic:
     servers.send(topic, 1)
     code = (
         "from pyromq.spark.options import Use, read_options\n"
-        "from pyromq.spark.stream_read import StreamReader\n"
+        "from pyromq.spark.read.stream_read import StreamReader\n"
         "from tests.spark.reading import BODY\n"
         f"given = {{'nameServer': '{servers.namesrv}', 'topic': '{topic}'}}\n"
         "print(StreamReader(read_options(given, Use.STREAM), BODY).initialOffset())\n"
@@ -108,9 +108,9 @@ def test_tasks_name_the_package_which_executors_need(tmp_path: Path) -> None:
         for file in source.rglob("*.py"):
             archive.write(file, Path("pyromq") / file.relative_to(source))
     path = [str(tmp_path / "pyromq.zip"), *(each for each in sys.path if "site-packages" in each)]
-    code = f"import sys; sys.path += {path!r}; import pyromq.spark.pulling as p; print(p.__file__); {code}"
+    code = f"import sys; sys.path += {path!r}; import pyromq.spark.read.pulling as p; print(p.__file__); {code}"
     shipped = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert shipped.stdout.split() == [str(tmp_path / "pyromq.zip" / Path("pyromq/spark/pulling.py")), "5"]
+    assert shipped.stdout.split() == [str(tmp_path / "pyromq.zip" / Path("pyromq/spark/read/pulling.py")), "5"]
 
 
 def test_many_tasks_are_run_by_few_workers_and_connections(spark: SparkSession, servers: Servers, topic: str) -> None:

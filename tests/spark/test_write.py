@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyromq.errors import PyroError
-from pyromq.spark.cluster import Cluster
+from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import WriteOptions, write_options
-from pyromq.spark.sending import BatchSender
-from pyromq.spark.writing import RowWriter, check_columns
+from pyromq.spark.write.sending import BatchSender
+from pyromq.spark.write.writing import RowWriter, check_columns
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
 

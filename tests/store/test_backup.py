@@ -7,12 +7,12 @@ from pathlib import Path
 from random import Random
 
 from pyromq.ambient import SystemClock
-from pyromq.store.backup import backup_store
 from pyromq.store.config import FlushMode
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.tables import Table
-from pyromq.store.verify import verify_store
+from pyromq.store.tables.json_tables import Table
+from pyromq.store.tools.backup import backup_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.crash.history import read_everything

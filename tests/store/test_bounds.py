@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from pyromq.kernel.records import Placed
-from pyromq.store.catalogue import CATALOGUE_FILE, read_catalogue
-from pyromq.store.changes import Changes
 from pyromq.store.config import StoreConfig
-from pyromq.store.disk import Disk, make_folder_durably, replace_durably
+from pyromq.store.files.changes import Changes
+from pyromq.store.files.disk import Disk, make_folder_durably, replace_durably
+from pyromq.store.files.open_files import OpenFiles
+from pyromq.store.files.real_disk import RealDisk, RealFile
+from pyromq.store.files.segment import segment_name
 from pyromq.store.message_store import MessageStore
-from pyromq.store.open_files import OpenFiles
-from pyromq.store.queues import QueueTable
-from pyromq.store.real_disk import RealDisk, RealFile
-from pyromq.store.segment import segment_name
-from pyromq.store.taken import TAKEN_FILE, read_taken
-from pyromq.store.timer_state import STATE_FILE, read_state
+from pyromq.store.queues.queue_table import QueueTable
+from pyromq.store.queues.reserved_offsets import TAKEN_FILE, read_taken
+from pyromq.store.recovery.catalogue import CATALOGUE_FILE, read_catalogue
+from pyromq.store.timer.timer_state import STATE_FILE, read_state
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import bodies, message

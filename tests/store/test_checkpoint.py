@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store.checkpoint import (
+from pyromq.store.files.disk import read_whole
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.recovery.checkpoint import (
     Checkpoint,
     CheckpointFile,
     SyncedFile,
@@ -17,8 +19,6 @@ from pyromq.store.checkpoint import (
     read_synced,
     was_stopped_cleanly,
 )
-from pyromq.store.disk import read_whole
-from pyromq.store.real_disk import RealDisk
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -6,10 +6,10 @@ import pytest
 
 from pyromq.kernel.records import Placed
 from pyromq.protocol.record import BLANK, MAGIC_BLANK, Record, decode_record
-from pyromq.store.commit_log import CommitLog
 from pyromq.store.config import StoreConfig
-from pyromq.store.disk import DiskFull
 from pyromq.store.errors import RecordTooLarge
+from pyromq.store.files.disk import DiskFull
+from pyromq.store.log.commit_log import CommitLog
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 CONFIG = StoreConfig(commit_log_file_bytes=4096, whole_record_crc=False)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyromq.store.deleted_topics import DELETED_FILE, DeletedTopics, read_deleted
-from pyromq.store.disk import SyncFailed, remove_tree
-from pyromq.store.rebuild import rebuild_store
-from pyromq.store.verify import verify_store
+from pyromq.store.files.disk import SyncFailed, remove_tree
+from pyromq.store.log.deleted_topics import DELETED_FILE, DeletedTopics, read_deleted
+from pyromq.store.tools.rebuild import rebuild_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 from tests.store.small import SMALL, bodies, opened, put

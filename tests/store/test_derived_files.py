@@ -8,8 +8,8 @@ import pytest
 
 from pyromq import logs
 from pyromq.logs import Limited
-from pyromq.store.derived_files import forget_derived, read_derived, write_derived
-from pyromq.store.disk import DiskFull
+from pyromq.store.files.disk import DiskFull
+from pyromq.store.recovery.derived_files import forget_derived, read_derived, write_derived
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 

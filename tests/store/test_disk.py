@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyromq.store.disk import (
+from pyromq.store.files.disk import (
     NO_STAMP,
     Disk,
     DiskError,
@@ -22,8 +22,8 @@ from pyromq.store.disk import (
     read_whole,
     replace_durably,
 )
-from pyromq.store.read_only import ReadOnlyDisk
-from pyromq.store.real_disk import RealDisk
+from pyromq.store.files.read_only import ReadOnlyDisk
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 
@@ -251,7 +251,8 @@ def test_the_lock_keeps_another_process_out(tmp_path: Path) -> None:
     disk = RealDisk(tmp_path)
     lock = disk.lock("lock")
     program = (
-        "import sys; from pyromq.store.real_disk import RealDisk; from pyromq.store.disk import StoreLocked\n"
+        "import sys; from pyromq.store.files.real_disk import RealDisk\n"
+        "from pyromq.store.files.disk import StoreLocked\n"
         "try: RealDisk(sys.argv[1]).lock('lock')\n"
         "except StoreLocked as fault: print('refused:', fault)\n"
         "else: print('taken')\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.store.disk import DiskError, DiskFull, SyncFailed, make_folder_durably, read_whole, replace_durably
+from pyromq.store.files.disk import DiskError, DiskFull, SyncFailed, make_folder_durably, read_whole, replace_durably
 from pyromq.testing.simulated_disk import PAGE, SECTOR, PowerCut, SimulatedDisk
 
 SEEDS = range(300)

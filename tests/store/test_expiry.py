@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.store.findings import Level
+from pyromq.store.log.reader import GetStatus
+from pyromq.store.log.retention import DiskGate, Retention, RetentionConfig
 from pyromq.store.message_store import MessageStore
-from pyromq.store.reader import GetStatus
-from pyromq.store.retention import DiskGate, Retention, RetentionConfig
-from pyromq.store.verify import verify_store
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import SMALL, bodies, message

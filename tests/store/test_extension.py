@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pyromq.store.extension import is_address
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.verify import verify_store
+from pyromq.store.queues.extension import is_address
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from tests.store.conftest import GoldenStore
 

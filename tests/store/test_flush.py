@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pyromq.store.checkpoint import read_checkpoint, read_synced
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreNotWritable
 from pyromq.store.message_store import MessageStore
+from pyromq.store.recovery.checkpoint import read_checkpoint, read_synced
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import SMALL, SMALL_SYNC, bodies, message, put

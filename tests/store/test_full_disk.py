@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pyromq.errors import ConfigError
-from pyromq.store.disk import DiskFull
+from pyromq.store.files.disk import DiskFull
 from pyromq.store.message_store import MessageStore
-from pyromq.store.verify import verify_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PAGE, SimulatedDisk
 from tests.store.small import SMALL, bodies, opened, put

@@ -14,9 +14,9 @@ from pyromq.model.java_hash import java_hash
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.record import Record, decode_record
 from pyromq.store.config import StoreConfig
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queue import Boundary
-from pyromq.store.real_disk import RealDisk
+from pyromq.store.queues.queue import Boundary
 from pyromq.testing.clock import ManualClock
 from tests.store.conftest import GoldenStore
 from tests.store.golden_store import apply_variant

@@ -8,11 +8,11 @@ import pytest
 
 from pyromq.model.java_hash import java_hash
 from pyromq.protocol.record import Record
-from pyromq.store.findings import Level
+from pyromq.store.log.reader import GetStatus
 from pyromq.store.message_store import MessageStore
-from pyromq.store.reader import GetStatus
-from pyromq.store.rebuild import rebuild_store
-from pyromq.store.verify import verify_store
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.rebuild import rebuild_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import SMALL, bodies, opened

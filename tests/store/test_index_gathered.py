@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.store import index_file
+from pyromq.store.index import index_file
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.test_index import commit, found, made, placed
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pyromq.store.findings import Level
-from pyromq.store.sizes import inferred_config
-from pyromq.store.verify import verify_store
+from pyromq.store.recovery.sizes import inferred_config
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import SMALL, message, opened
 

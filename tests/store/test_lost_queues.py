@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store.findings import OPEN_ANEW, REBUILD, Level
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.sizes import inferred_config
-from pyromq.store.verify import verify_store
+from pyromq.store.recovery.sizes import inferred_config
+from pyromq.store.tools.findings import OPEN_ANEW, REBUILD, Level
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.golden_store import unpack

@@ -13,11 +13,11 @@ from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record
-from pyromq.store.disk import DiskFull, StoreLocked
 from pyromq.store.errors import RecordTooLarge, StoreError, StoreNotWritable
+from pyromq.store.files.disk import DiskFull, StoreLocked
+from pyromq.store.log.reader import GetStatus
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queue import MessageQueue
-from pyromq.store.reader import GetStatus
+from pyromq.store.queues.queue import MessageQueue
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.store.small import SMALL, SMALL_SYNC, bodies, flip, log_file, message, opened, put

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pyromq.store.accept_loss import accept_loss
 from pyromq.store.errors import StoreDamaged
-from pyromq.store.findings import Level
-from pyromq.store.marks import Missing
 from pyromq.store.message_store import MessageStore
-from pyromq.store.rebuild import rebuild_store
-from pyromq.store.verify import verify_store
+from pyromq.store.recovery.store_state import Missing
+from pyromq.store.tools.accept_loss import accept_loss
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.rebuild import rebuild_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.crash.test_rot import all_files

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pyromq.store.backup import backup_store
-from pyromq.store.checkpoint import CHECKPOINT_FILE
 from pyromq.store.errors import StoreDamaged
-from pyromq.store.findings import Level
-from pyromq.store.rebuild import rebuild_store
-from pyromq.store.tables import Table
-from pyromq.store.verify import verify_store
+from pyromq.store.recovery.checkpoint import CHECKPOINT_FILE
+from pyromq.store.tables.json_tables import Table
+from pyromq.store.tools.backup import backup_store
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.rebuild import rebuild_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.crash.test_rot import all_files

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pyromq.machine.descriptors import Shares
-from pyromq.store.disk import TooManyFiles
+from pyromq.store.files.disk import TooManyFiles
+from pyromq.store.files.open_files import OpenFiles
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.open_files import OpenFiles
-from pyromq.store.real_disk import RealDisk
 from pyromq.testing.clock import ManualClock
 from tests.machine.shortage import seen, taken_descriptors
 from tests.store.small import SMALL, bodies, message

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.kernel.records import Placed
-from pyromq.store.changes import Changes
 from pyromq.store.config import StoreConfig
-from pyromq.store.disk import DiskFull
 from pyromq.store.errors import StoreError
+from pyromq.store.files.changes import Changes
+from pyromq.store.files.disk import DiskFull
+from pyromq.store.files.open_files import OpenFiles
 from pyromq.store.layout import FILLER, QueueEntry
-from pyromq.store.open_files import OpenFiles
-from pyromq.store.queue import Boundary, MessageQueue
-from pyromq.store.queues import QueueTable
-from pyromq.store.time_search import search_by_time
+from pyromq.store.queues.queue import Boundary, MessageQueue
+from pyromq.store.queues.queue_table import QueueTable
+from pyromq.store.queues.time_search import search_by_time
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 CONFIG = StoreConfig(queue_file_bytes=20 * 10, batch_queue_file_bytes=46 * 4, allocation_step_bytes=4096)

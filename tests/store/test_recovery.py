@@ -10,15 +10,15 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.protocol.record import Record, encode_record
-from pyromq.store.accept_loss import accept_loss
-from pyromq.store.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
-from pyromq.store.derived_files import read_derived
-from pyromq.store.disk import read_whole
 from pyromq.store.errors import StoreDamaged
-from pyromq.store.findings import Level
-from pyromq.store.marks import Missing
+from pyromq.store.files.disk import read_whole
 from pyromq.store.message_store import MessageStore
-from pyromq.store.verify import verify_store
+from pyromq.store.recovery.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
+from pyromq.store.recovery.derived_files import read_derived
+from pyromq.store.recovery.store_state import Missing
+from pyromq.store.tools.accept_loss import accept_loss
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 from tests.store.small import SMALL, bodies, flip, log_file, message, opened, put

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import pytest
 
-from pyromq.store.disk import FileMissing
+from pyromq.store.files.disk import FileMissing
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.files.removals import Removals
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.removals import Removals
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 from tests.store.cold import Medium

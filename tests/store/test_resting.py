@@ -12,15 +12,15 @@ import pytest
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.record import Record
 from pyromq.store import message_store
-from pyromq.store.catalogue import CATALOGUE_FILE, read_catalogue
-from pyromq.store.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
-from pyromq.store.derived_files import read_derived
-from pyromq.store.disk import read_whole
-from pyromq.store.findings import Level
+from pyromq.store.files.disk import read_whole
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import QUEUE_ENTRY
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.verify import verify_store
+from pyromq.store.recovery.catalogue import CATALOGUE_FILE, read_catalogue
+from pyromq.store.recovery.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
+from pyromq.store.recovery.derived_files import read_derived
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import SMALL, bodies, message, opened, put

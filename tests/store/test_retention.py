@@ -8,9 +8,9 @@ from datetime import datetime
 import pytest
 
 from pyromq.errors import ConfigError
-from pyromq.store.disk import DiskUsage
-from pyromq.store.file_age import LogFile, times_written
-from pyromq.store.retention import Decision, DiskGate, FilesInUse, Retention, RetentionConfig, decide
+from pyromq.store.files.disk import DiskUsage
+from pyromq.store.files.file_age import LogFile, times_written
+from pyromq.store.log.retention import Decision, DiskGate, FilesInUse, Retention, RetentionConfig, decide
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PAGE, SimulatedDisk
 

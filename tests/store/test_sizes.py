@@ -8,7 +8,7 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.store.config import StoreConfig
-from pyromq.store.sizes import inferred_config
+from pyromq.store.recovery.sizes import inferred_config
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import SMALL, message, opened

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pyromq.kernel.appends import PAGE_SLOTS
 from pyromq.kernel.python import keys as python_keys
-from pyromq.store import slot_table
-from pyromq.store.slot_table import SLOT_BYTES, SlotImage, SlotTable
+from pyromq.store.index import slot_table
+from pyromq.store.index.slot_table import SLOT_BYTES, SlotImage, SlotTable
 from tests.kernel.twins import native_module
 
 SLOTS = 200 * PAGE_SLOTS + 5  # three stretches and a bit, the last page is not whole

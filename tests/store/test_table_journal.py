@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pyromq.store import tables
-from pyromq.store.backup import backup_store
-from pyromq.store.disk import DiskFull, SyncFailed, read_whole, write_aside
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.table_journal import journal_name
-from pyromq.store.table_saver import FOLD_S, TableSaver
-from pyromq.store.table_text import parse_table
-from pyromq.store.tables import Table, read_table
+from pyromq.store.files.disk import DiskFull, SyncFailed, read_whole, write_aside
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.tables import json_tables as tables
+from pyromq.store.tables.json_tables import Table, read_table
+from pyromq.store.tables.table_journal import journal_name
+from pyromq.store.tables.table_saver import FOLD_S, TableSaver
+from pyromq.store.tables.table_text import parse_table
+from pyromq.store.tools.backup import backup_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 from tests.store.small import SMALL, opened

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pyromq.store import table_text
-from pyromq.store.disk import DiskFull, SyncFailed, read_whole
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.table_saver import TableSaver
-from pyromq.store.tables import Table, TableDamaged, table_names
+from pyromq.store.files.disk import DiskFull, SyncFailed, read_whole
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.tables import table_text
+from pyromq.store.tables.json_tables import Table, TableDamaged, table_names
+from pyromq.store.tables.table_saver import TableSaver
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -220,7 +220,7 @@ async def test_fifty_thousand_topics_are_few_writes_and_each_is_encoded_once(
         encoded += 1
         return table_text.render(value, depth, one_line)
 
-    monkeypatch.setattr("pyromq.store.tables.render", counting)
+    monkeypatch.setattr("pyromq.store.tables.json_tables.render", counting)
     table = Table(RealDisk(tmp_path), TOPICS)
     loop = asyncio.get_running_loop()
     saver = TableSaver(table, lambda call: loop.run_in_executor(None, call))

@@ -7,11 +7,11 @@ from copy import deepcopy
 
 import pytest
 
-from pyromq.store.accept_loss import accept_loss
 from pyromq.store.message_store import MessageStore
-from pyromq.store.rebuild import rebuild_store
-from pyromq.store.taken import TAKEN_FILE
-from pyromq.store.verify import verify_store
+from pyromq.store.queues.reserved_offsets import TAKEN_FILE
+from pyromq.store.tools.accept_loss import accept_loss
+from pyromq.store.tools.rebuild import rebuild_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 from tests.store.small import SMALL, bodies, log_file, message, opened

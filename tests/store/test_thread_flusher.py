@@ -14,9 +14,9 @@ import pytest
 
 from pyromq.ambient import SystemClock
 from pyromq.store.errors import StoreNotWritable
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.log.thread_flusher import FlushThread, ThreadFlusher
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.thread_flusher import FlushThread, ThreadFlusher
 from tests.kernel.twins import native_module
 from tests.store.small import SMALL_SYNC, bodies, put
 

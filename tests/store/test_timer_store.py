@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.timer_log import UNIT_BYTES, TimerLog
-from pyromq.store.timer_state import read_check, read_state
-from pyromq.store.timer_store import TimerSettings, TimerStore, Waiting
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.timer.timer_log import UNIT_BYTES, TimerLog
+from pyromq.store.timer.timer_state import read_check, read_state
+from pyromq.store.timer.timer_store import TimerSettings, TimerStore, Waiting
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 
 NOW = 1_700_000_000_000

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store.checkpoint import SyncedFile
-from pyromq.store.dump import DumpFilter, dump_records
-from pyromq.store.findings import Level, Report
-from pyromq.store.info import store_info
-from pyromq.store.lock import UnknownStoreKind
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.sizes import inferred_config
-from pyromq.store.verify import verify_store
+from pyromq.store.recovery.checkpoint import SyncedFile
+from pyromq.store.recovery.lock import UnknownStoreKind
+from pyromq.store.recovery.sizes import inferred_config
+from pyromq.store.tools.dump import DumpFilter, dump_records
+from pyromq.store.tools.findings import Level, Report
+from pyromq.store.tools.info import store_info
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from tests.store.conftest import GOLDEN_CONFIG
 from tests.store.golden_store import apply_variant, manifest, unpack

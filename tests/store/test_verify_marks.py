@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pyromq.store.findings import Level
-from pyromq.store.verify import verify_store
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import SMALL, bodies, message, opened
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pyromq.store.timer_log import UNIT_BYTES
-from pyromq.store.timer_state import CHECK_FILE, STATE_FILE
-from pyromq.store.timer_store import TimerStore
+from pyromq.store.timer.timer_log import UNIT_BYTES
+from pyromq.store.timer.timer_state import CHECK_FILE, STATE_FILE
+from pyromq.store.timer.timer_store import TimerStore
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.test_timer_store import NOW, SMALL, drain, message, opened
 

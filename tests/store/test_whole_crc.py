@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from pyromq.protocol.record import CRC_NAME, CRC_PROPERTY_BYTES
-from pyromq.store.backup import backup_store
-from pyromq.store.checkpoint import ABORT_FILE, SYNCED_FILE, Checkpoint, CheckpointFile, read_checkpoint
 from pyromq.store.config import StoreConfig
-from pyromq.store.disk import replace_durably
-from pyromq.store.dump import DumpFilter, dump_records
-from pyromq.store.findings import Level
-from pyromq.store.rebuild import rebuild_store
-from pyromq.store.verify import verify_store
-from pyromq.store.whole_crc import WHOLE_CRC_FILE, CrcRange, CrcRanges, read_ranges
+from pyromq.store.files.disk import replace_durably
+from pyromq.store.log.whole_crc import WHOLE_CRC_FILE, CrcRange, CrcRanges, read_ranges
+from pyromq.store.recovery.checkpoint import ABORT_FILE, SYNCED_FILE, Checkpoint, CheckpointFile, read_checkpoint
+from pyromq.store.tools.backup import backup_store
+from pyromq.store.tools.dump import DumpFilter, dump_records
+from pyromq.store.tools.findings import Level
+from pyromq.store.tools.rebuild import rebuild_store
+from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.store.small import SMALL, bodies, flip, log_file, message, opened

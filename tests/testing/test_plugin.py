@@ -11,8 +11,8 @@ import pytest
 from pyromq.client.client import connect
 from pyromq.client.core.retry import Reject
 from pyromq.client.errors import NoBroker, Refused
+from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
-from pyromq.client.sending import SendPolicy
 from pyromq.client.subscription import tag
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere

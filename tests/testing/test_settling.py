@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from pyromq.client.push_consumer import PushConsumer
+from pyromq.client.consume.push_consumer import PushConsumer
 from pyromq.client.received import Received
 from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere

@@ -12,8 +12,8 @@ from pyromq.kernel.seam import NOTHING, Fed, FeedConnection
 from pyromq.model.codes import RequestCode as Code
 from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock
+from pyromq.transport.connection.held_bytes import HeldBytes
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
-from pyromq.transport.held import HeldBytes
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork, pair
 from pyromq.transport.server import Server

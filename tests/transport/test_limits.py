@@ -15,7 +15,7 @@ from pyromq.protocol.frame import FrameLimits
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
-from pyromq.transport.request_class import RequestClass
+from pyromq.transport.turns.request_class import RequestClass
 from tests.transport.support import ADDRESS, ECHO, MakeClient, MakeServer, command, echo, frames, raw_peer, violations
 
 Logs = pytest.LogCaptureFixture

@@ -10,8 +10,8 @@ from pyromq.errors import RequestRefused
 from pyromq.protocol.command import Command
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Handler, Reply, Request, await_answer
-from pyromq.transport.loop_holds import LoopHolds
 from pyromq.transport.peer import Peer
+from pyromq.transport.turns.loop_holds import LoopHolds
 
 LIMIT_MS = 20
 

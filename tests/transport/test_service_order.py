@@ -6,7 +6,7 @@ from pyromq.model.codes import RequestCode as Code
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
-from pyromq.transport.request_class import RequestClass, class_of
+from pyromq.transport.turns.request_class import RequestClass, class_of
 from tests.transport.support import MakeServer, command, frames, raw_peer
 
 SHARES = dict.fromkeys(RequestClass, 4)

@@ -10,7 +10,7 @@ from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.offsets import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from pyromq.protocol.json import Dialect
 from pyromq.testing.clock import ManualClock
-from pyromq.transport.slices import Slices
+from pyromq.transport.turns.slices import Slices
 
 
 class Ticking(ManualClock):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyromq.testing.clock import ManualClock
-from pyromq.transport.timeouts import Timeouts
+from pyromq.transport.turns.timeouts import Timeouts
 
 
 async def test_each_is_late_at_its_own_time_whatever_the_order() -> None:

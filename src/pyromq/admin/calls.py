@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..client.connect.session import Session
 from ..client.errors import refused
-from ..client.session import Session
 from ..model.codes import RequestCode, ResponseCode
 from ..protocol.bodies.body import decode_body
 from ..protocol.command import Command

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..client.connect.session import Session
 from ..client.core.routing import queue_for_key
-from ..client.outgoing import Outgoing, Packing, pack
-from ..client.sending import Sender, SendPolicy, SendResult
-from ..client.session import Session
+from ..client.produce.outgoing import Outgoing, Packing, pack
+from ..client.produce.sending import Sender, SendPolicy, SendResult
 from ..errors import PyroError
 from ..model import names
 from ..model.message import Property, StoredMessage

@@ -22,13 +22,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..client.client import Client, connect
+from ..client.consume.handlers import Handler, arguments_of, is_async
+from ..client.consume.push_consumer import PushConsumer
 from ..client.errors import Closed, Error
-from ..client.handlers import Handler, arguments_of, is_async
 from ..client.middleware import Middleware
-from ..client.producer import DEFAULT_GROUP, Producer
-from ..client.push_consumer import PushConsumer
+from ..client.produce.producer import DEFAULT_GROUP, Producer
+from ..client.produce.sending import SendResult
 from ..client.received import Received
-from ..client.sending import SendResult
 from ..client.subscription import Filter
 
 F = TypeVar("F", bound=Handler)

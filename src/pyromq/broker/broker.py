@@ -15,17 +15,17 @@ from ..ambient import Clock
 from ..config import Live, Loaded
 from ..machine.budget import Budget
 from ..model.ids import pack_host
-from ..store.disk import Disk
-from ..store.flush_loop import LogFlusher, RunBlocking
-from ..store.lock import claim_store
-from ..store.marks import refuse_missing_tables
+from ..store.files.disk import Disk
+from ..store.log.flush_loop import LogFlusher, RunBlocking
+from ..store.recovery.lock import claim_store
+from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops
 from ..transport.client import Connect
 from ..transport.peer import Peer
 from ..transport.settings import TransportSettings
 from .config import BrokerConfig
+from .intake.parking import refuse_what_nobody_delivers
 from .java_keys import BROKER_KEYS
-from .parking import refuse_what_nobody_delivers
 from .registration import Registration
 from .transactions.park import park_half
 from .transactions.recent import RecentHalves

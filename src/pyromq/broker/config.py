@@ -18,9 +18,9 @@ from ..config import check_ranges, setting
 from ..errors import ConfigError
 from ..model import names
 from ..store.config import StoreConfig
-from ..store.retention import RetentionConfig
-from ..store.timer_store import TimerSettings
-from ..store.timer_wheel import SLOTS
+from ..store.log.retention import RetentionConfig
+from ..store.timer.timer_store import TimerSettings
+from ..store.timer.timer_wheel import SLOTS
 from ..transport.address import parse_address
 from ..transport.settings import TransportSettings
 

@@ -14,9 +14,9 @@ from .. import logs
 from ..ambient import Clock
 from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
-from ..store.flush_loop import RunBlocking
-from ..store.real_disk import RealDisk
-from ..store.thread_flusher import thread_flusher
+from ..store.files.real_disk import RealDisk
+from ..store.log.flush_loop import RunBlocking
+from ..store.log.thread_flusher import thread_flusher
 from ..transport.settings import TransportSettings
 from .broker import Broker
 from .config import BrokerConfig

@@ -13,11 +13,8 @@ from ..model.codes import ResponseCode
 from ..transport.dispatch import Handler, Request
 from .admin.cold_reads import ColdReadAdmin
 from .admin.connections import ConnectionAdmin
-from .admin.dead_letters import DEAD_LETTERS, DeadLetterAdmin
 from .admin.groups import GroupAdmin
-from .admin.inspection import INSPECT, Inspection
 from .admin.maintenance import Maintenance
-from .admin.message_life import MESSAGE_LIFE, MessageLife
 from .admin.offsets import OffsetAdmin
 from .admin.progress import Progress
 from .admin.replicas import Replicas
@@ -26,13 +23,16 @@ from .admin.runtime import RuntimeInfo
 from .admin.settings import SettingsAdmin
 from .admin.topics import TopicAdmin
 from .clients.handlers import ClientHandlers
-from .message_queries import MessageQueries
-from .offset_handlers import OffsetHandlers
-from .pull import PullHandler
-from .queue_handlers import QueueHandlers
-from .replies import Replies
+from .clients.offset_handlers import OffsetHandlers
+from .messages.dead_letters import DEAD_LETTERS, DeadLetterAdmin
+from .messages.inspection import INSPECT, Inspection
+from .messages.message_life import MESSAGE_LIFE, MessageLife
+from .messages.message_queries import MessageQueries
+from .messages.queue_handlers import QueueHandlers
+from .pull.pull import PullHandler
 from .retries.send_back import SendBack
-from .send import SendHandler
+from .send.replies import Replies
+from .send.send import SendHandler
 from .timing.handlers import DelayHandlers, TimerHandlers
 from .timing.recall import Recall
 from .transactions.end import TransactionEnds

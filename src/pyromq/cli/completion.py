@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from .printing import print_text
-from .tree import Fail, examples
+from .terminal.printing import print_text
+from .terminal.tree import Fail, examples
 
 
 @click.command(

@@ -11,8 +11,8 @@ import click
 from ..config import Finding, JavaKeys, Setting, examine_file, load, settings_of
 from ..errors import ConfigError
 from ..model.foreign_text import one_line
-from .printing import print_drawn, print_lines
-from .tree import Tree, examples
+from .terminal.printing import print_drawn, print_lines
+from .terminal.tree import Tree, examples
 
 
 @click.group(cls=Tree)

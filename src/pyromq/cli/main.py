@@ -20,38 +20,38 @@ import click
 from .. import __version__
 from ..errors import CallFailed, PyroError
 from ..model.foreign_text import one_line
-from .exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
-from .importing import importing
-from .printing import print_lines
-from .tree import Tree, log_options, take_given
+from .terminal.exits import DONE, NO, NO_ANSWER, REFUSED, USAGE
+from .terminal.importing import importing
+from .terminal.printing import print_lines
+from .terminal.tree import Tree, log_options, take_given
 
 # name: (module below this package, attribute, short help shown without importing the module)
 COMMANDS = {
-    "up": ("up", "up", "Run a name server and a broker, ready to use."),
-    "dev": ("up", "up", "The same as up."),
-    "namesrv": ("namesrv", "namesrv", "Run a name server."),
-    "broker": ("broker", "broker", "Run a broker; settings, figures and draining of running ones."),
-    "pub": ("pub", "pub", "Send messages."),
-    "sub": ("sub", "sub", "Show messages as they come."),
-    "req": ("req", "req", "Send a request and show its reply."),
-    "run": ("run", "run", "Run a service: a pyromq.App, in one process or many."),
-    "topic": ("topic", "topic", "List, describe, make, change, delete topics; forward a backlog."),
-    "group": ("group", "group", "Consumer groups: list, describe, lag, members, where they go on."),
-    "msg": ("msg", "msg", "Messages: the life of one, search, traces, send again, export, import."),
-    "dlq": ("dlq", "dlq", "Dead letters: list with the time left, send again, purge."),
-    "cluster": ("cluster", "cluster", "Clusters and their brokers."),
-    "export": ("definitions", "export", "Write topics and groups to a file."),
-    "apply": ("definitions", "apply_file", "Make topics and groups as a file says."),
-    "kv": ("kv", "kv", "The name servers' key-value table."),
-    "inspect": ("inspect", "inspect", "Show what a running broker holds, and whether it is ready."),
-    "doctor": ("doctor", "doctor", "Check a set-up from the client's side, and say what to do."),
-    "top": ("top", "top", "Watch rates, topics and lags live."),
-    "bench": ("bench", "bench", "Measure, with the flags and columns of Apache's benchmark."),
+    "up": ("serve.up", "up", "Run a name server and a broker, ready to use."),
+    "dev": ("serve.up", "up", "The same as up."),
+    "namesrv": ("serve.namesrv", "namesrv", "Run a name server."),
+    "broker": ("serve.broker", "broker", "Run a broker; settings, figures and draining of running ones."),
+    "pub": ("msg.pub", "pub", "Send messages."),
+    "sub": ("msg.sub", "sub", "Show messages as they come."),
+    "req": ("msg.req", "req", "Send a request and show its reply."),
+    "run": ("serve.run", "run", "Run a service: a pyromq.App, in one process or many."),
+    "topic": ("topic.topic", "topic", "List, describe, make, change, delete topics; forward a backlog."),
+    "group": ("group.group", "group", "Consumer groups: list, describe, lag, members, where they go on."),
+    "msg": ("msg.msg", "msg", "Messages: the life of one, search, traces, send again, export, import."),
+    "dlq": ("msg.dlq", "dlq", "Dead letters: list with the time left, send again, purge."),
+    "cluster": ("cluster.cluster", "cluster", "Clusters and their brokers."),
+    "export": ("cluster.definitions", "export", "Write topics and groups to a file."),
+    "apply": ("cluster.definitions", "apply_file", "Make topics and groups as a file says."),
+    "kv": ("cluster.kv", "kv", "The name servers' key-value table."),
+    "inspect": ("cluster.inspect", "inspect", "Show what a running broker holds, and whether it is ready."),
+    "doctor": ("cluster.doctor", "doctor", "Check a set-up from the client's side, and say what to do."),
+    "top": ("cluster.top", "top", "Watch rates, topics and lags live."),
+    "bench": ("bench.bench", "bench", "Measure, with the flags and columns of Apache's benchmark."),
     "config": ("config", "config", "Check configuration files, list settings."),
     "profile": ("profile", "profile", "Name servers under names of your own."),
     "store": ("store", "store", "Verify, show, dump, rebuild and back up a store."),
-    "pipeline": ("pipeline", "pipeline", "Run a Spark job over RocketMQ's data."),
-    "spark": ("spark", "spark", "Python with a Spark session that knows RocketMQ's data."),
+    "pipeline": ("pipeline.pipeline", "pipeline", "Run a Spark job over RocketMQ's data."),
+    "spark": ("pipeline.spark", "spark", "Python with a Spark session that knows RocketMQ's data."),
     "demo": ("demo", "demo", "Show on this machine what works today, and clean up."),
     "completion": ("completion", "completion", "Print the completion script for bash, zsh or fish."),
 }
@@ -81,7 +81,7 @@ class LazyTree(Tree):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """`broker config` and its like without the broker, which they do not need and which takes long to import."""
         if args[:1] == ["broker"] and len(args) > 1 and not args[1].startswith("-"):
-            from .broker_admin import COMMANDS as WITH_BROKER
+            from .cluster.broker_admin import COMMANDS as WITH_BROKER
 
             if args[1] in WITH_BROKER:
                 return f"broker {args[1]}", WITH_BROKER[args[1]], [*take_given(ctx), *args[2:]]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import tables
-from .printing import print_lines
-from .profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles
-from .shell import to_json
-from .tls_options import take, tls_options
-from .tree import Tree, examples, unknown
+from .terminal import tables
+from .terminal.printing import print_lines
+from .terminal.profiles import TLS_FILES, TLS_KEYS, Profile, Profiles, load_profiles
+from .terminal.shell import to_json
+from .terminal.tls_options import take, tls_options
+from .terminal.tree import Tree, examples, unknown
 
 if TYPE_CHECKING:
-    from ..client.tls_choice import TlsChoice
+    from ..client.connect.tls_choice import TlsChoice
 
 _json = click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 

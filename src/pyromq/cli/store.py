@@ -22,12 +22,12 @@ from msgspec import to_builtins
 
 from ..errors import ConfigError
 from ..store.config import StoreConfig
-from ..store.findings import Report
-from ..store.quarantine import Aside
-from ..store.real_disk import RealDisk
-from ..store.sizes import inferred_config
-from .printing import print_lines
-from .tree import Fail, Tree, examples
+from ..store.files.real_disk import RealDisk
+from ..store.recovery.quarantine import Aside
+from ..store.recovery.sizes import inferred_config
+from ..store.tools.findings import Report
+from .terminal.printing import print_lines
+from .terminal.tree import Fail, Tree, examples
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,7 +63,7 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
 
     Exit code 0: clean, 1: opening the store repairs it, 2: damage.
     """
-    from ..store.verify import verify_store
+    from ..store.tools.verify import verify_store
 
     disk, config = _open(path, config_file)
     with _progress("verifying", as_json) as progress:
@@ -79,7 +79,7 @@ def verify(path: Path, config_file: Path | None, as_json: bool) -> None:
 @_arguments
 def info(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Show what PATH holds, without reading the records."""
-    from ..store.info import store_info
+    from ..store.tools.info import store_info
 
     found = store_info(*_open(path, config_file))
     if as_json:
@@ -109,7 +109,7 @@ def dump(
     if target is not None:
         _dump_to(path, target, as_json, {**wanted, "limit": limit, "config": config_file})
         return
-    from ..store.dump import DumpFilter, dump_records
+    from ..store.tools.dump import DumpFilter, dump_records
 
     for number, record in enumerate(dump_records(*_open(path, config_file), DumpFilter(**wanted))):
         if limit is not None and number >= limit:
@@ -123,8 +123,8 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
         if value is not None and name not in names:
             raise click.UsageError(f"--to takes --topic, --since and --until, not --{name.removesuffix('_id')}")
     try:
-        from ..spark.files import store_to_file
-        from ..spark.store_scan import Damage
+        from ..spark.codec.files import store_to_file
+        from ..spark.store.store_scan import Damage
     except ImportError as missing:
         raise ConfigError(f"--to needs {missing.name}: pip install 'pyromq[spark]'") from None
     given = {names[name]: str(value) for name, value in wanted.items() if value is not None}
@@ -144,7 +144,7 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
 def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) -> None:
     """Copy PATH into the new folder TARGET, also while a broker runs on it."""
     from ..ambient import SystemClock
-    from ..store.backup import backup_store
+    from ..store.tools.backup import backup_store
 
     disk, config = _open(path, config_file)
     if target.resolve().is_relative_to(path.resolve()):
@@ -167,7 +167,7 @@ def backup(path: Path, target: Path, config_file: Path | None, as_json: bool) ->
 def rebuild(path: Path, config_file: Path | None, as_json: bool) -> None:
     """Write queues and index of PATH anew from its log. No broker may run on it."""
     from ..ambient import SystemClock
-    from ..store.rebuild import rebuild_store
+    from ..store.tools.rebuild import rebuild_store
 
     disk, config = _open(path, config_file)
     with _progress("rebuilding", as_json) as progress:
@@ -193,7 +193,7 @@ def accept(path: Path, config_file: Path | None, as_json: bool, yes: bool, dry_r
 
     Records that are missing count as damaged from then on: nobody is shown them, their offsets stay taken.
     """
-    from ..store.accept_loss import accept_loss
+    from ..store.tools.accept_loss import accept_loss
 
     disk, config = _open(path, config_file)
     missing = accept_loss(disk, config, only_look=True)
@@ -230,8 +230,8 @@ def quarantine(path: Path, config_file: Path | None, as_json: bool, position: in
     stays in the log; the broker's own loops (delays, timers, transactions, dead letters) leave it out.
     """
     from ..ambient import SystemClock
-    from ..store.quarantine import read_quarantine
-    from ..store.quarantine_by_hand import put_aside_by_hand, release_by_hand
+    from ..store.recovery.quarantine import read_quarantine
+    from ..store.tools.quarantine_by_hand import put_aside_by_hand, release_by_hand
 
     disk, config = _open(path, config_file)
     if position is None and release:

@@ -16,22 +16,22 @@ from ..ambient import Clock, Random, SystemClock, system_random
 from ..model.message_trace import MessageTrace
 from ..model.names import TRACE_TOPIC
 from ..transport.client import Connect
-from .batches import Batching
-from .broker_requests import BrokerRequests
 from .config import CREDENTIAL_VARIABLES, ClientConfig, credentials, name_servers
+from .connect.broker_requests import BrokerRequests
+from .connect.session import Session
+from .connect.tls_choice import from_environment
+from .consume.handlers import Handler
+from .consume.pull_consumer import PullConsumer, PullOptions
+from .consume.push_consumer import ConsumeOptions, PushConsumer
 from .errors import Error, NotSupported
-from .handlers import Handler
 from .middleware import Middleware
-from .outgoing import Packing
-from .producer import DEFAULT_GROUP, Producer
-from .pull_consumer import PullConsumer, PullOptions
-from .push_consumer import ConsumeOptions, PushConsumer
-from .sending import SendPolicy
-from .session import Session
+from .produce.batches import Batching
+from .produce.outgoing import Packing
+from .produce.producer import DEFAULT_GROUP, Producer
+from .produce.sending import SendPolicy
 from .subscription import Filter
-from .tls_choice import from_environment
-from .trace_search import find_traces
-from .tracing import Tracer
+from .tracing.trace_search import find_traces
+from .tracing.trace_writer import Tracer
 
 F = TypeVar("F", bound=Handler)
 

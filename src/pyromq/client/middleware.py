@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .attempts import Attempt
-from .handlers import Outcomes
+from .consume.attempts import Attempt
+from .consume.handlers import Outcomes
+from .produce.sending import SendResult
 from .received import Received
-from .sending import SendResult
 
 SendNext = Callable[[list["Draft"]], Awaitable[list[SendResult]]]
 HandleNext = Callable[[list[Received]], Awaitable[Outcomes]]

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from ..model.ids import host_text
 from ..model.message import Property, StoredMessage
 from ..protocol.bodies.keyed import MessageQueue
-from .namespace import without_namespace
+from .connect.namespace import without_namespace
 from .values import decode_value
 
 T = TypeVar("T")

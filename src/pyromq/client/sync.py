@@ -17,19 +17,19 @@ from ..model.message_trace import MessageTrace
 from ..protocol.bodies.keyed import MessageQueue
 from . import client as _async
 from .arguments import Seconds
-from .batches import Batching
-from .handlers import Handler
+from .connect.portal import Portal
+from .consume.handlers import Handler
+from .consume.pull_consumer import PullConsumer as AsyncPullConsumer
+from .consume.push_consumer import PushConsumer as AsyncPushConsumer
 from .middleware import Middleware
-from .outgoing import Packing
-from .portal import Portal
-from .producer import DEFAULT_GROUP
-from .producer import Producer as AsyncProducer
-from .pull_consumer import PullConsumer as AsyncPullConsumer
-from .push_consumer import PushConsumer as AsyncPushConsumer
+from .produce.batches import Batching
+from .produce.outgoing import Packing
+from .produce.producer import DEFAULT_GROUP
+from .produce.producer import Producer as AsyncProducer
+from .produce.sending import QueueChoice, SendPolicy, SendResult
+from .produce.transactions import Transaction
 from .received import Received
-from .sending import QueueChoice, SendPolicy, SendResult
 from .subscription import Filter
-from .transactions import Transaction
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Handler)

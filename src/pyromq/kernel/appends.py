@@ -1,7 +1,7 @@
 """What a native feed and the broker say to each other: settings in, verdicts asked for, one burst out.
 
-The kernel makes records in memory and decides nothing; the broker (`broker/verdicts.py`) implements `AppendHost`, and
-the store's one writer takes a `Burst` as it takes records: all of it, or none.
+The kernel makes records in memory and decides nothing; the broker (`broker/send/send_verdicts.py`) implements
+`AppendHost`, and the store's one writer takes a `Burst` as it takes records: all of it, or none.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a native feed of pulls and the broker say to each other: verdicts asked for, what was handed out told.
 
-The kernel reads and decides nothing; the broker (`broker/pull_verdicts.py`) implements `PullHost`. A pull that the
+The kernel reads and decides nothing; the broker (`broker/pull/pull_verdicts.py`) implements `PullHost`. A pull that the
 kernel does not answer (nothing is there, an expression, a cold page, a damaged record, a wrong offset) goes to Python
 untouched, and nothing of it was told before.
 """

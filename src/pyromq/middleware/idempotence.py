@@ -17,8 +17,8 @@ from typing import Any, Literal, Protocol
 
 from .. import logs
 from ..ambient import Clock, SystemClock
-from ..client.handlers import Outcomes
-from ..client.in_work import InWork
+from ..client.consume.handlers import Outcomes
+from ..client.consume.in_flight import InWork
 from ..client.middleware import HandleNext, Middleware
 from ..client.noted_rows import NotedRows
 from ..client.received import Received

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
+from ..client.consume.handlers import Outcomes
 from ..client.errors import NotSupported
-from ..client.handlers import Outcomes
 from ..client.middleware import Draft, HandleNext, Middleware, SendNext
+from ..client.produce.sending import SendResult
 from ..client.received import Received
-from ..client.sending import SendResult
 from ..model.message import Property
 
 if TYPE_CHECKING:

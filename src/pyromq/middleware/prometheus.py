@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ambient import Clock, SystemClock
+from ..client.consume.handlers import Outcomes
 from ..client.core.retry import Reject, RetryLater
 from ..client.errors import NotSupported
-from ..client.handlers import Outcomes
 from ..client.middleware import Draft, HandleNext, Middleware, SendNext
+from ..client.produce.sending import SendResult
 from ..client.received import Received
-from ..client.sending import SendResult
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

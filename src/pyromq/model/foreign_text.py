@@ -1,8 +1,8 @@
 """Text that came from elsewhere, made harmless for where it goes: terminals, logs, tables, pages, names of files.
 
 Topics, groups, client ids, addresses, keys, properties, bodies and remarks are written by whoever can connect. They are
-kept as they came and escaped once, where they leave: `cli/printing.py`, `mqadmin/main.py`, `logs.py` and the pages of
-pipelines call this, commands never have to. Pure, and light: it is loaded with every command.
+kept as they came and escaped once, where they leave: `cli/terminal/printing.py`, `mqadmin/main.py`, `logs.py` and the
+pages of pipelines call this, commands never have to. Pure, and light: it is loaded with every command.
 """
 
 from __future__ import annotations

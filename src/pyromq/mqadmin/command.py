@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ..admin import cluster
 from ..admin.calls import Calls
 from ..ambient import Clock
-from ..client.session import Session
+from ..client.connect.session import Session
 from ..model.wire_text import LONG_MAX, whole_number
 from .options import Declared, Option, table
 from .parsing import Chosen, UsageError

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from ..ambient import SystemClock, system_random
 from ..client.config import ClientConfig, name_servers
+from ..client.connect.session import Session
+from ..client.connect.tls_choice import from_environment
 from ..client.errors import NoNameServer, Refused
-from ..client.session import Session
-from ..client.tls_choice import from_environment
 from ..errors import CallFailed, PyroError
 from ..model.codes import ResponseCode
 from ..model.foreign_text import visible

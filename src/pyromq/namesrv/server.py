@@ -19,10 +19,10 @@ from ..supervision import Loops
 from ..transport.client import Client, Connect
 from ..transport.dispatch import Dispatcher
 from ..transport.limits import Limits
-from ..transport.loop_holds import LoopHolds
 from ..transport.peer import Peer
 from ..transport.server import Server
-from ..transport.slices import Slices
+from ..transport.turns.loop_holds import LoopHolds
+from ..transport.turns.slices import Slices
 from .announcer import Announcer
 from .config import NAMESRV_KEYS, NamesrvConfig
 from .expiry import expiry_loop

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PyroError
-from . import checkpoint
-from .files import read_text, read_texts, write_text
-from .messages import chosen, messages, needed, stream
-from .streaming import run_stream
-from .summary import Metrics, Plot, Summary, Table
-from .times import interval, span_s
+from .lake.files import read_text, read_texts, write_text
+from .report.summary import Metrics, Plot, Summary, Table
+from .run import checkpoint
+from .run.messages import chosen, messages, needed, stream
+from .run.streaming import run_stream
+from .run.times import interval, span_s
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,14 +18,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, PyroError
-from ..spark.offsets import Offsets, from_json
-from . import checkpoint, lake
-from .files import read_text, read_texts
-from .lake import Lake
-from .manifest import gaps, held, kept, manifests, total, write_manifest
-from .plan import planned
-from .streaming import run_stream
-from .summary import Metrics, Summary, Table
+from ..spark.read.offsets import Offsets, from_json
+from .lake import lake
+from .lake.files import read_text, read_texts
+from .lake.lake import Lake
+from .lake.manifest import gaps, held, kept, manifests, total, write_manifest
+from .report.summary import Metrics, Summary, Table
+from .run import checkpoint
+from .run.plan import planned
+from .run.streaming import run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

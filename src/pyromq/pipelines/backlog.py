@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..spark.cluster import Cluster
+from ..spark.connect.cluster import Cluster
 from ..spark.options import NetOptions, Use, connection_options, declared
-from .messages import messages
-from .summary import Metrics, Plot, Summary, Table
+from .report.summary import Metrics, Plot, Summary, Table
+from .run.messages import messages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,17 +11,17 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from . import checkpoint
 from .archive import keep_batch
-from .files import read_text
-from .lake import Lake
-from .manifest import manifests, total
-from .messages import chosen, stream
+from .lake.files import read_text
+from .lake.lake import Lake
+from .lake.manifest import manifests, total
 from .replay import outgoing
-from .sending import Sent, Steps, in_order
-from .streaming import run_stream
-from .summary import Metrics, Summary, Table
-from .times import interval
+from .report.summary import Metrics, Summary, Table
+from .run import checkpoint
+from .run.messages import chosen, stream
+from .run.sending import Sent, Steps, in_order
+from .run.streaming import run_stream
+from .run.times import interval
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

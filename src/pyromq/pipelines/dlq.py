@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
-from . import checkpoint
-from .messages import chosen, messages, stream
-from .sending import OWN, Steps
-from .streaming import run_stream
-from .summary import Metrics, Plot, Summary, Table
+from .report.summary import Metrics, Plot, Summary, Table
+from .run import checkpoint
+from .run.messages import chosen, messages, stream
+from .run.sending import OWN, Steps
+from .run.streaming import run_stream
 from .trace import traced
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .messages import messages
-from .summary import Metrics, Plot, Summary, Table
+from .report.summary import Metrics, Plot, Summary, Table
+from .run.messages import messages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .messages import chosen, messages, needed
-from .summary import Metrics, Plot, Summary, Table
+from .report.summary import Metrics, Plot, Summary, Table
+from .run.messages import chosen, messages, needed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigError
-from ..spark.cluster import Cluster
-from ..spark.offsets import to_json
+from ..spark.connect.cluster import Cluster
 from ..spark.options import Use, read_options
-from ..spark.starting import with_retries
-from . import checkpoint
+from ..spark.read.offsets import to_json
+from ..spark.read.starting import with_retries
 from .archive import batches, open_archive
-from .messages import between, chosen, messages, needed, of_topics, stream
-from .plan import planned
-from .sending import OWN, Steps, in_order
-from .streaming import run_stream
-from .summary import Metrics, Summary, Table
+from .report.summary import Metrics, Summary, Table
+from .run import checkpoint
+from .run.messages import between, chosen, messages, needed, of_topics, stream
+from .run.plan import planned
+from .run.sending import OWN, Steps, in_order
+from .run.streaming import run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from .messages import chosen, messages
-from .summary import Metrics, Summary, Table
+from .report.summary import Metrics, Summary, Table
+from .run.messages import chosen, messages
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ..model.message_trace import Consumed, ConsumeStarted, Sent
 from ..model.names import TRACE_TOPIC
 from ..protocol.trace import TraceError, decode_trace
-from .messages import messages
-from .summary import Metrics, Plot, Summary, Table
+from .report.summary import Metrics, Plot, Summary, Table
+from .run.messages import messages
 
 if TYPE_CHECKING:
     import pyarrow as pa

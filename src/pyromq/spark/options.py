@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from ..errors import ConfigError
 from . import option_kinds as kinds
-from .bad_records import FAILFAST, MODES
-from .offsets import GROUP, LATEST, Queue, Where, read_assign, read_times, read_where
+from .codec.bad_records import FAILFAST, MODES
+from .read.offsets import GROUP, LATEST, Queue, Where, read_assign, read_times, read_where
 
 O = TypeVar("O")  # noqa: E741
 PULL_GROUP = "pyromq-spark"  # our broker gives this group larger pulls

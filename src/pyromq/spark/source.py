@@ -29,7 +29,7 @@ class RocketMQSource(DataSource):
 
     def schema(self) -> str:
         if str(self.options.get("content", "")).strip().lower() == "damage":
-            from .store_read import DAMAGE_DDL
+            from .store.store_read import DAMAGE_DDL
 
             return DAMAGE_DDL
         return DDL
@@ -40,29 +40,29 @@ class RocketMQSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self._given(), Use.BATCH)
         if options.store:
-            from .store_read import StoreReader
+            from .store.store_read import StoreReader
 
             return StoreReader(options, schema)
         if options.filter_pushdown:
-            from .pushdown import FilteringReader
+            from .read.pushdown import FilteringReader
 
             return FilteringReader(options, schema)
-        from .batch_read import BatchReader
+        from .read.batch_read import BatchReader
 
         return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from .stream_read import StreamReader
+        from .read.stream_read import StreamReader
 
         return StreamReader(read_options(self._given(), Use.STREAM), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from .batch_write import BatchWriter, check_mode
+        from .write.batch_write import BatchWriter, check_mode
 
         check_mode(overwrite)
         return BatchWriter(write_options(self._given()), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        from .stream_write import StreamWriter
+        from .write.stream_write import StreamWriter
 
         return StreamWriter(write_options(self._given()), schema)

@@ -20,38 +20,38 @@ from ..machine.budget import Budget
 from ..machine.descriptors import Shares
 from ..protocol.batch import BatchEntry
 from ..protocol.record import Record
-from .catalogue import Catalogue, encode_queues, write_catalogue
-from .changes import Changes
-from .checkpoint import SYNCED_FILE, forget_synced, mark_running, mark_stopped, read_checkpoint
-from .commit_log import CommitLog
 from .config import FlushMode, StoreConfig
-from .deleted_topics import DeletedTopics
-from .derived_files import DerivedLeft, forget_derived, keep_derived, write_derived
-from .disk import Disk, DiskError, DiskFull, DiskLock, SyncFailed
 from .errors import StoreNotWritable
-from .extension import drop_extensions
-from .file_age import LogFile
-from .flush import FlushPlanner, FullFlush, Marks
-from .flush_loop import FlushLoop, LogFlusher, RunBlocking
-from .index import Index
+from .files.changes import Changes
+from .files.disk import Disk, DiskError, DiskFull, DiskLock, SyncFailed
+from .files.file_age import LogFile
+from .files.free_space import Room, say_if_none_fits
+from .files.open_files import OpenFiles
+from .files.reads import NotResident, Reads
+from .files.removals import Removals
+from .index.key_index import Index
 from .layout import COMMIT_LOG
-from .lock import claim_store
-from .marks import find_marks, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
-from .open_files import OpenFiles
-from .queues import QueueTable
-from .readable import ArrivalListener, Readable
-from .reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
-from .reads import NotResident, Reads
-from .recovery import Recovery, RecoveryReport
-from .removals import Removals
-from .resting import note_folders, note_queues
-from .retention import FilesInUse
-from .room import Room, say_if_none_fits
-from .tables import table_names
-from .taken import forget_taken
-from .watermark import Watermark
-from .whole_crc import ranges_that_count, read_ranges, save_ranges
-from .writer import Writer
+from .log.commit_log import CommitLog
+from .log.deleted_topics import DeletedTopics
+from .log.flush import FlushPlanner, FullFlush, Marks
+from .log.flush_loop import FlushLoop, LogFlusher, RunBlocking
+from .log.readable import ArrivalListener, Readable
+from .log.reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
+from .log.retention import FilesInUse
+from .log.watermark import Watermark
+from .log.whole_crc import ranges_that_count, read_ranges, save_ranges
+from .log.writer import Writer
+from .queues.extension import drop_extensions
+from .queues.queue_table import QueueTable
+from .queues.reserved_offsets import forget_taken
+from .queues.unchanged_queues import note_folders, note_queues
+from .recovery.catalogue import Catalogue, encode_queues, write_catalogue
+from .recovery.checkpoint import SYNCED_FILE, forget_synced, mark_running, mark_stopped, read_checkpoint
+from .recovery.derived_files import DerivedLeft, forget_derived, keep_derived, write_derived
+from .recovery.lock import claim_store
+from .recovery.recovery import Recovery, RecoveryReport
+from .recovery.store_state import find_marks, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
+from .tables.json_tables import table_names
 
 log = logs.get("pyromq.store")
 

@@ -94,7 +94,7 @@ def _frame(awaited: Any) -> FrameType | None:
 
 
 def _driven(frame: FrameType) -> Any:
-    """A coroutine that one of our generators takes forward by hand (`client/attempts.py`)."""
+    """A coroutine that one of our generators takes forward by hand (`client/consume/attempts.py`)."""
     if frame.f_code.co_flags & inspect.CO_GENERATOR and _is_ours(frame.f_code):
         return next((each for each in frame.f_locals.values() if getattr(each, "cr_suspended", False)), None)
     return None
@@ -111,7 +111,7 @@ def _place(frame: FrameType) -> str:
 
 
 def _in_thread(frame: FrameType) -> CodeType | None:
-    """The user's plain function for which a frame of ours waits (`client/handlers.py`)."""
+    """The user's plain function for which a frame of ours waits (`client/consume/handlers.py`)."""
     if not _is_ours(frame.f_code):
         return None
     handler = inspect.unwrap(frame.f_locals.get("handler"))  # type: ignore[arg-type]

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..ambient import SystemClock
 from ..client.client import Client
-from ..client.producer import Producer
-from ..client.push_consumer import PushConsumer
+from ..client.consume.push_consumer import PushConsumer
+from ..client.produce.producer import Producer
+from ..client.produce.sending import SendResult
 from ..client.received import Received
-from ..client.sending import SendResult
 from ..client.subscription import Filter
 from ..model.group import ConsumeFromWhere
 from .broker import RmqBroker

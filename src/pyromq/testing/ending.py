@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from ..client.push_consumer import PushConsumer
+from ..client.consume.push_consumer import PushConsumer
 
 ToItsEnd = Callable[[Coroutine[Any, Any, None], str, float], Awaitable[None]]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from ..ambient import Random, seeded_random
-from ..store.disk import (
+from ..store.files.disk import (
     NO_STAMP,
     Bytes,
     DiskError,

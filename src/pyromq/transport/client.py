@@ -24,7 +24,7 @@ from ..model.codes import ResponseCode
 from ..protocol.command import ONEWAY_FLAG, Command
 from ..protocol.frame import MOST_HEADER_BYTES, FrameLimits
 from .address import host_of, parse_address
-from .connection import Connection
+from .connection.connection import Connection
 from .dispatch import Dispatcher, Handler
 from .limits import Limits
 from .peer import Peer

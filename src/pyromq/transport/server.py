@@ -20,17 +20,17 @@ from ..ambient import Clock
 from ..errors import ConfigError
 from ..kernel.seam import Feed, feed_nothing
 from ..machine.seats import Row, Seats
-from .acceptor import Acceptor
 from .address import host_of
-from .connection import Connection
+from .connection.acceptor import Acceptor
+from .connection.connection import Connection
+from .connection.held_bytes import HeldBytes
+from .connection.waiting_replies import Patience
 from .dispatch import Handler
-from .held import HeldBytes
 from .limits import Limits
-from .parked import Patience
 from .peer import Peer
-from .request_class import RequestClass
 from .service import Service
 from .tls import ServerTls, opening
+from .turns.request_class import RequestClass
 
 log = logs.get("pyromq.transport")
 

@@ -16,13 +16,13 @@ from ..kernel.seam import Feed, Waiting, feed_nothing
 from ..model.client_info import Version
 from ..model.codes import ResponseCode
 from ..protocol.command import Command
-from .connection import Connection
+from .connection.connection import Connection
+from .connection.held_bytes import HeldBytes
+from .connection.waiting_replies import ParkedReplies, Patience
 from .dispatch import Answer, Handler, Reply, Request, await_answer, failed
-from .fair_queue import FairQueue
-from .held import HeldBytes
 from .limits import Limits
-from .parked import ParkedReplies, Patience
-from .request_class import PROPERTIES_FIELD, RequestClass, class_of
+from .turns.fair_queue import FairQueue
+from .turns.request_class import PROPERTIES_FIELD, RequestClass, class_of
 
 log = logs.get("pyromq.transport")
 

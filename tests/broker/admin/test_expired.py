@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyromq.broker.admin.expired import REMEMBERED, Expired
+from pyromq.broker.messages.expired import REMEMBERED, Expired
 from pyromq.model.ids import UniqueIds, offset_message_id, pack_host
-from pyromq.store.tables import Table
+from pyromq.store.tables.json_tables import Table
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 FILE = 1000

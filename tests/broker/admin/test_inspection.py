@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.admin.inspection import INSPECT
+from pyromq.broker.messages.inspection import INSPECT
 from pyromq.model.codes import RequestCode, ResponseCode
-from pyromq.store.disk import DiskFull
+from pyromq.store.files.disk import DiskFull
 from tests.broker.running import Running, running_broker, turns_until
 
 

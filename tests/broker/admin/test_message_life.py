@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.admin.message_life import MESSAGE_LIFE
+from pyromq.broker.messages.message_life import MESSAGE_LIFE
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.ids import UniqueIds, offset_message_id
 from pyromq.model.recall_handle import RecallHandle

@@ -10,16 +10,16 @@ import pytest
 from pyromq.broker.clients.consumers import Consumers
 from pyromq.broker.clients.filter_data import ConsumerFilters
 from pyromq.broker.clients.handlers import ClientHandlers
+from pyromq.broker.clients.order_locks import OrderLocks
 from pyromq.broker.clients.producers import Producers
 from pyromq.broker.metadata.groups import Groups
 from pyromq.broker.metadata.topics import Topics
-from pyromq.broker.order_locks import OrderLocks
 from pyromq.errors import Malformed, RequestRefused
 from pyromq.model.codes import RequestCode
 from pyromq.model.filters.bloom import Bloom
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
-from pyromq.store.tables import Table
+from pyromq.store.tables.json_tables import Table
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from pyromq.transport.dispatch import Reply

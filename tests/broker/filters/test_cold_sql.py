@@ -9,7 +9,7 @@ import pytest
 
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.messages import decode_messages
-from pyromq.store.real_disk import RealFile
+from pyromq.store.files.real_disk import RealFile
 from tests.broker.running import Running, running_broker
 from tests.store.cold import Medium
 

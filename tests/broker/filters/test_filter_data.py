@@ -7,7 +7,7 @@ import pytest
 from pyromq.broker.clients.filter_data import ConsumerFilters
 from pyromq.model.filters.bloom import Bloom
 from pyromq.protocol.bodies.heartbeat import SubscriptionData
-from pyromq.store.tables import Table
+from pyromq.store.tables.json_tables import Table
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 BLOOM = Bloom.sized(20, 32)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.filters import tag_codes
+from pyromq.broker.filters.filters import tag_codes
 from pyromq.model.codes import ResponseCode
 from pyromq.model.java_hash import java_hash
 from pyromq.protocol.messages import decode_messages

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyromq.broker.metadata.groups import Groups
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
-from pyromq.store.disk import read_whole
-from pyromq.store.tables import Table
+from pyromq.store.files.disk import read_whole
+from pyromq.store.tables.json_tables import Table
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.settings import live
 

@@ -6,9 +6,9 @@ import tarfile
 from pathlib import Path
 
 from pyromq.broker.metadata.offsets import Offsets
-from pyromq.store.disk import read_whole
-from pyromq.store.table_text import give_integer_keys, parse_table
-from pyromq.store.tables import Table
+from pyromq.store.files.disk import read_whole
+from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.table_text import give_integer_keys, parse_table
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store-clean.tar.gz"

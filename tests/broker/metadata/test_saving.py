@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from pyromq.broker.metadata.saving import RETRY_S, SaveSoon
-from pyromq.store.disk import read_whole
-from pyromq.store.tables import Table
+from pyromq.store.files.disk import read_whole
+from pyromq.store.tables.json_tables import Table
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 

@@ -13,8 +13,8 @@ from pyromq.broker.metadata.system_topics import system_topics
 from pyromq.broker.metadata.topics import Topics
 from pyromq.model.topic import Perm
 from pyromq.protocol.bodies.topics import TopicConfig
-from pyromq.store.disk import read_whole
-from pyromq.store.tables import Table, TableDamaged
+from pyromq.store.files.disk import read_whole
+from pyromq.store.tables.json_tables import Table, TableDamaged
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store-clean.tar.gz"

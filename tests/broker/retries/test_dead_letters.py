@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.admin.dead_letters import DEAD_LETTERS
+from pyromq.broker.messages.dead_letters import DEAD_LETTERS
 from pyromq.broker.retries.dead_letters import DIED, DeadLetters, file_leaves_ms
 from pyromq.model.codes import RequestCode, ResponseCode
-from pyromq.store.file_age import LogFile
-from pyromq.store.retention import Retention
+from pyromq.store.files.file_age import LogFile
+from pyromq.store.log.retention import Retention
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker

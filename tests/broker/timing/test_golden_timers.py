@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyromq.store.real_disk import RealDisk
-from pyromq.store.timer_log import TimerLog
-from pyromq.store.timer_state import read_check
-from pyromq.store.timer_wheel import TimerWheel
+from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.timer.timer_log import TimerLog
+from pyromq.store.timer.timer_state import read_check
+from pyromq.store.timer.timer_wheel import TimerWheel
 from pyromq.testing.clock import ManualClock
 from tests.broker.virtual import Virtual, properties, virtual_broker
 from tests.store.golden_store import manifest, unpack

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pyromq.model.codes import RequestCode, ResponseCode
-from pyromq.store.disk import DiskFull
-from pyromq.store.real_disk import RealDisk
+from pyromq.store.files.disk import DiskFull
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, properties, virtual_broker

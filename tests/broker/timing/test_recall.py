@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pyromq.broker.admin.inspection import INSPECT
+from pyromq.broker.messages.inspection import INSPECT
 from pyromq.broker.timing.pending import Pending
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.recall_handle import BadHandle, RecallHandle, decode_handle

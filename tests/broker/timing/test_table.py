@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.timing.table import note_levels
-from pyromq.store.tables import Table
+from pyromq.store.tables.json_tables import Table
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, virtual_broker

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.admin.inspection import INSPECT
+from pyromq.broker.messages.inspection import INSPECT
 from pyromq.model.codes import RequestCode
-from pyromq.store.disk import DiskUsage
+from pyromq.store.files.disk import DiskUsage
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker

@@ -9,7 +9,7 @@ import pytest
 
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.recall_handle import decode_handle
-from pyromq.store.disk import DiskFull
+from pyromq.store.files.disk import DiskFull
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.admin.inspection import INSPECT
+from pyromq.broker.messages.inspection import INSPECT
 from pyromq.broker.transactions.halves import Halves
 from pyromq.broker.transactions.listing import HALF_MESSAGES
 from pyromq.model.codes import ResponseCode

@@ -13,7 +13,7 @@ from pyromq.broker.transactions.park import park_half
 from pyromq.model.names import OP_HALF_TOPIC
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.protocol.record import Record
-from pyromq.store.disk import DiskFull
+from pyromq.store.files.disk import DiskFull
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.transactions.test_transactions import COMMIT, OP, end, ops, register, send_half

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.admin.inspection import INSPECT
+from pyromq.broker.messages.inspection import INSPECT
 from pyromq.broker.transactions.park import op_offsets
 from pyromq.broker.transactions.states import NEXT_STATE, Event, Ledger, State
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.ids import offset_message_id
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, decode_record
-from pyromq.store.disk import DiskFull
-from pyromq.store.real_disk import RealDisk
+from pyromq.store.files.disk import DiskFull
+from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.peers import FakePeer

@@ -13,10 +13,10 @@ from ...errors import ConfigError, RequestRefused
 from ...model.names import group_fault
 from ...model.wire_text import whole_number
 from ...protocol.headers.stats import SetCommitLogReadMode
-from ...store.commit_log import CommitLog
+from ...store.log.commit_log import CommitLog
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
-from ..slow_readers import ColdReads
+from ..pull.slow_readers import ColdReads
 
 
 class ColdReadAdmin:

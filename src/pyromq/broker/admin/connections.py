@@ -32,7 +32,7 @@ from ...protocol.record import encode_record
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
 from ...transport.peer import Peer
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..clients.consumers import Consumers
 from ..clients.producers import Producer, Producers
 from ..metadata.groups import Groups

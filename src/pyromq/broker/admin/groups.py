@@ -26,7 +26,7 @@ from ...protocol.headers.groups import (
     UpdateGroupForbidden,
 )
 from ...transport.dispatch import Reply, Request
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..metadata.attributes import GROUP_ATTRIBUTES, alter
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets

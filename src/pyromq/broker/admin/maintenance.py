@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ... import logs
 from ...model import names
+from ...store.log.retention import Retention
 from ...store.message_store import MessageStore
-from ...store.retention import Retention
 from ...transport.dispatch import Reply, Request
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..metadata.topics import Topics
 
 log = logs.get("pyromq.broker")

@@ -24,9 +24,9 @@ from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.offsets import CloneGroupOffset, GetConsumerStatus, ResetOffset
 from ...protocol.json import Dialect
 from ...store.message_store import MessageStore
-from ...store.queue import Boundary
+from ...store.queues.queue import Boundary
 from ...transport.dispatch import Reply, Request
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..clients.consumers import ConsumerGroup, Consumers, Member
 from ..config import BrokerConfig
 from ..metadata.groups import Groups

@@ -37,14 +37,14 @@ from ...protocol.headers.topics import TopicName
 from ...protocol.json import Dialect
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
+from ..messages.entry_matches import entry_matches
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
 from ..metadata.topics import Topics
 from ..stats.counters import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Counters
-from .entry_matches import entry_matches
 
 MOST_ENTRIES = 1_000  # of a queue in one answer
 

@@ -10,13 +10,13 @@ from ...config import Live
 from ...kernel.choice import kernel_name
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import KVTable
-from ...store.disk import Disk
+from ...store.files.disk import Disk
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
-from ...transport.loop_holds import LoopHolds
-from ...transport.request_class import RequestClass
+from ...transport.turns.loop_holds import LoopHolds
+from ...transport.turns.request_class import RequestClass
 from ..config import BrokerConfig
-from ..pull import PullHandler
+from ..pull.pull import PullHandler
 from ..stats.counters import Counters
 from ..stats.put_times import PutTimes
 from ..stats.rates import ByDay, Rates, Totals, bytes_text, duration_text

@@ -23,9 +23,9 @@ from ...protocol.bodies.topics import (
 from ...protocol.bodies.version import DataVersion
 from ...protocol.headers.topics import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer, TopicName
 from ...protocol.json import Dialect
-from ...store.queues import QueueTable
+from ...store.queues.queue_table import QueueTable
 from ...transport.dispatch import Reply, Request
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..metadata.attributes import MESSAGE_TYPE, TOPIC_ATTRIBUTES, alter, parse_changes
 from ..metadata.offsets import Offsets

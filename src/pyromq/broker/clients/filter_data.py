@@ -16,8 +16,8 @@ from ...model.filters.bloom import Bloom
 from ...model.filters.sql92 import FilterFault
 from ...protocol.bodies.filters import BloomFilterData, ConsumerFilterData
 from ...protocol.bodies.heartbeat import SubscriptionData
-from ...store.tables import Table
-from ..filters import Sieve, is_by_tags, sieve_for
+from ...store.tables.json_tables import Table
+from ..filters.filters import Sieve, is_by_tags, sieve_for
 from ..metadata.table_content import entry, section
 
 log = logs.get("pyromq.broker")

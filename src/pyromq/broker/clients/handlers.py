@@ -38,15 +38,15 @@ from ...protocol.headers.clients import (
 )
 from ...transport.dispatch import Answer, Reply, Request
 from ...transport.peer import Peer
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
-from ..filters import check_enabled, check_expression, is_by_tags, parsed, sieve_for
+from ..filters.filters import check_enabled, check_expression, is_by_tags, parsed, sieve_for
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
-from ..order_locks import OrderLocks
 from .consumers import Consumers, Notice
 from .filter_data import ConsumerFilters
 from .heartbeat_checks import check_content, check_labels, check_size, check_tables, expressions
+from .order_locks import OrderLocks
 from .producers import Producers
 
 log = logs.get("pyromq.broker")

@@ -11,7 +11,7 @@ from ...model.codes import ResponseCode
 from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..filters import TAG, check_expression, is_by_tags
+from ..filters.filters import TAG, check_expression, is_by_tags
 from ..metadata.groups import Groups
 from .consumers import Consumers
 from .producers import Producers

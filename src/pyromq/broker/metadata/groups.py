@@ -14,7 +14,7 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
 from ...protocol.bodies.groups import SubscriptionGroupConfig
-from ...store.tables import Table
+from ...store.tables.json_tables import Table
 from ..config import BrokerConfig
 from .table_content import entry, next_version, read_version, section, with_name
 

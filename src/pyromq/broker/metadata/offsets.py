@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from ...store.tables import Table
+from ...store.tables.json_tables import Table
 from .table_content import entry, next_version, read_version, section
 
 OFFSETS = "offsetTable"

@@ -7,9 +7,9 @@ import asyncio
 from ... import logs
 from ...ambient import Clock
 from ...errors import PyroError
-from ...store.flush_loop import RunBlocking
-from ...store.table_saver import FOLD_S, TableSaver
-from ...store.tables import Table
+from ...store.log.flush_loop import RunBlocking
+from ...store.tables.json_tables import Table
+from ...store.tables.table_saver import FOLD_S, TableSaver
 
 log = logs.get("pyromq.broker")
 

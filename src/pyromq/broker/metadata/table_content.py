@@ -12,7 +12,7 @@ import msgspec
 
 from ...model.wire_text import whole_number
 from ...protocol.bodies.version import DataVersion
-from ...store.tables import TableDamaged
+from ...store.tables.json_tables import TableDamaged
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import msgspec
 from ...model import names
 from ...model.topic import Perm
 from ...protocol.bodies.topics import TopicConfig
-from ...store.tables import Table
+from ...store.tables.json_tables import Table
 from .table_content import entry, next_version, read_version, section, with_name
 
 SECTION = "topicConfigTable"

@@ -19,15 +19,15 @@ from ...model.names import DLQ_PREFIX
 from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
-from ...store.file_age import LogFile
+from ...store.files.file_age import LogFile
+from ...store.log.reader import GetStatus, KeyQuery
+from ...store.log.retention import RetentionConfig
 from ...store.message_store import MessageStore
-from ...store.queue import MessageQueue
-from ...store.reader import GetStatus, KeyQuery
-from ...store.retention import RetentionConfig
+from ...store.queues.queue import MessageQueue
 from ..config import BrokerConfig
-from ..intake import Intake, Outcome
-from ..parked_properties import shed
-from ..quarantined import Asides
+from ..intake.intake import Intake, Outcome
+from ..intake.parked_properties import shed
+from ..quarantine import Asides
 
 log = logs.get("pyromq.broker")
 

@@ -27,10 +27,10 @@ from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
-from ..intake import Intake, Outcome
+from ..intake.intake import Intake, Outcome
+from ..intake.parked_properties import shed
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
-from ..parked_properties import shed
 from .backoff import level_for, policy_delay_ms
 from .dead_letters import DIED
 

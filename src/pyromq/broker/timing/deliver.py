@@ -19,11 +19,11 @@ from ...model.message import Property
 from ...model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
+from ...store.log.reader import GetStatus, KeyQuery, Selection
 from ...store.message_store import MessageStore
-from ...store.queue import MessageQueue
-from ...store.reader import GetStatus, KeyQuery, Selection
-from ..intake import Intake, Outcome
-from ..quarantined import Asides
+from ...store.queues.queue import MessageQueue
+from ..intake.intake import Intake, Outcome
+from ..quarantine import Asides
 from .level_times import LevelTimes
 from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress

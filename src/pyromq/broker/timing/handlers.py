@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.headers.stats import SwitchTimerEngine
-from ...store.timer_store import TimerStore
+from ...store.timer.timer_store import TimerStore
 from ...transport.dispatch import Reply, Request
 from .progress import DelayProgress
 from .timers import Timers

@@ -20,7 +20,7 @@ from ...model.names import SCHEDULE_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
-from ..message_type import TIMERS, delay_level
+from ..intake.message_type import TIMERS, delay_level
 from .properties import appended, check_room, shed
 
 DUE = Property.OWN_DUE_MS

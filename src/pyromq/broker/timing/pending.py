@@ -12,8 +12,8 @@ from ...model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
+from ...store.log.reader import KeyQuery
 from ...store.message_store import MessageStore
-from ...store.reader import KeyQuery
 from .park import due_of
 from .progress import DelayProgress
 from .timers import Timers

@@ -16,9 +16,9 @@ from ...model.names import SCHEDULE_TOPIC
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from ...protocol.json import Dialect
-from ...store.queue import MessageQueue
-from ...store.queues import QueueTable
-from ...store.tables import Table
+from ...store.queues.queue import MessageQueue
+from ...store.queues.queue_table import QueueTable
+from ...store.tables.json_tables import Table
 from ..metadata.table_content import entry, next_version, read_version, section
 
 SECTION = "offsetTable"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ...protocol.record import Record
-from .. import parked_properties
-from ..parked_properties import ROOM
+from ..intake import parked_properties
+from ..intake.parked_properties import ROOM
 
 _WAIT = "delay"
 _OLD = re.compile(b"REAL_|TIMER_(?:OUT_MS|ROLL|E|DEQ)|PYRO_D(?:UE|ELAY)|__CRC32#")

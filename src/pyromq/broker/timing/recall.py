@@ -20,11 +20,11 @@ from ...model.topic import Perm
 from ...protocol.headers.send import RecallMessage
 from ...protocol.properties import decode_properties, encode_properties
 from ...protocol.record import Record
+from ...store.log.reader import KeyQuery
 from ...store.message_store import MessageStore
-from ...store.reader import KeyQuery
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
-from ..intake import Intake, Outcome
+from ..intake.intake import Intake, Outcome
 from ..metadata.topics import Topics
 from .timer_records import TimerPark
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import logs
-from ...store.tables import Table
+from ...store.tables.json_tables import Table
 
 log = logs.get("pyromq.broker")
 

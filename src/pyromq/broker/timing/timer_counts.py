@@ -14,7 +14,7 @@ from ...model.java_hash import java_hash
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.stats import TimerCount, TimerMetrics
 from ...protocol.json import Dialect
-from ...store.tables import Table
+from ...store.tables.json_tables import Table
 from ..metadata.table_content import entry, next_version, read_version, section
 
 SECTION = "timingCount"

@@ -7,11 +7,11 @@ from functools import partial
 from ... import logs
 from ...ambient import Clock
 from ...model.names import TIMER_TOPIC
-from ...store.flush_loop import RunBlocking
+from ...store.log.flush_loop import RunBlocking
+from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
-from ...store.reader import GetStatus, Selection
-from ...store.timer_store import TimerStore, Waiting
-from ..quarantined import Asides, position_of
+from ...store.timer.timer_store import TimerStore, Waiting
+from ..quarantine import Asides, position_of
 from .timer_counts import TimerCounts
 from .timer_records import waiting
 

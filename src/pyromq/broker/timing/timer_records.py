@@ -18,9 +18,9 @@ from ...model.names import TIMER_TOPIC
 from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record, locate
-from ...store.timer_store import Waiting
+from ...store.timer.timer_store import Waiting
 from ..config import BrokerConfig
-from ..message_type import TIMERS, delay_level
+from ..intake.message_type import TIMERS, delay_level
 from .properties import appended, check_room, shed
 
 _OUT = Property.TIMER_OUT_MS.encode()

@@ -19,13 +19,13 @@ from ...model.names import HALF_TOPIC, TIMER_TOPIC
 from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
-from ...store.flush_loop import RunBlocking
+from ...store.log.flush_loop import RunBlocking
+from ...store.log.reader import GetStatus, KeyQuery, Selection
 from ...store.message_store import MessageStore
-from ...store.reader import GetStatus, KeyQuery, Selection
-from ...store.timer_log import Unit
-from ...store.timer_store import Due, TimerStore
-from ..intake import Intake, Outcome
-from ..quarantined import Asides
+from ...store.timer.timer_log import Unit
+from ...store.timer.timer_store import Due, TimerStore
+from ..intake.intake import Intake, Outcome
+from ..quarantine import Asides
 from .timer_counts import TimerCounts
 from .timer_records import again, unpark
 

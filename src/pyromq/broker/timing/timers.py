@@ -19,18 +19,18 @@ from ...model.message import Property
 from ...model.names import TIMER_TOPIC
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
-from ...store.disk import DiskError
 from ...store.errors import StoreError
-from ...store.flush_loop import RunBlocking
+from ...store.files.disk import DiskError
+from ...store.log.flush_loop import RunBlocking
+from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
-from ...store.queue import MessageQueue
-from ...store.reader import GetStatus, Selection
-from ...store.timer_log import UNIT_BYTES, Unit
-from ...store.timer_store import TimerStore
+from ...store.queues.queue import MessageQueue
+from ...store.timer.timer_log import UNIT_BYTES, Unit
+from ...store.timer.timer_store import TimerStore
 from ..config import BrokerConfig
-from ..intake import Intake, Outcome
+from ..intake.intake import Intake, Outcome
 from ..metadata.saving import SaveSoon
-from ..quarantined import Asides
+from ..quarantine import Asides
 from .deliver import IDLE_S, LOOK_S
 from .timer_counts import TimerCounts
 from .timer_feed import TimerFeed

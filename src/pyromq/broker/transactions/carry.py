@@ -8,8 +8,8 @@ from ... import logs
 from ...errors import RequestRefused
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
-from ..intake import Intake, Outcome
-from ..quarantined import is_of_the_record
+from ..intake.intake import Intake, Outcome
+from ..quarantine import is_of_the_record
 from .halves import Half, Halves
 from .park import again
 from .states import State

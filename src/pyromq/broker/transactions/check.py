@@ -23,12 +23,12 @@ from ...model.names import HALF_TOPIC
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.transactions import CheckTransactionState
 from ...protocol.record import Record, encode_record
+from ...store.log.retention import RetentionConfig
 from ...store.message_store import MessageStore
-from ...store.retention import RetentionConfig
 from ...transport.peer import Peer
 from ..clients.producers import Producers
 from ..config import BrokerConfig
-from ..intake import Intake, Outcome
+from ..intake.intake import Intake, Outcome
 from .halves import Half, Halves
 from .park import discarded, shown, text_of
 from .states import State

@@ -23,8 +23,8 @@ from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Answer, Reply, Request
 from ..config import BrokerConfig
-from ..intake import Intake, Outcome
-from ..parking import Park
+from ..intake.intake import Intake, Outcome
+from ..intake.parking import Park
 from .halves import Halves, immunity_s
 from .park import again, committed, text_of
 from .recent import RecentHalves

@@ -22,13 +22,13 @@ from ...model.names import HALF_TOPIC, OP_HALF_TOPIC
 from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record, decode_record
+from ...store.log.reader import GetStatus
 from ...store.message_store import MessageStore
-from ...store.reader import GetStatus
-from ...store.tables import Table
-from ..intake import Intake, Outcome
+from ...store.tables.json_tables import Table
+from ..intake.intake import Intake, Outcome
 from ..metadata.offsets import Offsets
 from ..metadata.table_content import numbered, section
-from ..quarantined import Asides
+from ..quarantine import Asides
 from .park import op, op_offsets
 from .states import REMEMBERED, Ledger, State
 

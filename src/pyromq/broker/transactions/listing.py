@@ -14,7 +14,7 @@ from ...errors import RequestRefused
 from ...model.codes import OwnRequestCode
 from ...model.ids import offset_message_id
 from ...model.wire_text import whole_number
-from ...store.tables import Table
+from ...store.tables.json_tables import Table
 from ...transport.dispatch import Reply, Request
 from ..metadata.table_content import next_version, read_version
 from .halves import Half, Halves

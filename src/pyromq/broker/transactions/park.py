@@ -14,8 +14,8 @@ from ...model.names import CHECKS_EXHAUSTED_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import PAIR_END, decode_properties, encode_properties, find_property, rejoin_properties
 from ...protocol.record import Record
-from ..message_type import TIMERS, TRANSACTION, delay_level, message_type
-from ..parked_properties import ROOM, check_room
+from ..intake.message_type import TIMERS, TRANSACTION, delay_level, message_type
+from ..intake.parked_properties import ROOM, check_room
 
 _PAIR_END = PAIR_END.encode()
 _UNIQ_KEY = Property.UNIQ_KEY.encode()

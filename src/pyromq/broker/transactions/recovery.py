@@ -11,8 +11,8 @@ from ...model.message import Property, SysFlag
 from ...model.names import CHECKS_EXHAUSTED_TOPIC, SCHEDULE_TOPIC
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
+from ...store.log.reader import KeyQuery
 from ...store.message_store import MessageStore
-from ...store.reader import KeyQuery
 from .halves import Half, Halves
 from .states import State
 

@@ -6,9 +6,9 @@ from ...model.filters.bloom import Bloom
 from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
 from ..clients.handlers import ClientHandlers
+from ..clients.order_lock_table import OrderLockTable
+from ..clients.order_locks import OrderLocks
 from ..clients.producers import Producers
-from ..order_lock_table import OrderLockTable
-from ..order_locks import OrderLocks
 from .ground import Ground
 from .tables import Tables
 

@@ -9,16 +9,16 @@ from ...model.codes import ResponseCode
 from ...store.config import FlushMode
 from ...store.message_store import MessageStore
 from ...transport.address import parse_address
+from ...transport.connection.held_bytes import HeldBytes
 from ...transport.dispatch import Answer, Dispatcher, Handler, Request
-from ...transport.held import HeldBytes
 from ...transport.limits import Limits
 from ...transport.peer import Peer
-from ...transport.request_class import RequestClass
 from ...transport.server import Server
 from ...transport.settings import TransportSettings
-from ..pull_verdicts import Pulling, PullVerdicts
+from ...transport.turns.request_class import RequestClass
+from ..pull.pull_verdicts import Pulling, PullVerdicts
+from ..send.send_verdicts import Sending, Verdicts, native_verdicts, patience
 from ..surface import on_fast_port
-from ..verdicts import Sending, Verdicts, native_verdicts, patience
 from .ground import Ground
 
 Around = Callable[[Handler], Handler]

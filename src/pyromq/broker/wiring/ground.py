@@ -15,10 +15,10 @@ from typing import Any
 from ...ambient import Clock
 from ...config import Live
 from ...machine.budget import Budget
-from ...store.disk import Disk
-from ...store.flush_loop import RunBlocking
-from ...store.table_saver import FOLD_S
-from ...store.tables import Table
+from ...store.files.disk import Disk
+from ...store.log.flush_loop import RunBlocking
+from ...store.tables.json_tables import Table
+from ...store.tables.table_saver import FOLD_S
 from ...supervision import Loops
 from ..config import BrokerConfig
 from ..metadata.saving import SaveSoon

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...store.retention import RetentionConfig
+from ...store.log.retention import RetentionConfig
 from ...transport.dispatch import Handler
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..admin.cold_reads import ColdReadAdmin
 from ..admin.connections import ConnectionAdmin
-from ..admin.dead_letters import DeadLetterAdmin
 from ..admin.groups import GroupAdmin
-from ..admin.inspection import Inspection
 from ..admin.maintenance import Maintenance
-from ..admin.message_life import MessageLife
 from ..admin.offsets import OffsetAdmin
 from ..admin.progress import Progress
 from ..admin.replicas import Replicas
 from ..admin.rocksdb import RocksDbAdmin
 from ..admin.settings import SettingsAdmin
 from ..admin.topics import TopicAdmin
-from ..message_queries import MessageQueries
-from ..offset_handlers import OffsetHandlers
-from ..queue_handlers import QueueHandlers
+from ..clients.offset_handlers import OffsetHandlers
+from ..messages.dead_letters import DeadLetterAdmin
+from ..messages.inspection import Inspection
+from ..messages.message_life import MessageLife
+from ..messages.message_queries import MessageQueries
+from ..messages.queue_handlers import QueueHandlers
 from ..surface import surface
 from .clients import ClientSide
 from .front import Front

@@ -12,8 +12,8 @@ from ...transport.client import Client, Connect
 from ...transport.limits import Limits
 from ...transport.peer import Peer
 from ...transport.settings import TransportSettings
+from ..metadata.topic_propagation import Spread
 from ..registration import Identity, Picture, Registration
-from ..spread import Spread
 from .ground import Ground
 from .tables import Tables
 

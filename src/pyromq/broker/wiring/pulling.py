@@ -7,10 +7,10 @@ import msgspec
 from ... import logs
 from ...store.message_store import MessageStore
 from ...transport.limits import Limits
-from ..pull import PullHandler
-from ..pull_checks import PullChecks
-from ..pull_verdicts import Pulling
-from ..slow_readers import Backlog, ColdReads
+from ..pull.pull import PullHandler
+from ..pull.pull_checks import PullChecks
+from ..pull.pull_verdicts import Pulling
+from ..pull.slow_readers import Backlog, ColdReads
 from ..stats.counters import Counters
 from .clients import ClientSide
 from .ground import Ground

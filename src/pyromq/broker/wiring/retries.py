@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..intake import Intake
+from ..intake.intake import Intake
 from ..retries.dead_letters import DeadLetters
 from ..retries.send_back import SendBack
 from ..stats.counters import Counters

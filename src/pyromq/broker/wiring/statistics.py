@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ...transport.loop_holds import LoopHolds
-from ...transport.request_class import RequestClass
 from ...transport.settings import TransportSettings
+from ...transport.turns.loop_holds import LoopHolds
+from ...transport.turns.request_class import RequestClass
 from ..admin.runtime import RuntimeInfo
-from ..admission import LoopLag
-from ..intake import Intake
-from ..pull import PullHandler
+from ..intake.intake import Intake
+from ..pull.pull import PullHandler
+from ..send.admission import LoopLag
 from ..stats.counters import Counters
 from .ground import Ground
 from .storage import Storage

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ...errors import PyroError
-from ...store.disk import DiskLock
-from ...store.flush_loop import LogFlusher
+from ...store.files.disk import DiskLock
+from ...store.log.flush_loop import LogFlusher
+from ...store.log.retention import DiskGate, Retention, RetentionConfig
 from ...store.message_store import MessageStore
-from ...store.quarantine import TABLE, Quarantine
-from ...store.retention import DiskGate, Retention, RetentionConfig
-from ..admin.expired import Expired
-from ..intake import Intake
-from ..quarantined import Asides, put_released
+from ...store.recovery.quarantine import TABLE, Quarantine
+from ..intake.intake import Intake
+from ..messages.expired import Expired
+from ..quarantine import Asides, put_released
 from .ground import Ground
 from .tables import Tables
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from ...model.names import TIMER_TOPIC
 from ...store.message_store import MessageStore
-from ...store.tables import Table
-from ...store.timer_store import open_timer_store
-from ..intake import Intake
+from ...store.tables.json_tables import Table
+from ...store.timer.timer_store import open_timer_store
+from ..intake.intake import Intake
 from ..metadata.topics import Topics
-from ..send import born_host
+from ..send.send import born_host
 from ..stats.counters import Counters
 from ..timing.deliver import Delivery
 from ..timing.handlers import DelayHandlers, TimerHandlers

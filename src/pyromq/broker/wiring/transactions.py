@@ -7,7 +7,7 @@ from typing import Any
 
 from ...store.message_store import MessageStore
 from ..clients.producers import Producers
-from ..intake import Intake
+from ..intake.intake import Intake
 from ..metadata.offsets import Offsets
 from ..stats.counters import Counters
 from ..timing.park import LevelPark

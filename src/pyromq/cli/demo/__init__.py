@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 import click
 
 from ...transport import loop
-from ..printing import print_lines
+from ..terminal.printing import print_lines
 from .kinds import kinds
 from .looking import looking
 from .pipeline import pipeline

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...client.client import Client, connect
 from ...client.core.retry import Reject, RetryLater
-from ...client.producer import Producer
+from ...client.produce.producer import Producer
 from ...client.received import Received
 from ...client.subscription import sql, tag
 from ...errors import PyroError

@@ -1,5 +1,5 @@
 # Records to the buffers of Arrow's columns, in one walk over their places and one over each column. Spark's readers wrap
-# the buffers (spark/native_columns.py). What is odd is left out, and the caller makes that column in its slower way:
+# the buffers (spark/codec/native_columns.py). What is odd is left out, and the caller makes that column in its slower way:
 # nothing here raises for what a record holds.
 
 cdef struct Place:

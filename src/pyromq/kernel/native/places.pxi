@@ -1,5 +1,5 @@
 # Records of a log to their places, and places to the keys that the index has: recovery, and every put that Python makes.
-# What is odd ends the walk, or makes it none of ours: kernel/python/scan.py and store/index.py say what it is then.
+# What is odd ends the walk, or makes it none of ours: kernel/python/scan.py and store/index/key_index.py say what it is then.
 
 cdef object new_tuple = tuple.__new__
 cdef Names no_names
@@ -108,7 +108,7 @@ def index_keys(places, int64_t covered, bint with_tags):
 
 
 cdef inline uint32_t tag_prefix(uint32_t prefix) noexcept nogil:
-    """A tag is a key of its own kind, `TAG_MARK` of store/index.py before it."""
+    """A tag is a key of its own kind, `TAG_MARK` of store/index/key_index.py before it."""
     cdef Text mark
     mark.at, mark.n = <const uint8_t *>b"T#", 2
     return java_hash(prefix, mark)

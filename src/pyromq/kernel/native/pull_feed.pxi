@@ -289,7 +289,7 @@ cdef class PullFeed:
         return True
 
     cdef bint sees(self, PullGrant grant) except -1:
-        """As `look` of broker/pull_verdicts.py; False: maybe not."""
+        """As `look` of broker/pull/pull_verdicts.py; False: maybe not."""
         cdef dict siblings = self.queues.get(grant.topic)
         return (
             siblings is not None
@@ -351,7 +351,7 @@ cdef class PullFeed:
     # --- what it tells --------------------------------------------------------------------------------------------
 
     cdef int asked(self, PullGrant grant, int64_t offset, int64_t commit) except -1:
-        """A pull came for this offset, as `asked` of broker/pull.py notes it."""
+        """A pull came for this offset, as `asked` of broker/pull/pull.py notes it."""
         cdef dict offsets = self.pulled.get(grant.pair)
         if commit >= 0 or offsets is None:
             self.host.asked(grant.verdict, offset, commit)
@@ -361,7 +361,7 @@ cdef class PullFeed:
         return 0
 
     cdef int gave(self, PullGrant grant, const Pull *pull) except -1:
-        """The records of `taken` were handed out, as `gave` of broker/pull.py notes it; the counters are told later."""
+        """The records of `taken` were handed out, as `gave` of broker/pull/pull.py notes it; the counters are told later."""
         cdef int64_t messages = <int64_t>(self.taken.used // sizeof(Pulled))
         cdef double took_ms = (<double>self.monotonic() - self.begun) * 1000
         (<dict>self.backlog.behind)[grant.group] = pull.log_end - (<Pulled *>self.taken.at).position

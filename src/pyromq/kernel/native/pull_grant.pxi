@@ -1,9 +1,9 @@
 # Verdicts on pulls, what is known of one that is being served, and the headers of their answers. The constant parts are cut
-# from what protocol/command.py writes (broker/pull_verdicts.py); ours are the numbers.
+# from what protocol/command.py writes (broker/pull/pull_verdicts.py); ours are the numbers.
 
 cdef enum:
     COMMITS = 1, MAY_BE_HELD = 2   # bits of a pull's flags
-    SCAN_ENTRIES = 800             # looked at without a filter, as store/reader.py
+    SCAN_ENTRIES = 800             # looked at without a filter, as store/log/reader.py
     AHEAD_ENTRIES = 512            # read at once for a pull that goes on where the one before ended
 
 

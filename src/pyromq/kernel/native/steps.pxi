@@ -1,5 +1,5 @@
 # The writer's steps for one buffer's plain sends: log, queue entries, index entries, watermarks. Twin: `put_encoded` of
-# store/writer.py, which takes whatever is not as usual here (a file that ends, room to be made, an index file that is full).
+# store/log/writer.py, which takes whatever is not as usual here (a file that ends, room to be made, an index file that is full).
 #
 # No number lives here. The store's own objects are read and written in place, with the GIL held from the first look to the
 # last step, so nothing can change in between and there is nothing to revoke; only open files are kept, and asked whether
@@ -9,7 +9,7 @@ cdef enum:
     BROKEN = 0, STORED = 1, NOT_USUAL = 2
     ENTRY_BYTES = 20          # of queues and of the index
     BLANK_BYTES = 8           # of the record that ends a file
-    GATHERED_BYTES = 64 << 10 # of index entries that wait, as in store/index_file.py
+    GATHERED_BYTES = 64 << 10 # of index entries that wait, as in store/index/index_file.py
 
 
 # What one buffer adds: records from `start` on, hashed keys, and the lanes' entries behind each other in `packed`.

@@ -13,7 +13,7 @@ from ...protocol.bodies.version import DataVersion
 from ...protocol.headers import namesrv as headers
 from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, Request
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..announcer import Announcer
 from ..config import NamesrvConfig
 from ..expiry import monotonic_ms

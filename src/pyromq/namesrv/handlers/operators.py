@@ -12,7 +12,7 @@ from ...model.codes import ResponseCode
 from ...protocol.bodies.route import KVTable
 from ...protocol.headers import namesrv as headers
 from ...transport.dispatch import Reply, Request
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..config import HIDDEN_KEYS, NamesrvConfig
 from ..kv_config import KvConfig, RunBlocking
 

@@ -20,7 +20,7 @@ from ...protocol.bodies.topics import TopicList
 from ...protocol.headers import namesrv as headers
 from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, Request
-from ...transport.slices import Slices
+from ...transport.turns.slices import Slices
 from ..config import NamesrvConfig
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from ..registration_checks import check_topic_room

@@ -1,0 +1,98 @@
+"""A group's own offsets: asked for and committed by its clients (requests 14 and 15)."""
+
+from __future__ import annotations
+
+from ...config import Live
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.bodies.topics import TopicConfig
+from ...protocol.headers.offsets import OffsetAnswer, QueryConsumerOffset, UpdateConsumerOffset
+from ...store.message_store import MessageStore
+from ...transport.dispatch import Answer, Reply, Request
+from ..config import BrokerConfig
+from ..metadata.groups import Groups
+from ..metadata.offsets import Offsets
+from ..metadata.topics import Topics
+
+
+class OffsetHandlers:
+    """Event loop only. `memory_bytes` is the machine's: what fits into a share of it counts as still in memory."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        topics: Topics,
+        groups: Groups,
+        offsets: Offsets,
+        store: MessageStore,
+        memory_bytes: int,
+    ) -> None:
+        self._live = live
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._store = store
+        self._memory_bytes = memory_bytes
+
+    def query(self, request: Request) -> Answer:
+        """14. A group that never committed begins at 0 where everything is still there, else the client decides."""
+        header = request.header(QueryConsumerOffset)
+        offset = self._offsets.find(header.topic, header.consumer_group, header.queue_id)
+        return self._begin(header) if offset is None else Reply(header=OffsetAnswer(offset=offset))
+
+    async def _begin(self, header: QueryConsumerOffset) -> Reply:
+        wanted = header.set_zero_if_not_found is not False
+        if not wanted or not await self._store.ask(lambda: self._has_it_all(header)):
+            raise RequestRefused(
+                f"Not found, maybe this group consumer boot first: {header.consumer_group} has no offset of "
+                f"{header.topic} queue {header.queue_id}",
+                ResponseCode.QUERY_NOT_FOUND,
+            )
+        return Reply(header=OffsetAnswer(offset=0))
+
+    def _has_it_all(self, header: QueryConsumerOffset) -> bool:
+        """The queue begins at 0, and its first message is so young that reading it would not touch the disk."""
+        queue = self._store.queues.get(header.topic, header.queue_id)
+        if queue is None or queue.min_offset > 0 or queue.readable_end == 0:
+            return False
+        first = queue.entry_at(0)
+        share = self._live.config.access_message_in_memory_max_ratio / 100
+        return first is not None and self._store.commit_log.end - first.position <= self._memory_bytes * share
+
+    def update(self, request: Request) -> Reply:
+        """15."""
+        header = request.header(UpdateConsumerOffset)
+        if header.consumer_group not in self._groups:
+            raise RequestRefused(f"Group {header.consumer_group} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        topic = self._topics.find(header.topic)
+        if topic is None:
+            raise RequestRefused(f"Topic {header.topic} not exist!", ResponseCode.TOPIC_NOT_EXIST)
+        if header.queue_id < 0 or header.commit_offset < 0:
+            raise RequestRefused(
+                f"queueId {header.queue_id} and commitOffset {header.commit_offset} must not be negative",
+                ResponseCode.INVALID_PARAMETER,
+            )
+        if not self._has_queue(topic, header):
+            raise RequestRefused(
+                f"queueId {header.queue_id} does not exist: topic {header.topic} has "
+                f"{max(topic.read_queue_nums, topic.write_queue_nums)} queues",
+                ResponseCode.INVALID_PARAMETER,
+            )
+        if self._offsets.has_reset(header.topic, header.consumer_group, header.queue_id):
+            return Reply(remark="Offset has been previously reset")
+        if not self._offsets.commit(header.topic, header.consumer_group, header.queue_id, header.commit_offset):
+            most = self._live.config.max_consumer_offsets
+            raise RequestRefused(
+                f"no room for the offsets of group {header.consumer_group} on topic {header.topic}: the limit "
+                f"(maxConsumerOffsets) is {most} pairs of group and topic",
+                ResponseCode.SYSTEM_BUSY,
+            )
+        return Reply()
+
+    def _has_queue(self, topic: TopicConfig, header: UpdateConsumerOffset) -> bool:
+        """Or had: whoever still reads a topic that was made smaller goes on where it left."""
+        return (
+            header.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
+            or self._store.queues.get(header.topic, header.queue_id) is not None
+            or header.queue_id in self._offsets.queues(header.topic, header.consumer_group)
+        )

@@ -1,0 +1,145 @@
+"""Puts a send that was stored before not a second time: it is answered with where the first one is.
+
+Stands between `send.py` and the intake where the duplicate window is on, and nowhere else: what timers and consumers
+put again carries the same identity and is no repeat. `duplicate_window.py` is the table, docs/duplicates.md the
+promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ...errors import ProtocolError, RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.batch import BatchEntry, decode_batch
+from ...protocol.properties import MAX_PROPERTIES_BYTES
+from ...protocol.record import CRC_PROPERTY_BYTES, Record
+from ..intake.intake import Done, Intake, Outcome, illegal_batch
+from .duplicate_window import SEND_ID, DuplicateTable, Known, SendId, is_sent_on, read_send_id
+
+_ROOM = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
+
+
+class SendOnce:
+    """Event loop only. To `send.py` it is an intake."""
+
+    def __init__(self, intake: Intake, table: DuplicateTable, now_ms: Callable[[], int]) -> None:
+        self._intake = intake
+        self._table = table
+        self._now_ms = now_ms
+
+    def park(self, record: Record, properties: Mapping[str, str]) -> Record:
+        return self._intake.park(record, properties)
+
+    def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None:
+        identity = _identity(record)
+        if identity is None:
+            self._intake.put(record, done, wait_s)
+            return
+        known = self._table.find(identity, record.topic, self._now_ms())
+        if known is None:
+            known = self._table.begin(identity, record.topic, self._now_ms())
+            self._intake.put(record, self._ended(identity, known, done), wait_s)
+        else:
+            self._repeat(known, done, wait_s)
+
+    def put_batch(
+        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
+    ) -> None:
+        identity = _identity(batch)
+        if identity is None:
+            self._intake.put_batch(batch, done, wait_s, entries)
+            return
+        entries = _numbered(_decoded(batch.body) if entries is None else entries, identity)
+        known = self._table.find(identity, batch.topic, self._now_ms())
+        if known is None:
+            known = self._table.begin(identity, batch.topic, self._now_ms())
+            self._put_rest(batch, entries, identity, known, done, wait_s)
+        elif known.waiting is not None or len(known.places) == len(entries):
+            self._repeat(known, done, wait_s)
+        elif len(known.places) < len(entries):
+            # A power cut took the end of the batch, whose sender was never told that it is safe.
+            known.waiting = []
+            batch.queue_id = known.places[0].queue_id
+            self._put_rest(batch, entries[len(known.places) :], identity, known, done, wait_s)
+        else:
+            raise illegal_batch(
+                f"sequence {identity.sequence} of producer {identity.producer.decode()} was a batch of "
+                f"{len(known.places)} messages before, now of {len(entries)}"
+            )
+
+    def _put_rest(
+        self, batch: Record, entries: Sequence[BatchEntry], identity: SendId, known: Known, done: Done, wait_s: float
+    ) -> None:
+        try:
+            self._intake.put_batch(batch, self._ended(identity, known, done), wait_s, entries)
+        except BaseException:
+            self._table.failed(identity, known)  # else every repeat would wait for it for ever
+            raise
+
+    def _ended(self, identity: SendId, known: Known, done: Done) -> Done:
+        def ended(outcome: Outcome) -> None:
+            waiting = known.waiting or ()
+            if outcome.refusal is not None:
+                self._table.failed(identity, known)
+            else:
+                self._table.stored(known, tuple(outcome.places))
+                outcome = outcome._replace(places=known.places)
+            done(outcome)
+            for repeat in waiting:
+                repeat(outcome._replace(repeat=outcome.refusal is None))
+
+        return ended
+
+    def _repeat(self, known: Known, done: Done, wait_s: float) -> None:
+        """With where the first one is, once that is known and as safe as the flush mode promises."""
+        if known.waiting is not None:
+            known.waiting.append(done)
+        else:
+            self._intake.confirm(known.places, lambda outcome: done(outcome._replace(repeat=True)), wait_s)
+
+
+def _identity(record: Record) -> SendId | None:
+    try:
+        found = read_send_id(record.properties)
+    except ValueError as malformed:
+        raise _malformed(str(malformed)) from None
+    if found is None or is_sent_on(record.topic):
+        return None
+    identity, number = found
+    if number is not None:
+        raise _malformed(identity.text(number).decode())
+    return identity
+
+
+def _malformed(value: str) -> RequestRefused:
+    return RequestRefused(
+        f"property {SEND_ID.decode()} = {value[:200]!r}: it is PRODUCER/EPOCH/SEQUENCE, a name of letters, digits and "
+        "_ . : @ % | - and two numbers",
+        ResponseCode.MESSAGE_ILLEGAL,
+    )
+
+
+def _decoded(body: bytes) -> list[BatchEntry]:
+    try:
+        return decode_batch(body)
+    except ProtocolError as fault:
+        raise illegal_batch(str(fault)) from None
+
+
+def _numbered(entries: Sequence[BatchEntry], identity: SendId) -> list[BatchEntry]:
+    """The messages of a batch, each with the batch's identity and its place in it: that is what the log keeps."""
+    if not entries:
+        raise illegal_batch("there is no message in it")
+    mark = b"%s\x01%s/" % (SEND_ID, identity.text())
+    numbered = []
+    for number, (body, flag, properties) in enumerate(entries):
+        between = b"" if properties.endswith(b"\x02") or not properties else b"\x02"
+        told = b"%s%s%d\x02" % (between, mark, number)
+        if len(properties) + len(told) > _ROOM:
+            raise illegal_batch(
+                f"the properties of message {number} take {len(properties)} bytes, the limit is "
+                f"{_ROOM - len(told)} with {SEND_ID.decode()}"
+            )
+        numbered.append(BatchEntry(body, flag, properties + told))
+    return numbered

@@ -1,0 +1,176 @@
+"""How a subscription picks messages: by tags on queue entries, by an SQL92 expression on records.
+
+Heartbeats, pulls and administration ask it. Reading is not done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ... import logs
+from ...errors import RequestRefused
+from ...model import names
+from ...model.codes import ResponseCode
+from ...model.filters.parser import MAX_TESTS
+from ...model.filters.sql92 import SQL92, EvaluationFault, FilterFault, Sql92, compile_sql
+from ...model.java_hash import java_hash
+from ...model.message import Property
+from ...protocol.bodies.heartbeat import SubscriptionData
+from ...protocol.properties import decode_properties, find_property
+from ...protocol.record import property_bytes
+from ..config import BrokerConfig
+from .record_loop import record_loop
+
+log = logs.get("pyromq.broker")
+
+TAG = "TAG"
+
+
+def is_by_tags(expression_type: str | None) -> bool:
+    return (expression_type or TAG) == TAG
+
+
+def check_enabled(expression_type: str | None, enabled: bool) -> None:
+    """Refuses what is not by tags where the broker is not to evaluate it, in Java's words."""
+    if not enabled and not is_by_tags(expression_type):
+        raise RequestRefused(
+            f"The broker does not support consumer to filter message by {expression_type}: it has "
+            f"enablePropertyFilter=false; subscribe by {TAG}, or set it to true"
+        )
+
+
+def check_expression(topic: str, tags: int, text: str, config: BrokerConfig) -> None:
+    """Refuse more tags or a longer text than a subscription may have, before anything is made of it."""
+    if len(text) > config.max_expression_bytes:
+        raise RequestRefused(
+            f"the subscription to topic {topic} is {len(text)} characters long, the limit (maxExpressionBytes) is "
+            f"{config.max_expression_bytes}",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        )
+    if tags > config.max_tags_per_subscription or text.count("||") >= config.max_tags_per_subscription:
+        raise RequestRefused(
+            f"the subscription to topic {topic} has {max(tags, text.count('||') + 1)} tags, the limit "
+            f"(maxTagsPerSubscription) is {config.max_tags_per_subscription}",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        )
+
+
+# --- tags -----------------------------------------------------------------------------------------------------------
+
+
+def tag_codes(tags: Iterable[str]) -> frozenset[int] | None:
+    """Hashes of the tags; None if every message is wanted. The client compares the texts themselves."""
+    wanted = {tag.strip() for tag in tags} - {""}
+    return None if not wanted or "*" in wanted else frozenset(java_hash(tag) for tag in wanted)
+
+
+def codes_of(subscription: SubscriptionData) -> frozenset[int] | None:
+    """Some clients send hashes, some tags, some the text alone. None also where tags are not what is asked for."""
+    if not is_by_tags(subscription.expression_type):
+        return None
+    if subscription.code_set:
+        return frozenset(subscription.code_set)
+    return tag_codes(subscription.tags_set or subscription.sub_string.split("||"))
+
+
+# --- expressions ----------------------------------------------------------------------------------------------------
+
+
+class Sieve:
+    """A compiled expression over records. A message that it cannot be asked of does not match; the first is logged."""
+
+    __slots__ = ("_expression", "_loop", "failed", "tests")
+
+    def __init__(self, expression: Sql92) -> None:
+        self._expression = expression
+        self.tests = expression.tests
+        self._loop = record_loop(expression)
+        self.failed = 0
+
+    def accepted(self, records: Iterable[bytes]) -> Iterator[bytes]:
+        """Those that match, of whole records as the log holds them; each is looked at when it is its turn."""
+        if self._loop is not None:
+            return self._loop(records, self._failed)
+        return (raw for raw in records if self.accepts_properties(decode_properties(property_bytes(raw))))
+
+    def accepts_properties(self, properties: Mapping[str, str]) -> bool:
+        try:
+            return self._expression.matches(properties)
+        except EvaluationFault as fault:
+            return self._failed(fault)
+
+    def _failed(self, fault: EvaluationFault) -> bool:
+        self.failed += 1
+        if self.failed == 1:
+            log.warning(
+                "a filter cannot be asked of a message, which therefore does not match; said once",
+                expression=self._expression.text,
+                why=str(fault),
+            )
+        return False
+
+
+class RetrySieve:
+    """For a retry topic that is itself subscribed to by an expression (filterSupportRetry): each message passes the
+    filter of the topic that it came from."""
+
+    __slots__ = ("_find", "failed", "tests")
+
+    def __init__(self, find: Callable[[str], Sieve | None]) -> None:
+        self.tests = MAX_TESTS  # of what it finds, at most
+        self._find = find
+        self.failed = 0
+
+    def accepted(self, records: Iterable[bytes]) -> Iterator[bytes]:
+        return filter(self._accepts, records)
+
+    def _accepts(self, record: bytes) -> bool:
+        raw = property_bytes(record)
+        origin = find_property(raw, Property.RETRY_TOPIC.encode())
+        sieve = self._find("" if origin is None else origin.decode("utf-8", "replace"))
+        return sieve is None or sieve.accepts_properties(decode_properties(raw))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pull takes. None in both: everything."""
+
+    tag_codes: frozenset[int] | None = None
+    sieve: Sieve | RetrySieve | None = None
+
+
+EVERYTHING = Wanted()
+
+
+def sieve_for(expression_type: str | None, text: str) -> Sieve:
+    """Compiled once, whoever asks. Raises FilterFault."""
+    if expression_type != SQL92:
+        raise FilterFault(f"{expression_type} expressions are not known: there are {TAG} and {SQL92}")
+    found = _sieve_or_fault(text)
+    if isinstance(found, str):
+        raise FilterFault(found)
+    return found
+
+
+@lru_cache(256)
+def _sieve_or_fault(text: str) -> Sieve | str:
+    """What is wrong with an expression is found once, too: that may take as long as compiling it."""
+    try:
+        return Sieve(compile_sql(text))
+    except FilterFault as fault:
+        return str(fault)
+
+
+def parsed(expression_type: str | None, text: str) -> Sieve:
+    """The same for a request: what is wrong with the expression is refused with the code that clients know."""
+    try:
+        return sieve_for(expression_type, text)
+    except FilterFault as fault:
+        raise RequestRefused(f"Invalid MessageSelector. {fault}", ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
+
+
+def for_topic(topic: str, sieve: Sieve, support_retry: bool, find: Callable[[str], Sieve | None]) -> Wanted:
+    is_retry = support_retry and topic.startswith(names.RETRY_PREFIX)
+    return Wanted(sieve=RetrySieve(find) if is_retry else sieve)

@@ -1,0 +1,267 @@
+"""The one door into the log: park, gather, put, and answer once what was put is as safe as the flush mode promises.
+
+Everything that arrives in one turn of the loop is put as one burst: one write, one look at each queue. Send, and later
+timers, transactions and pop, put through it. It is also where the store's errors become refusals. Whatever goes wrong
+with one record of a burst, or with telling one caller, is that one's alone: all others are stored and answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from ... import logs
+from ...ambient import Clock
+from ...errors import ProtocolError, RequestRefused
+from ...kernel.appends import Burst
+from ...kernel.records import Placed
+from ...model.codes import ResponseCode
+from ...protocol.batch import BatchEntry
+from ...protocol.record import Record
+from ...store.config import FlushMode
+from ...store.errors import RecordTooLarge, StoreError, StoreNotWritable
+from ...store.files.disk import DiskError, DiskFull
+from ...store.message_store import MessageStore
+from ..stats.put_times import PutTimes
+from .parking import Park
+
+log = logs.get("pyromq.broker")
+
+SAID_AGAIN_S = 10.0  # tracebacks of faults that a client could repeat without end
+
+
+class Outcome(NamedTuple):
+    """How a put ended. With a refusal nothing is stored; late: stored, but not on the medium in time.
+
+    repeat: it was stored before, at these places, and not again now (`send_once.py`).
+    """
+
+    places: Sequence[Placed] = ()
+    refusal: RequestRefused | None = None
+    late: bool = False
+    repeat: bool = False
+
+
+Done: TypeAlias = Callable[[Outcome], None]
+
+
+class Door(Protocol):
+    """What `send.py` puts through: the intake, or the duplicate window before it."""
+
+    def park(self, record: Record, properties: Mapping[str, str]) -> Record: ...
+
+    def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None: ...
+
+    def put_batch(
+        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
+    ) -> None: ...
+
+
+class _Put(NamedTuple):
+    record: Record
+    done: Done
+    wait_s: float  # how long to wait for the medium; 0: the page cache will do
+
+
+class _Unsafe(NamedTuple):
+    """Stored, and waiting for the medium."""
+
+    end: int
+    deadline: float
+    places: Sequence[Placed]
+    done: Done
+
+
+class Intake:
+    """Event loop only. Records of one queue are stored in the order in which they came."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        clock: Clock,
+        flush_mode: FlushMode,
+        parks: Sequence[Park] = (),
+        listeners: Mapping[str, Callable[[Record], None]] | None = None,
+    ) -> None:
+        """`listeners`: by topic, told of each record that was stored, before its caller is."""
+        self._store = store
+        self._clock = clock
+        self._parks = parks
+        self._listeners = listeners or {}
+        self.times = PutTimes()
+        self._waits_for_disk = flush_mode is FlushMode.SYNC
+        self.gathered: list[_Put] = []  # this turn's burst
+        self._unsafe: deque[_Unsafe] = deque()
+        self._few = logs.Limited(log, clock, SAID_AGAIN_S)
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Puts that are stored and whose caller waits for the medium."""
+        return len(self._unsafe)
+
+    @property
+    def is_gathering(self) -> bool:
+        """This turn's burst holds something that is not put yet."""
+        return bool(self.gathered)
+
+    def park(self, record: Record, properties: Mapping[str, str]) -> Record:
+        """The record to store: this one, or what a park makes of it."""
+        for park in self._parks:
+            parked = park(record, properties)
+            if parked is not None:
+                return parked
+        return record
+
+    def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None:
+        """Store it with this turn's burst; `done` is called with the outcome."""
+        if not self.gathered:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self.gathered.append(_Put(record, done, wait_s))
+
+    def put_batch(
+        self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
+    ) -> None:
+        """Store the messages of a batch body as records of their own, all or none; `entries` if it was decoded."""
+        self.flush()  # what came before stays before
+        begun = self._clock.monotonic()
+        try:
+            places = self._store.put_batch(batch, entries)
+        except ProtocolError as fault:
+            self._tell(done, Outcome(refusal=illegal_batch(str(fault))))
+        except Exception as fault:
+            self._refused(fault, done)
+        else:
+            self.times.note(self._clock.monotonic() - begun, len(places))
+            if places:
+                self._finish(places, done, wait_s)
+            else:
+                self._tell(done, Outcome(refusal=illegal_batch("there is no message in it")))
+
+    def put_encoded(self, burst: Burst) -> bool:
+        """What a kernel made of plain sends, all or none. False: nothing is stored, and putting it here tells why."""
+        begun = self._clock.monotonic()
+        try:
+            self._store.put_encoded(burst)
+        except Exception:
+            return False
+        self.times.note(self._clock.monotonic() - begun, burst.messages)
+        return True
+
+    def confirm(self, places: Sequence[Placed], done: Done, wait_s: float = 0.0) -> None:
+        """Of what was put before: `done` is called once it is as safe as promised."""
+        self._finish(places, done, wait_s)
+
+    def flush(self) -> None:
+        """Put what was gathered. By itself at the end of a turn; whoever stops the broker calls it too."""
+        burst, self.gathered = self.gathered, []
+        if not burst:
+            return
+        begun = self._clock.monotonic()
+        try:
+            places = self._store.put([one.record for one in burst])
+        except Exception as fault:  # nothing of it was written, whatever it was (`store/log/writer.py`)
+            self._put_apart(burst, fault)
+        else:
+            self.times.note(self._clock.monotonic() - begun, len(burst))
+            for one, placed in zip(burst, places, strict=True):
+                self._stored(one, (placed,))
+
+    def _put_apart(self, burst: list[_Put], fault: Exception) -> None:
+        """One record could not be written, and nothing was: the others must not suffer for it."""
+        if len(burst) == 1:
+            self._refused(fault, burst[0].done)
+            return
+        for one in burst:
+            try:
+                places = self._store.put((one.record,))
+            except Exception as own:
+                self._refused(own, one.done)
+            else:
+                self._stored(one, places)
+
+    def _stored(self, one: _Put, places: Sequence[Placed]) -> None:
+        told = self._listeners.get(one.record.topic)
+        if told is not None:
+            try:
+                told(one.record)
+            except Exception:
+                self._few.exception("who listens to stored records failed", topic=one.record.topic)
+        self._finish(places, one.done, one.wait_s)
+
+    def _refused(self, fault: Exception, done: Done) -> None:
+        self.times.failed += 1
+        if not isinstance(fault, DiskError | StoreError):
+            self._few.exception("a record cannot be written and is refused, alone")
+        self._tell(done, Outcome(refusal=refusal(fault)))
+
+    def _tell(self, done: Done, outcome: Outcome) -> None:
+        """What fails in telling one caller must not keep the others of its burst from their answers."""
+        try:
+            done(outcome)
+        except Exception:
+            self._few.exception("the outcome of a put could not be told to its caller", stored=len(outcome.places))
+
+    # --- safe on the medium ---------------------------------------------------------------------------------------
+
+    def _finish(self, places: Sequence[Placed], done: Done, wait_s: float) -> None:
+        if not self._waits_for_disk or not wait_s or not places:
+            self._tell(done, Outcome(places))
+            return
+        self._unsafe.append(_Unsafe(places[-1].end, self._clock.monotonic() + wait_s, places, done))
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._until_safe())
+
+    async def _until_safe(self) -> None:
+        """One task for all that wait: positions only grow, so the first in line is the next to be safe."""
+        try:
+            while self._unsafe:
+                await self._first_is_safe()
+        except Exception:
+            log.exception("whether puts are on the medium cannot be told: their callers are told that they are late")
+            while self._unsafe:
+                one = self._unsafe.popleft()
+                self._tell(one.done, Outcome(one.places, late=True))
+        finally:
+            self._watch = None
+
+    async def _first_is_safe(self) -> None:
+        first = self._unsafe[0]
+        try:
+            async with self._clock.timeout(first.deadline - self._clock.monotonic()):
+                await self._store.readable.reached(first.end)
+        except TimeoutError:
+            self._unsafe.popleft()
+            self._tell(first.done, Outcome(first.places, late=True))
+            return
+        except StoreNotWritable as fault:
+            while self._unsafe:
+                self._tell(self._unsafe.popleft().done, Outcome(refusal=refusal(fault)))
+            return
+        safe = self._store.readable.value
+        while self._unsafe and self._unsafe[0].end <= safe:
+            one = self._unsafe.popleft()
+            self._tell(one.done, Outcome(one.places))
+
+
+def illegal_batch(why: str) -> RequestRefused:
+    return RequestRefused(f"the batch is illegal: {why}", ResponseCode.MESSAGE_ILLEGAL)
+
+
+def refusal(fault: Exception) -> RequestRefused:
+    """What a client is told: its own fault is not worth another try, ours is, at another broker."""
+    if not isinstance(fault, DiskError | StoreError):
+        return RequestRefused(
+            f"the message is illegal: it cannot be written as a record, {type(fault).__name__}: {fault}. The broker's "
+            "log has more",
+            ResponseCode.MESSAGE_ILLEGAL,
+        )
+    if isinstance(fault, RecordTooLarge):
+        return RequestRefused(f"the message is illegal: {fault}", ResponseCode.MESSAGE_ILLEGAL)
+    if isinstance(fault, DiskFull):
+        return RequestRefused(
+            f"service not available now, the disk is full: {fault}", ResponseCode.SERVICE_NOT_AVAILABLE
+        )
+    return RequestRefused(f"service not available now: {fault}", ResponseCode.SERVICE_NOT_AVAILABLE)

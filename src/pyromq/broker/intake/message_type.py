@@ -1,0 +1,67 @@
+"""What kind of message it is, by its properties, and whether a topic that names a kind takes it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...model.message import Property
+from ...model.wire_text import INT_MAX, whole_number
+from ..metadata.attributes import CLEANUP_POLICY, MESSAGE_TYPE, QUEUE_TYPE, RESERVE_TIME
+
+NORMAL, FIFO, DELAY, TRANSACTION, PRIORITY, LITE = "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE"
+ANYTHING = ("UNSPECIFIED", "MIXED")
+
+# Attributes under which a message without a special property needs no look.
+_PLAIN = {
+    MESSAGE_TYPE: (NORMAL, FIFO, *ANYTHING),
+    QUEUE_TYPE: ("SimpleCQ",),
+    CLEANUP_POLICY: ("DELETE",),
+}
+
+TIMERS = (
+    Property.TIMER_DELAY_SEC,
+    Property.TIMER_DELAY_MS,
+    Property.TIMER_DELIVER_MS,
+)  # the first that is there counts
+
+
+def message_type(properties: Mapping[str, str]) -> str:
+    """In the order in which RocketMQ looks: a transaction may also have a sharding key."""
+    if properties.get(Property.TRAN_MSG, "").lower() == "true":
+        return TRANSACTION
+    if delay_level(properties) > 0 or any(name in properties for name in TIMERS):
+        return DELAY
+    if Property.SHARDING_KEY in properties:
+        return FIFO
+    if Property.LITE_TOPIC in properties:
+        return LITE
+    if Property.PRIORITY in properties:
+        return PRIORITY
+    return NORMAL
+
+
+def takes_plain(attributes: Mapping[str, str]) -> bool:
+    """Whether a topic takes every message that has neither a special property nor a sharding key, as it is."""
+    return all(name == RESERVE_TIME or value in _PLAIN.get(name, ()) for name, value in attributes.items())
+
+
+def type_fault(topic: str, attributes: Mapping[str, str], properties: Mapping[str, str]) -> str | None:
+    """Why the topic does not take the message; None if it does. A topic that names no kind takes all."""
+    wanted = attributes.get(MESSAGE_TYPE)
+    if wanted is None or wanted in ANYTHING:
+        return None
+    given = message_type(properties)
+    if given == wanted:
+        return None
+    # Remoting clients keep order by choosing the queue themselves, mostly without a sharding key.
+    if wanted == FIFO and given == NORMAL:
+        return None
+    return (
+        f"topic {topic} takes {wanted} messages only (attribute {MESSAGE_TYPE}), this one is {given}: "
+        f"send it to a topic of that type, or change the attribute"
+    )
+
+
+def delay_level(properties: Mapping[str, str]) -> int:
+    """The delay level; a dead letter has -1, and what is no number counts as none."""
+    return whole_number(properties.get(Property.DELAY), high=INT_MAX) or 0

@@ -1,0 +1,121 @@
+"""Dead letters, listed (request 30005, ours): how many each group has, how long they stay, and a word of warning.
+
+They go with the log, or after `deadLetterReservedTime`. Read-only. `pyromq dlq list` shows the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ...config import Live
+from ...errors import RequestRefused
+from ...model import names
+from ...model.codes import OwnRequestCode, ResponseCode
+from ...model.ids import offset_message_id
+from ...model.message import Property
+from ...protocol.headers.header import Header, Int32
+from ...protocol.properties import decode_properties
+from ...protocol.record import Record
+from ...store.files.file_age import LogFile
+from ...store.message_store import MessageStore
+from ...store.queues.queue import MessageQueue
+from ...transport.dispatch import Reply, Request
+from ..config import BrokerConfig
+from ..retries.dead_letters import DeadLetters, died_ms
+
+DEAD_LETTERS = OwnRequestCode.DEAD_LETTERS
+MOST = 1_000
+SOON_MS = 24 * 3_600_000  # less than this is worth a warning
+
+
+class DeadLettersRequest(Header, kw_only=True):
+    """30005. With a group its messages, the oldest first; without one, the groups."""
+
+    group: str | None = None
+    max_num: Int32 = 100
+
+
+class DeadLetterAdmin:
+    """Event loop only."""
+
+    def __init__(
+        self, live: Live[BrokerConfig], store: MessageStore, dead_letters: DeadLetters, now_ms: Callable[[], int]
+    ) -> None:
+        self._live = live
+        self._store = store
+        self._dead = dead_letters
+        self._now_ms = now_ms
+
+    async def __call__(self, request: Request) -> Reply:
+        header = request.header(DeadLettersRequest)
+        table: dict[str, Any] = {"lostForWantOfSpace": self._dead.lost}
+        files = self._store.log_files()
+        if header.group is None:
+            table["groups"] = [await self._summary(queue, files) for queue in self._dead.queues() if _count(queue)]
+            soonest = min((one["leavesMs"] for one in table["groups"]), default=None)
+        else:
+            table |= {"group": header.group, "messages": await self._messages(header, files)}
+            soonest = min((one["leavesMs"] for one in table["messages"]), default=None)
+        table["warnings"] = self._warnings(soonest)
+        return Reply(body=msgspec.json.encode(table))
+
+    async def _summary(self, queue: MessageQueue, files: Sequence[LogFile]) -> dict[str, Any]:
+        told = {"group": _group(queue), "messages": _count(queue)}
+        async for oldest in self._dead.read(queue):
+            return told | {"oldestMs": died_ms(oldest)} | self._left(oldest, files)
+        return told | {"leavesMs": self._now_ms(), "secondsLeft": 0}  # damaged, all of them
+
+    async def _messages(self, header: DeadLettersRequest, files: Sequence[LogFile]) -> list[dict[str, Any]]:
+        topic = names.dlq_topic(header.group or "")
+        queues = self._store.queues.of_topic(topic)
+        if not queues:
+            raise RequestRefused(f"group {header.group} has no dead letters here", ResponseCode.TOPIC_NOT_EXIST)
+        found: list[dict[str, Any]] = []
+        for queue in queues:
+            async for record in self._dead.read(queue):
+                if len(found) >= min(max(header.max_num, 0), MOST):
+                    break
+                found.append(_shown(record) | self._left(record, files))
+        return found
+
+    def _left(self, record: Record, files: Sequence[LogFile]) -> dict[str, Any]:
+        leaves = self._dead.leaves_ms(record, files)
+        return {"leavesMs": leaves, "secondsLeft": max(0, leaves - self._now_ms()) // 1000}
+
+    def _warnings(self, soonest_ms: int | None) -> list[str]:
+        if soonest_ms is None:
+            return []
+        found = []
+        if soonest_ms - self._now_ms() < SOON_MS:
+            left = max(0, soonest_ms - self._now_ms()) // 60_000
+            found.append(
+                f"the oldest go in {left // 60} h {left % 60} min: send them again or copy them, or keep them longer "
+                "(deadLetterReservedTime)"
+            )
+        if self._dead.is_short():
+            found.append("the disk or the log is too full: the oldest files go whatever their age")
+        return found
+
+
+def _count(queue: MessageQueue) -> int:
+    return queue.readable_end - queue.min_offset
+
+
+def _group(queue: MessageQueue) -> str:
+    return queue.topic.removeprefix(names.DLQ_PREFIX)
+
+
+def _shown(record: Record) -> dict[str, Any]:
+    pairs = decode_properties(record.properties)
+    return {
+        "id": pairs.get(Property.UNIQ_KEY) or offset_message_id(record.store_host, record.physical_offset),
+        "offsetId": offset_message_id(record.store_host, record.physical_offset),
+        "topic": pairs.get(Property.RETRY_TOPIC),
+        "keys": pairs.get(Property.KEYS),
+        "attempts": record.reconsume_times,
+        "diedMs": died_ms(record),
+        "offset": record.queue_offset,
+    }

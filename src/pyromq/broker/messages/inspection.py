@@ -1,0 +1,176 @@
+"""What is inside right now: parked, polled, locked, waiting, buffered, in conflict, and whether the broker is ready.
+
+A request code of our own (RocketMQ has none for it), so that `pyromq inspect` needs no second port. Read-only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+
+import msgspec
+
+from ...ambient import Clock
+from ...config import Live
+from ...kernel.choice import is_forced, kernel_name
+from ...machine.budget import Budget
+from ...model.codes import OwnRequestCode, RequestCode
+from ...model.topic import Perm
+from ...store.message_store import MessageStore
+from ...store.recovery.quarantine import Aside, Quarantine
+from ...supervision import Loops
+from ...transport.dispatch import Reply, Request
+from ...transport.server import Server
+from ...transport.turns.loop_holds import Hold, LoopHolds
+from ..clients.consumers import Consumers
+from ..clients.order_locks import OrderLocks
+from ..clients.producers import Producers
+from ..config import BrokerConfig
+from ..duplicates.duplicate_window import DuplicateTable
+from ..intake.intake import Intake
+from ..pull.pull import PullHandler
+from ..registration import Registration
+
+INSPECT = OwnRequestCode.INSPECT
+MOST = 100  # lines of each list
+
+
+class Inspection:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        clock: Clock,
+        store: MessageStore,
+        intake: Intake,
+        pulls: PullHandler,
+        locks: OrderLocks,
+        consumers: Consumers,
+        producers: Producers,
+        servers: Iterable[Server],
+        registration: Callable[[], Registration | None],
+        no_disk: Callable[[], str | None],
+        lag_ms: Callable[[], float],
+        holds: LoopHolds,
+        duplicates: DuplicateTable | None,
+        parked: Callable[[], Mapping[str, int]],
+        undecided: Callable[[int], list[dict[str, object]]],
+        quarantine: Quarantine,
+        loops: Loops,
+        budget: Budget,
+    ) -> None:
+        """`parked`: messages that wait elsewhere before they reach their topic, by what they wait for.
+
+        `undecided`: half messages of transactions, up to so many, with age and checks.
+        """
+        self._live = live
+        self._clock = clock
+        self._store = store
+        self._intake = intake
+        self._pulls = pulls
+        self._locks = locks
+        self._consumers = consumers
+        self._producers = producers
+        self._servers = servers
+        self._registration = registration
+        self._no_disk = no_disk
+        self._lag_ms = lag_ms
+        self._holds = holds
+        self._duplicates = duplicates
+        self._parked = parked
+        self._undecided = undecided
+        self._quarantine = quarantine
+        self._loops = loops
+        self._budget = budget
+
+    def __call__(self, request: Request) -> Reply:
+        troubles = self.troubles()
+        table = {
+            "ready": not troubles,
+            "kernel": kernel_name(),
+            "kernelForced": is_forced(),
+            "troubles": troubles,
+            "parked": dict(self._parked()),
+            "halfMessages": self._undecided(MOST),
+            "quarantined": len(self._quarantine),
+            "quarantine": [_aside(one) for one in self._quarantine.all()[:MOST]],
+            "loopFaults": {name: f"{one.times} times, last {one.why}" for name, one in self._loops.faults.items()},
+            "polled": self._polled(),
+            "locked": self._locked(),
+            "waitingForDisk": self._intake.waiting,
+            "unflushedBytes": self._store.unflushed,
+            "loopLagMs": round(self._lag_ms(), 1),
+            "loopHolds": [_held(hold) for hold in self._holds.all()],
+            "bufferedBytes": sum(server.held_bytes for server in self._servers),
+            "connections": sum(server.connections for server in self._servers),
+            "openFiles": self._budget.shown(),
+            "consumerGroups": {group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},
+            "producerGroups": {name: len(members) for name, members in islice(self._producers.all().items(), MOST)},
+            "conflicts": [str(one) for one in self._consumers.conflicts()[:MOST]],
+            "duplicateWindow": self._window(),
+            "nameServers": {} if (found := self._registration()) is None else found.state(),
+        }
+        return Reply(body=msgspec.json.encode(table))
+
+    def troubles(self) -> list[str]:
+        """Why the broker cannot do what it is there for; empty: it is ready."""
+        config = self._live.config
+        registration = self._registration()
+        found = []
+        if registration is None:
+            found.append("it is still starting")
+        elif config.namesrv_addr and "registered" not in registration.state().values():
+            found.append("no name server knows it")
+        if not self._store.is_writable:
+            found.append("the store takes no more messages")
+        no_disk = self._no_disk() or self._store.why_no_room()
+        if no_disk is not None:
+            found.append(no_disk)
+        if config.broker_permission & Perm.READ_WRITE != Perm.READ_WRITE:
+            found.append(f"brokerPermission is {config.broker_permission}")
+        if self._lag_ms() > config.max_loop_lag_ms:
+            found.append(f"it runs {self._lag_ms():.0f} ms late")
+        return found
+
+    def _window(self) -> dict[str, object]:
+        window = self._duplicates
+        if window is None:
+            return {"enabled": False}
+        return {"enabled": True, "producers": window.producers, "sends": len(window), "messages": window.messages}
+
+    def _polled(self) -> dict[str, object]:
+        held = self._pulls.waiting()
+        topics = Counter(pull.topic for pull in held)
+        return {"pulls": len(held), "byTopic": dict(topics.most_common(MOST))}
+
+    def _locked(self) -> list[dict[str, object]]:
+        holders = self._locks.holders(self._clock.monotonic())
+        return [
+            {
+                "group": group,
+                "topic": queue.topic,
+                "queue": queue.queue_id,
+                "client": client,
+                "secondsLeft": round(left),
+            }
+            for group, queue, client, left in holders[:MOST]
+        ]
+
+
+def _aside(one: Aside) -> dict[str, object]:
+    return {
+        "position": one.position,
+        "topic": one.topic,
+        "queue": one.queue_id,
+        "by": one.loop,
+        "reason": one.reason,
+        "timeMs": one.time_ms,
+    }
+
+
+def _held(hold: Hold) -> dict[str, object]:
+    names = {code.value: code.name for code in (*RequestCode, *OwnRequestCode)}
+    name = names.get(hold.code, "")
+    return {"code": hold.code, "name": name, "times": hold.times, "longestMs": round(hold.longest_ms, 1)}

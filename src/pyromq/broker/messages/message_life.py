@@ -1,0 +1,214 @@
+"""The life of one message, asked for by topic and id (request 30002, ours): where it is and what became of it.
+
+Every step of a message is a record of its own with the same unique key, so the index leads from one to the next;
+offsets say what each group has done. Read-only. `pyromq msg get` shows the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from ...config import Live
+from ...errors import RequestRefused
+from ...model import names
+from ...model.codes import OwnRequestCode, ResponseCode
+from ...model.ids import offset_message_id, parse_offset_message_id
+from ...model.message import Property
+from ...model.wire_text import whole_number
+from ...protocol.headers.header import Header
+from ...protocol.properties import decode_properties
+from ...protocol.record import Record
+from ...store.log.reader import KeyQuery
+from ...store.log.retention import RetentionConfig
+from ...store.message_store import MessageStore
+from ...store.recovery.quarantine import Quarantine
+from ...transport.dispatch import Reply, Request
+from ..clients.consumers import Consumers
+from ..config import BrokerConfig
+from ..metadata.offsets import Offsets
+from ..retries.dead_letters import DeadLetters, file_leaves_ms
+from ..timing.park import due_of
+from ..transactions.halves import Halves
+from ..transactions.states import State
+from .expired import Expired
+from .life_states import Copy, Progress, Step, classify, of_group, state_of
+
+MESSAGE_LIFE = OwnRequestCode.MESSAGE_LIFE
+WAITING_TOPICS = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECKS_EXHAUSTED_TOPIC)
+_WAITING = ("timed", "half", "rolled back", "in retry")  # or so it seems, where the record was put aside
+_WORDS = {State.HALF: "half", State.ROLLED_BACK: "rolled back", State.DISCARDED: "given up"}
+
+
+class MessageLifeRequest(Header, kw_only=True):
+    """30002. `id`: the client's unique id, the broker's offset id, or a key that one message alone has."""
+
+    topic: str
+    id: str
+
+
+class MessageLife:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        store: MessageStore,
+        offsets: Offsets,
+        consumers: Consumers,
+        halves: Halves,
+        dead_letters: DeadLetters,
+        expired: Expired,
+        quarantine: Quarantine,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._live = live
+        self._store = store
+        self._offsets = offsets
+        self._consumers = consumers
+        self._halves = halves
+        self._dead_letters = dead_letters
+        self._expired = expired
+        self._quarantine = quarantine
+        self._now_ms = now_ms
+        self._progress = Progress(offsets.find, offsets.pulled)
+
+    async def __call__(self, request: Request) -> Reply:
+        header = request.header(MessageLifeRequest)
+        copies = await self._copies(header.topic, header.id)
+        if not copies:
+            return Reply(body=msgspec.json.encode(self._gone(header)))
+        await self._halves.look()
+        return Reply(body=msgspec.json.encode(self._life(header.topic, copies)))
+
+    # --- finding its copies ---------------------------------------------------------------------------------------
+
+    async def _copies(self, topic: str, wanted: str) -> list[Copy]:
+        records = await self._named(topic, wanted)
+        uniques = {decode_properties(record.properties).get(Property.UNIQ_KEY) for record in records}
+        if len(uniques) > 1:
+            ids = ", ".join(sorted(unique or "without id" for unique in uniques)[:10])
+            raise RequestRefused(f"{len(uniques)} messages of {topic} have the key {wanted}: ask for one of {ids}")
+        unique = next(iter(uniques), None)
+        if unique is not None and unique != wanted:
+            records += await self._everywhere(topic, unique)
+        once = {record.physical_offset: record for record in records}
+        found = (self._classified(topic, once[position]) for position in sorted(once))
+        return [copy for copy in found if copy is not None]
+
+    async def _named(self, topic: str, wanted: str) -> list[Record]:
+        """By unique id or key anywhere, else by the place that an offset id names."""
+        records = await self._everywhere(topic, wanted)
+        if records:
+            return records
+        try:
+            place = parse_offset_message_id(wanted)
+        except ValueError:
+            return []
+        record = await self._store.ask(lambda: self._store.reader.record_at(place.physical_offset))
+        fits = record is not None and record.store_host == place.host
+        return [record] if record is not None and fits and self._classified(topic, record) is not None else []
+
+    async def _everywhere(self, topic: str, key: str) -> list[Record]:
+        topics = [topic, *WAITING_TOPICS, *self._ends()]
+        found: list[Record] = []
+        for name in dict.fromkeys(topics):
+            found += [
+                record
+                for record in await self._store.by_key(KeyQuery(name, key))
+                if self._classified(topic, record) is not None
+            ]
+        return found
+
+    def _ends(self) -> list[str]:
+        return [name for name in self._store.queues.topics() if name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX))]
+
+    def _classified(self, topic: str, record: Record) -> Copy | None:
+        pairs = decode_properties(record.properties)
+        return classify(topic, record, pairs, self._due(record, pairs))
+
+    def _due(self, record: Record, pairs: dict[str, str]) -> int:
+        if record.topic == names.TIMER_TOPIC:
+            slot_ms = whole_number(pairs.get(Property.TIMER_OUT_MS))
+            return 0 if slot_ms is None else slot_ms + self._live.config.timer_precision_ms
+        if record.topic != names.SCHEDULE_TOPIC:
+            return 0
+        queue = self._store.queues.get(record.topic, record.queue_id)
+        entry = None if queue is None else queue.entry_at(record.queue_offset)
+        return due_of(pairs, 0 if entry is None else entry.tag_code)
+
+    # --- telling --------------------------------------------------------------------------------------------------
+
+    def _life(self, topic: str, copies: list[Copy]) -> dict[str, Any]:
+        first = copies[0]
+        own = [one for one in copies if not one.group]
+        state = self._or_aside(state_of(copies, self._decided, self._now_ms()), own[-1]) if own else {}
+        told: dict[str, Any] = {
+            "topic": topic,
+            "id": first.pairs.get(Property.UNIQ_KEY) or _offset_id(first.record),
+            "keys": first.pairs.get(Property.KEYS),
+            "tags": first.pairs.get(Property.TAGS),
+            "bornMs": first.record.born_timestamp,
+            "bytes": len(first.record.body),
+            **(state or {"state": "expired", "atMs": self._when_gone(first)}),
+            "leavesMs": self._leaves_ms(copies[-1]),
+            "groups": [{"group": name} | self._of_group(name, copies) for name in self._groups(topic, copies)],
+            "history": [copy.shown() for copy in copies],
+        }
+        return told
+
+    def _or_aside(self, state: dict[str, Any], newest: Copy) -> dict[str, Any]:
+        """What no loop handles any more neither waits nor was decided."""
+        aside = self._quarantine.get(newest.position)
+        if aside is None or state["state"] not in _WAITING:
+            return state
+        return {"state": "put aside", "reason": aside.reason, "atMs": aside.time_ms}
+
+    def _when_gone(self, later: Copy) -> int | None:
+        """The message itself is gone, a retry or dead letter is left: it names the place where the first lay."""
+        try:
+            place = parse_offset_message_id(later.pairs.get(Property.ORIGIN_MESSAGE_ID, ""))
+        except ValueError:
+            return None
+        return self._expired.at(place.physical_offset)
+
+    def _groups(self, topic: str, copies: Iterable[Copy]) -> list[str]:
+        online = {group.name for group in self._consumers.all() if topic in group.subscriptions}
+        return sorted({copy.group for copy in copies if copy.group} | online | set(self._offsets.groups_of(topic)))
+
+    def _of_group(self, group: str, copies: list[Copy]) -> dict[str, Any]:
+        mine = [copy for copy in copies if copy.group in ("", group)]
+        if not mine:
+            return {"state": "expired"}
+        told = self._or_aside(of_group(group, copies, self._progress), mine[-1])
+        return told | {"leavesMs": self._leaves_ms(mine[-1])} if told["state"] == "dead" else told
+
+    def _leaves_ms(self, copy: Copy) -> int:
+        files, hours = self._store.log_files(), self._live.config.part(RetentionConfig).file_reserved_hours
+        if copy.step is Step.DEAD:
+            return self._dead_letters.leaves_ms(copy.record, files)
+        return file_leaves_ms(files, copy.position, hours, self._now_ms())
+
+    def _decided(self, half: Copy) -> tuple[str, int | None]:
+        """The op topic does not say how a transaction ended. A committed message would be there, so it was not."""
+        offset, _ = self._halves.stands_for(half.record.queue_offset, half.position)
+        open_half = self._halves.undecided.get(offset)
+        if open_half is not None:
+            return "half", open_half.checks
+        return _WORDS.get(self._halves.ledger.state(offset), "rolled back"), None
+
+    def _gone(self, header: MessageLifeRequest) -> dict[str, Any]:
+        at = self._expired.of(header.id, self._now_ms(), self._store.commit_log.start)
+        if at is None:
+            raise RequestRefused(
+                f"no message {header.id} of topic {header.topic} is known here: it may be on another broker, it may "
+                "never have been stored, or its topic or id is not the one it was sent with",
+                ResponseCode.QUERY_NOT_FOUND,
+            )
+        return {"topic": header.topic, "id": header.id, "state": "expired", "atMs": at or None}
+
+
+def _offset_id(record: Record) -> str:
+    return offset_message_id(record.store_host, record.physical_offset)

@@ -1,0 +1,67 @@
+"""Single messages: by key or unique id through the index, by place in the log (requests 12 and 33)."""
+
+from __future__ import annotations
+
+from ...config import Live
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ...protocol.headers.pull import QueryMessage, QueryMessageAnswer, ViewMessage
+from ...protocol.record import encode_record
+from ...store.log.reader import KeyQuery
+from ...store.message_store import MessageStore
+from ...transport.dispatch import Reply, Request
+from ..config import BrokerConfig
+
+TAGS_INDEX = "T"
+
+
+class MessageQueries:
+    """Event loop only."""
+
+    def __init__(self, live: Live[BrokerConfig], store: MessageStore) -> None:
+        self._live = live
+        self._store = store
+
+    async def by_key(self, request: Request) -> Reply:
+        """12."""
+        header = request.header(QueryMessage)
+        config = self._live.config
+        limit = config.default_query_max_num if header.unique_key_query else header.max_num
+        query = KeyQuery(
+            header.topic,
+            header.key,
+            begin=header.begin_timestamp,
+            end=header.end_timestamp,
+            limit=min(limit, config.max_msgs_num_batch),
+            tag=header.index_type == TAGS_INDEX,
+        )
+        records = await self._store.by_key(query)
+        if not records:
+            raise RequestRefused(
+                f"can not find message, maybe time range not correct: nothing with key {header.key!r} in topic "
+                f"{header.topic} between {header.begin_timestamp} and {header.end_timestamp}",
+                ResponseCode.QUERY_NOT_FOUND,
+                QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0).to_fields(),
+            )
+        body = b"".join(encode_record(record) for record in records)
+        return Reply(header=self._index_state(), body=body)
+
+    def _index_state(self) -> QueryMessageAnswer:
+        files = self._store.index.files if self._store.index is not None else ()
+        if not files:
+            return QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
+        newest = files[-1].header
+        return QueryMessageAnswer(
+            index_last_update_timestamp=newest.end_time, index_last_update_phyoffset=newest.end_position
+        )
+
+    async def by_place(self, request: Request) -> Reply:
+        """33."""
+        header = request.header(ViewMessage)
+        record = await self._store.ask(lambda: self._store.reader.record_at(header.offset))
+        if record is None:
+            raise RequestRefused(
+                f"can not find message by offset {header.offset}: no record starts there, the log holds "
+                f"{self._store.commit_log.start} to {self._store.readable.value}"
+            )
+        return Reply(body=encode_record(record))

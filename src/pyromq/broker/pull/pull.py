@@ -1,0 +1,339 @@
+"""Pulling: requests 11 and 361. Check, commit what comes along, select, read, answer; or hold until there is something.
+
+What finds nothing waits in `pull_waiting`, which calls back when there is something new, or when its time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from ... import logs
+from ...ambient import Clock
+from ...config import Live
+from ...model.codes import ResponseCode
+from ...protocol.headers.pull import PullMessage, PullMessageAnswer
+from ...store.layout import QUEUE_ENTRY_BYTES
+from ...store.log.reader import SCAN_ENTRIES, GetStatus, Selection
+from ...store.message_store import MessageStore
+from ...transport.dispatch import Answer, Reply, Request, await_answer, failed
+from ...transport.peer import Peer
+from ..config import BrokerConfig
+from ..filters.filtered_read import LOOK_S, Catch, caught, sift
+from ..metadata.offsets import Offsets
+from .pull_checks import PullChecks, PullFlag
+from .pull_tickets import KernelTicket, Ticket, code_of, colder, limits_of, search_of
+from .pull_waiting import WaitingPull, WaitingPulls
+from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
+
+log = logs.get("pyromq.broker")
+
+OFFSET_RESET = "OFFSET_RESET"
+LONG_S = 0.000_5  # of a look at one held pull
+COLD_AT_ONCE = 1  # of the composition root's helper threads one is for cold reads
+_LOOKS = 16  # of a woken pull, on behind entries that do not match, before its client is asked to come again
+
+# Called with topic, group, queue, messages and bytes of everything that was handed out, the ms that it took to find and
+# read it, and whether it came from the medium.
+GetCounter = Callable[[str, str, int, int, int, float, bool], None]
+
+
+class PullHandler:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        clock: Clock,
+        store: MessageStore,
+        checks: PullChecks,
+        offsets: Offsets,
+        cold: ColdReads,
+        backlog: Backlog,
+        count: GetCounter = lambda topic, group, queue_id, messages, size, ms, from_disk: None,
+    ) -> None:
+        self._live = live
+        self._clock = clock
+        self._now = clock.monotonic
+        self._store = store
+        self._checks = checks
+        self._offsets = offsets
+        self._cold = cold
+        self._backlog = backlog
+        self._count = count
+        self.missed = 0  # pulls that were answered with nothing
+        self.longest_ms = 0.0  # that one took from the look at its queue to the records in hand
+        self._waiting = WaitingPulls(clock, store, self._look_again, self._answer_held)
+        self._tasks: set[asyncio.Future[None]] = set()
+        # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
+        self._cold_turn = asyncio.Semaphore(COLD_AT_ONCE)
+
+    def __call__(self, request: Request) -> Answer:
+        header = request.header(PullMessage)
+        config = self._live.config
+        allowed = self._checks.check(header, request.command.code, config)
+        topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
+        commits = header.sys_flag & PullFlag.COMMIT_OFFSET
+        self.asked(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else -1)
+        ticket = Ticket(request, header, allowed)
+        reset = self._offsets.take_reset(topic, group, queue_id)
+        if reset is not None:
+            return self._reset(ticket, reset)
+        if self._is_cold(header, config):
+            return self._look_cold(ticket)
+        return self._look_first(ticket, config)
+
+    # --- what a kernel tells too ------------------------------------------------------------------------------------
+
+    def asked(self, topic: str, group: str, queue_id: int, offset: int, commit: int) -> None:
+        """A pull came for an offset, and may say (else -1) how far everything is consumed."""
+        if commit >= 0:
+            self._offsets.commit(topic, group, queue_id, commit)
+        self._offsets.note_pulled(topic, group, queue_id, offset)
+
+    def gave(
+        self,
+        topic: str,
+        group: str,
+        queue_id: int,
+        messages: int,
+        size: int,
+        position: int,
+        begun: float,
+        from_disk: bool = False,
+    ) -> None:
+        """Messages were handed out, the first from this position of the log; the look began then."""
+        self._backlog.note(group, self._store.commit_log.end - position)
+        took_ms = (self._clock.monotonic() - begun) * 1000
+        if took_ms > self.longest_ms:
+            self.longest_ms = took_ms
+        self._count(topic, group, queue_id, messages, size, took_ms, from_disk)
+
+    def hold_frame(self, header: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
+        """Hold a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
+        return self._waiting.keep(header, wait_ms, ticket.connection, ticket, self._live.config)
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def _look_first(self, ticket: Ticket, config: BrokerConfig) -> Answer:
+        sieve = ticket.allowed.wanted.sieve
+        if sieve is None:
+            return self._look(ticket, self._select(ticket, ticket.header.queue_offset, config), config)
+        ticket.begun = self._clock.monotonic()
+        sifted = sift(self._store.reader, search_of(ticket, ticket.header.queue_offset, config), sieve, self._now)
+        if sifted.unread is not None and sifted.selection.status is not GetStatus.FOUND:
+            return self._sift_cold(ticket, sifted.unread)
+        return self._look(ticket, sifted.selection, config)
+
+    async def _sift_cold(self, ticket: Ticket, unread: Selection) -> Reply | None:
+        """Records that have to come from the medium before an expression can be asked of them."""
+        config, sieve = self._live.config, ticket.allowed.wanted.sieve
+        assert sieve is not None
+        stretch = colder(unread, config)
+        async with self._cold_turn:
+            records = await self._store.read(stretch)
+        catch = Catch(search_of(ticket, ticket.header.queue_offset, config))
+        full = catch.take(records, sieve, self._now, self._now() + LOOK_S)
+        selection = caught(stretch, catch, stretch.next_offset if full is None else full)
+        return await await_answer(self._look(ticket, selection, config))
+
+    def _look(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Answer:
+        header = ticket.header
+        if selection.status is GetStatus.FOUND:
+            return self._found(ticket, selection, config)
+        if code_of(selection.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND and self._hold(ticket, config):
+            return None
+        return self._nothing(ticket, selection)
+
+    def _is_cold(self, header: PullMessage, config: BrokerConfig) -> bool:
+        """Whether already the queue's entries would have to come from the medium. Near its end nobody looks."""
+        queue, offset = self._store.queues.get(header.topic, header.queue_id), header.queue_offset
+        if queue is None or not queue.min_offset <= offset < queue.readable_end - limits_of(header, config)[0]:
+            return False
+        return not queue.is_resident(offset, SCAN_ENTRIES)
+
+    async def _look_cold(self, ticket: Ticket) -> Reply | None:
+        """The same after the entries were fetched in a helper thread."""
+        header, config = ticket.header, self._live.config
+        count, size = limits_of(header, config)
+        ticket.begun = self._clock.monotonic()
+        async with self._cold_turn:
+            selection = await self._store.select(
+                header.topic,
+                header.queue_id,
+                header.queue_offset,
+                max_count=count,
+                max_bytes=size,
+                tag_codes=ticket.allowed.wanted.tag_codes,
+            )
+        if ticket.allowed.wanted.sieve is not None:
+            return await await_answer(self._look_first(ticket, config))
+        return await await_answer(self._look(ticket, selection, config))
+
+    def _select(self, ticket: Ticket, offset: int, config: BrokerConfig) -> Selection:
+        header, wanted = ticket.header, ticket.allowed.wanted
+        ticket.begun = self._clock.monotonic()
+        if wanted.sieve is not None:
+            return sift(self._store.reader, search_of(ticket, offset, config), wanted.sieve, self._now).selection
+        count, size = limits_of(header, config)
+        return self._store.reader.select(
+            header.topic,
+            header.queue_id,
+            offset,
+            max_count=count,
+            max_bytes=size,
+            tag_codes=wanted.tag_codes,
+            deep=config.max_filter_message_size // QUEUE_ENTRY_BYTES,
+        )
+
+    def _found(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Reply | Awaitable[Reply]:
+        records = self._store.reader.read_resident(selection.ranges)
+        if records is None:
+            return self._found_cold(ticket, colder(selection, config))
+        return self._give(ticket, selection, records)
+
+    async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
+        """From the medium, in a helper thread, and less of it: someone who replays yesterday disturbs no producer."""
+        size, config = sum(one.size for one in selection.ranges), self._live.config
+        wait_s = self._cold.wait_s(
+            ticket.header.consumer_group, size, config, self._clock.monotonic(), self._clock.now_ms()
+        )
+        if wait_s:
+            await self._clock.sleep(min(wait_s, MOST_WAIT_S))
+        if wait_s > MOST_WAIT_S:
+            at = selection.ranges[0].queue_offset
+            later = Selection(selection.status, (), at, selection.min_offset, selection.max_offset)
+            return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", later)
+        async with self._cold_turn:
+            records = await self._store.read(selection)
+        return self._give(ticket, selection, records, from_disk=True)
+
+    def _give(self, ticket: Ticket, selection: Selection, records: Sequence[bytes], from_disk: bool = False) -> Reply:
+        if not records:  # all of them were damaged: go on behind them
+            return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
+        body = b"".join(records)
+        header, position = ticket.header, selection.ranges[0].position
+        group, queue_id = header.consumer_group, header.queue_id
+        self.gave(header.topic, group, queue_id, len(records), len(body), position, ticket.begun, from_disk)
+        return self._answer(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
+
+    def _nothing(self, ticket: Ticket, selection: Selection) -> Reply:
+        self.missed += 1
+        code = code_of(selection.status, ticket.header.queue_offset)
+        return self._answer(ticket, code, selection.status.value, selection)
+
+    def _reset(self, ticket: Ticket, offset: int) -> Reply:
+        """An administrator moved the group: the client drops what it has and goes on there."""
+        queue = self._store.queues.get(ticket.header.topic, ticket.header.queue_id)
+        low, high = (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
+        moved = Selection(GetStatus.FOUND, (), offset, low, high)  # no entry is read for it: it may be a cold one
+        return self._answer(ticket, ResponseCode.PULL_OFFSET_MOVED, OFFSET_RESET, moved)
+
+    def _answer(self, ticket: Ticket, code: int, remark: str, selection: Selection, body: bytes = b"") -> Reply:
+        header = PullMessageAnswer(
+            suggest_which_broker_id=0,
+            next_begin_offset=selection.next_offset,
+            min_offset=selection.min_offset,
+            max_offset=selection.max_offset,
+            topic_sys_flag=ticket.allowed.topic.topic_sys_flag,
+            group_sys_flag=ticket.allowed.group.group_sys_flag,
+        )
+        return Reply(code, remark=remark, header=header, body=body)
+
+    # --- holding --------------------------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> int:
+        return len(self._waiting)
+
+    def waiting(self) -> list[WaitingPull]:
+        """For the inspection command."""
+        return self._waiting.all()
+
+    def _hold(self, ticket: Ticket, config: BrokerConfig) -> bool:
+        header = ticket.header
+        if not header.sys_flag & PullFlag.SUSPEND or ticket.request.command.is_oneway:
+            return False
+        place = (header.topic, header.queue_id, header.queue_offset)
+        return self._waiting.keep(place, header.suspend_timeout_millis, ticket.request.peer, ticket, config)
+
+    def lost(self, peer: Peer) -> None:
+        """The connection is gone: nobody waits any more."""
+        self._waiting.drop(peer)
+
+    def topic_changed(self, topic: str) -> None:
+        """Its permission may have changed, or it is gone: those who wait are answered and ask again."""
+        self._waiting.end_topic(topic)
+
+    def stop(self) -> None:
+        """Answer everyone, so that they turn to another broker at once."""
+        self._waiting.end_all()
+
+    def _unless_answered(self, pull: WaitingPull) -> Ticket | None:
+        """None: the kernel that had taken it has answered. Else it is Python's from now on."""
+        ticket = pull.ticket
+        if isinstance(ticket, KernelTicket):
+            frames = ticket.again(pull.offset)
+            if frames is not None:
+                ticket.connection.send_now(frames)
+                return None
+            ticket = pull.ticket = ticket.decoded()
+        return ticket
+
+    def _look_again(self, pull: WaitingPull) -> bool:
+        """Something new is there. If none of it matches the pull goes on waiting, behind what was looked at."""
+        ticket, config = self._unless_answered(pull), self._live.config
+        if ticket is None:
+            return False
+        looks = _LOOKS if ticket.allowed.wanted.sieve is None else 1
+        for _ in range(looks):
+            selection = self._select(ticket, pull.offset, config)
+            if selection.status is GetStatus.FOUND:
+                self._send(ticket, self._found(ticket, selection, config))
+                return self._took_long(ticket)
+            if selection.status is not GetStatus.NO_MATCHED_MESSAGE:
+                break
+            pull.offset = selection.next_offset
+            if pull.offset >= selection.max_offset:
+                break
+        if selection.status is GetStatus.NO_MATCHED_MESSAGE and pull.offset >= selection.max_offset:
+            self._waiting.hold(pull)
+        else:
+            self._send(ticket, self._nothing(ticket, selection))
+        return self._took_long(ticket)
+
+    def _took_long(self, ticket: Ticket) -> bool:
+        """Only where an expression was asked: what that costs is not ours to choose."""
+        return ticket.allowed.wanted.sieve is not None and self._now() - ticket.begun > LONG_S
+
+    def _answer_held(self, pull: WaitingPull) -> bool:
+        """Its time is over: one last look, and an answer whatever it finds."""
+        ticket, config = self._unless_answered(pull), self._live.config
+        if ticket is None:
+            return False
+        selection = self._select(ticket, pull.offset, config)
+        if selection.status is GetStatus.FOUND:
+            self._send(ticket, self._found(ticket, selection, config))
+        elif pull.offset > ticket.header.queue_offset:
+            # What was looked at in the meantime need not be looked at again.
+            self._send(
+                ticket, self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", selection)
+            )
+        else:
+            self._send(ticket, self._nothing(ticket, selection))
+        return self._took_long(ticket)
+
+    def _send(self, ticket: Ticket, answer: Reply | Awaitable[Reply]) -> None:
+        if isinstance(answer, Reply):
+            ticket.request.peer.send(answer.to_command(ticket.request.command))
+        else:
+            task = asyncio.ensure_future(self._send_later(ticket, answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _send_later(self, ticket: Ticket, answer: Awaitable[Reply]) -> None:
+        try:
+            reply = await answer
+        except Exception as fault:
+            reply = failed(ticket.request, fault)
+        ticket.request.peer.send(reply.to_command(ticket.request.command))

@@ -1,0 +1,97 @@
+"""A pull on its way: what it asked for, within which limits, and the code that its end has. `pull.py` carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...kernel.records import Range
+from ...model.codes import ResponseCode
+from ...protocol.frame import decode_frames
+from ...protocol.headers.pull import PullMessage
+from ...store.log.reader import GetStatus, Selection
+from ...transport.dispatch import Request
+from ...transport.peer import Peer
+from ..config import BrokerConfig
+from ..filters.filtered_read import Search
+from .pull_checks import Allowed
+
+
+class FramePeer(Peer, Protocol):
+    """A peer that takes frames as a kernel has made them."""
+
+    def send_now(self, frames: bytes) -> None: ...
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A pull that is held: what is needed to look again and to answer."""
+
+    request: Request
+    header: PullMessage
+    allowed: Allowed
+    begun: float = 0.0  # when the look that is under way began
+
+    @property
+    def size(self) -> int:
+        """Bytes of the request, about: all its fields are kept, also those that nobody reads."""
+        fields = self.request.command.fields
+        return sum(map(len, fields)) + sum(map(len, fields.values()))
+
+
+@dataclass(slots=True)
+class KernelTicket:
+    """A pull that a kernel took and found nothing for. It is decoded only if the kernel cannot answer it after all."""
+
+    connection: FramePeer
+    frame: bytes
+    allowed: Allowed
+    again: Callable[[int], bytes | None]  # the kernel's answer from an offset on, if it has one
+
+    @property
+    def size(self) -> int:
+        return len(self.frame)
+
+    def decoded(self) -> Ticket:
+        request = Request(decode_frames(self.frame)[0][0], self.connection)
+        return Ticket(request, request.header(PullMessage), self.allowed)
+
+
+def limits_of(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
+    """Messages and bytes of one pull; the first message is given whatever its size."""
+    if header.consumer_group in config.large_pull_groups:
+        count, size = config.large_pull_count, config.large_pull_bytes
+    else:
+        count = config.max_transfer_count_on_message_in_memory
+        size = config.max_transfer_bytes_on_message_in_memory
+    wanted = header.max_msg_bytes
+    return max(1, min(header.max_msg_nums, count)), size if wanted is None or wanted <= 0 else min(wanted, size)
+
+
+def search_of(ticket: Ticket, offset: int, config: BrokerConfig) -> Search:
+    count, size = limits_of(ticket.header, config)
+    return Search(ticket.header.topic, ticket.header.queue_id, offset, count, size)
+
+
+def colder(selection: Selection, config: BrokerConfig) -> Selection:
+    """As much of a selection as may come from disk at once."""
+    taken: list[Range] = []
+    size = 0
+    for one in selection.ranges:
+        size += one.size
+        too_many = len(taken) >= config.max_transfer_count_on_message_in_disk
+        if taken and (too_many or size > config.max_transfer_bytes_on_message_in_disk):
+            return Selection(selection.status, taken, one.queue_offset, selection.min_offset, selection.max_offset)
+        taken.append(one)
+    return selection
+
+
+def code_of(status: GetStatus, offset: int) -> ResponseCode:
+    if status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE):
+        return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+    return {
+        GetStatus.FOUND: ResponseCode.SUCCESS,
+        GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+        GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    }.get(status, ResponseCode.PULL_OFFSET_MOVED)

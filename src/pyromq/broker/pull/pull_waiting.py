@@ -1,0 +1,158 @@
+"""Pulls that found nothing and wait: woken by arrivals, or at their deadline, by one timer for all.
+
+None costs a task. Arrivals of one turn of the loop are looked at together, so that many sends to a queue wake its
+readers once. `long_poll` decides which; what is done with them is `pull.py`'s. However many are woken at once, some
+are served in a turn of the loop and the others in the next ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from ...ambient import Clock, Timer
+from ...store.queues.queue import MessageQueue
+from ...transport.peer import Peer
+from ..config import BrokerConfig
+from .long_poll import HeldPull, LongPoll
+from .pull_tickets import KernelTicket, Ticket
+
+WaitingPull: TypeAlias = HeldPull[Ticket | KernelTicket]
+Serve: TypeAlias = Callable[[WaitingPull], bool]
+
+AT_ONCE = 64  # pulls in a turn: about a millisecond
+
+
+class Arrivals(Protocol):
+    """The store: calls who listens to a topic with each queue of it that has something new."""
+
+    def on_arrival(self, topic: str, listener: Callable[[MessageQueue], None]) -> None: ...
+
+    def off_arrival(self, topic: str, listener: Callable[[MessageQueue], None]) -> None: ...
+
+
+class WaitingPulls:
+    """Event loop only. `look_again`: something new is there. `end`: the pull is to be answered whatever is found. Both
+    say whether that took long: then others have their turn first."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        arrivals: Arrivals,
+        look_again: Serve,
+        end: Serve,
+    ) -> None:
+        self._clock = clock
+        self._arrivals = arrivals
+        self._heard: set[str] = set()  # topics that are listened to: those that pulls wait on, and did a moment ago
+        self._look_again = look_again
+        self._end = end
+        self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
+        self._arrived: dict[tuple[str, int], MessageQueue] = {}
+        self._woken: deque[tuple[WaitingPull, Serve]] = deque()  # what is served in the next turns
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._polls) + len(self._woken)
+
+    def all(self) -> list[WaitingPull]:
+        return [*self._polls.held(), *(pull for pull, _ in self._woken)]
+
+    def keep(
+        self,
+        place: tuple[str, int, int],
+        wait_ms: int,
+        peer: Peer,
+        ticket: Ticket | KernelTicket,
+        config: BrokerConfig,
+    ) -> bool:
+        """Hold a pull by topic, queue and offset. False: it may not wait."""
+        if not config.long_polling_enable:
+            wait_ms = config.short_polling_time_mills
+        size = ticket.size
+        if (
+            wait_ms <= 0
+            or len(self._polls) >= config.max_held_pulls
+            or self._polls.bytes + size > config.max_held_pull_bytes
+        ):
+            return False
+        deadline = self._clock.monotonic() + wait_ms / 1000
+        self.hold(HeldPull(*place, deadline, peer, ticket, size))
+        return True
+
+    def hold(self, pull: WaitingPull) -> None:
+        """Also again, after a look that found nothing."""
+        self._polls.hold(pull)
+        if pull.topic not in self._heard:
+            self._heard.add(pull.topic)
+            self._arrivals.on_arrival(pull.topic, self._note_arrival)
+        self._set_timer()
+
+    def drop(self, peer: Peer) -> None:
+        self._polls.drop(peer)
+        if self._woken:
+            self._woken = deque(one for one in self._woken if one[0].owner is not peer)
+
+    def end_topic(self, topic: str) -> None:
+        for pull in self._polls.take_topic(topic):
+            self._end(pull)
+
+    def end_all(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        woken, self._woken = self._woken, deque()
+        for pull in [*self._polls.take_all(), *(pull for pull, _ in woken)]:
+            self._end(pull)
+
+    # --- what wakes them ------------------------------------------------------------------------------------------
+
+    def _note_arrival(self, queue: MessageQueue) -> None:
+        if not self._polls.waits_on(queue.topic):  # not when the last was answered: its client mostly comes again
+            self._heard.discard(queue.topic)
+            self._arrivals.off_arrival(queue.topic, self._note_arrival)
+            return
+        if not self._arrived:
+            asyncio.get_running_loop().call_soon(self._serve_arrivals)
+        self._arrived[queue.topic, queue.queue_id] = queue
+
+    def _serve_arrivals(self) -> None:
+        arrived, self._arrived = self._arrived, {}
+        pulls: list[WaitingPull] = []
+        for (topic, queue_id), queue in arrived.items():
+            pulls += self._polls.take_arrived(topic, queue_id, queue.readable_end)
+        self._serve(pulls, self._look_again)
+
+    def _serve(self, pulls: list[WaitingPull], serve: Serve) -> None:
+        is_due = bool(self._woken)  # then a turn for them is set already
+        self._woken.extend((pull, serve) for pull in pulls)
+        if not is_due:
+            self._serve_woken()
+
+    def _serve_woken(self) -> None:
+        left = AT_ONCE
+        try:
+            while self._woken and left > 0:
+                pull, serve = self._woken.popleft()
+                left = 0 if serve(pull) else left - 1
+        finally:  # also if serving one failed
+            if self._woken:
+                asyncio.get_running_loop().call_soon(self._serve_woken)
+
+    def _set_timer(self) -> None:
+        """One timer for all: set for the earliest deadline, never later."""
+        due = self._polls.next_deadline()
+        if due is None or (self._timer is not None and self._timer_at <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._clock.call_later(max(0.0, due - self._clock.monotonic()), self._serve_due)
+
+    def _serve_due(self) -> None:
+        self._timer = None
+        self._serve(self._polls.take_due(self._clock.monotonic()), self._end)
+        self._set_timer()

@@ -1,0 +1,99 @@
+"""Whether a send is taken now: an overloaded broker says so early and names the limit, instead of growing slow.
+
+The limits are time waited, loop lag, unflushed bytes and waiting replies; how many requests may wait, and with how many
+bytes, is transport's to decide. Asked by `send.py` for every message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ambient import Clock
+from ...errors import RequestRefused
+from ...model.codes import ResponseCode
+from ..config import BrokerConfig
+
+TICK_S = 0.1
+
+
+class LoopLag:
+    """How late the event loop is, measured by a timer that should fire every `TICK_S`. Event loop only."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.due = clock.monotonic() + TICK_S
+        self.last_ms = 0.0
+
+    def now_ms(self) -> float:
+        return self.at(self._clock.monotonic())
+
+    def at(self, moment: float) -> float:
+        """At least what was seen last time; more while the next tick is overdue."""
+        overdue = (moment - self.due) * 1000
+        return overdue if overdue > self.last_ms else self.last_ms
+
+    async def run(self) -> None:
+        while True:
+            self.due = self._clock.monotonic() + TICK_S
+            await self._clock.sleep(TICK_S)
+            self.last_ms = max(0.0, (self._clock.monotonic() - self.due) * 1000)
+
+
+class Admission:
+    """Event loop only. A kernel looks at the same limits before it asks (`kernel/appends.py`, `Sights`): a new one goes
+    there too."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        lag: LoopLag,
+        unflushed: Callable[[], int],
+        waiting: Callable[[], int],
+        no_disk: Callable[[], str | None],
+    ) -> None:
+        """`no_disk` tells why there is no room on disk, None while there is."""
+        self._clock = clock
+        self._lag = lag
+        self._unflushed = unflushed
+        self._waiting = waiting
+        self._no_disk = no_disk
+
+    def __call__(self, config: BrokerConfig, arrived: float) -> None:
+        """`arrived`: what waited to be served for longer than its client does is not stored late and silently."""
+        no_disk = self._no_disk()
+        if no_disk is not None:
+            raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)
+        now = self._clock.monotonic()
+        waited = (now - arrived) * 1000
+        if waited > config.wait_time_mills_in_send_queue:
+            raise _busy(
+                "TIMEOUT_CLEAN_QUEUE",
+                f"this request waited {waited:.0f} ms to be served",
+                "waitTimeMillsInSendQueue",
+                config.wait_time_mills_in_send_queue,
+            )
+        lag = self._lag.at(now)
+        if lag > config.max_loop_lag_ms:
+            raise _busy(
+                "PC_SYNCHRONIZED",
+                f"the broker runs {lag:.0f} ms late",
+                "osPageCacheBusyTimeOutMills",
+                config.max_loop_lag_ms,
+            )
+        unflushed = self._unflushed()
+        if unflushed > config.max_unflushed_bytes:
+            raise _busy(
+                "OVERLOAD", f"{unflushed} bytes wait for the disk", "maxUnflushedBytes", config.max_unflushed_bytes
+            )
+        waiting = self._waiting()
+        if waiting >= config.max_waiting_replies:
+            raise _busy(
+                "OVERLOAD", f"{waiting} sends wait for the disk", "maxWaitingReplies", config.max_waiting_replies
+            )
+
+
+def _busy(mark: str, what: str, key: str, limit: int) -> RequestRefused:
+    return RequestRefused(
+        f"[{mark}]broker busy, start flow control for a while: {what}, the limit ({key}) is {limit}",
+        ResponseCode.SYSTEM_BUSY,
+    )

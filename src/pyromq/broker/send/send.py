@@ -1,0 +1,371 @@
+"""Sending: requests 10, 310 and 320. Decode, check, build the record, put it; the answer leaves when it is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...config import Live
+from ...errors import ProtocolError, RequestRefused
+from ...kernel.records import Placed
+from ...model.codes import RequestCode, ResponseCode
+from ...model.ids import offset_message_id, pack_host
+from ...model.message import WRAPPED_BATCH, Property, SysFlag
+from ...model.names import MAX_TOPIC, TIMER_TOPIC, is_retry
+from ...model.recall_handle import RecallHandle
+from ...model.wire_text import INT_MAX, whole_number
+from ...protocol.batch import ENTRY_BYTES, BatchEntry, decode_batch, has_more_than
+from ...protocol.bodies.topics import TopicConfig
+from ...protocol.frame import DEFAULT_LIMITS, MOST_HEADER_BYTES, FrameLimits
+from ...protocol.headers.send import SendMessage, read_short
+from ...protocol.properties import MAX_PROPERTIES_BYTES, NAME_END, PAIR_END, decode_properties, find_property
+from ...protocol.record import CRC_PROPERTY_BYTES, Record
+from ...store.files.disk import DiskError
+from ...transport.address import parse_address
+from ...transport.dispatch import Answer, Reply, Request, await_answer
+from ..config import BrokerConfig
+from ..intake.intake import Door, Outcome, illegal_batch
+from ..intake.message_type import PRIORITY, message_type, takes_plain, type_fault
+from ..metadata.attributes import CLEANUP_POLICY, QUEUE_TYPE
+from ..metadata.new_topics import NewTopics
+from .property_rules import OWN_NAMES, admitted, without_own
+from .send_checks import Destination, SendChecks
+from .stamp import RESERVED, Stamp, unique_id
+
+# Properties that make a message more than plain, and that a batch as a whole cannot have.
+_KINDS = (
+    Property.DELAY,
+    Property.TIMER_DELAY_SEC,
+    Property.TIMER_DELAY_MS,
+    Property.TIMER_DELIVER_MS,
+    Property.TRAN_MSG,
+    Property.LITE_TOPIC,
+    Property.PRIORITY,
+    Property.INNER_NUM,
+)
+# Where none of them is found, the text need not be taken apart. `send_verdicts.py` keeps such messages from a native
+# kernel by the same list. What each broker stamps anew is taken out by `stamp.py`.
+SPECIAL = (*_KINDS, *(name for name in OWN_NAMES if name not in RESERVED))
+TYPED_SPECIAL = (Property.SHARDING_KEY,)  # the same in topics that name a type
+_SPECIAL, _KIND = (re.compile("(?:^|\x02)(?:" + "|".join(names) + ")\x01") for names in (SPECIAL, _KINDS))
+_OTHER_ANSWER_BYTES = 256 << 10  # of the answer to a batch, besides its ids: a unique id in escapes is the most of it
+_NO_WAIT = f"{Property.WAIT}\x01false\x02"
+
+# Called with topic, queue, messages and bytes of everything that was stored.
+PutCounter = Callable[[str, int, int, int], None]
+
+
+@dataclass(slots=True)
+class _Send:
+    """One request on its way to the log and back."""
+
+    request: Request
+    header: SendMessage
+    config: BrokerConfig
+    to: Destination
+    given: str  # properties as they came
+    unique: str | None = None  # id of the message, as the client or the broker made it
+    batch_id: str | None = None  # set for a batch that is kept as one record
+    record: Record | None = None
+
+    @property
+    def wait_s(self) -> float:
+        return 0.0 if _NO_WAIT in self.given else self.config.sync_flush_timeout / 1000
+
+
+class SendHandler:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        live: Live[BrokerConfig],
+        checks: SendChecks,
+        intake: Door,
+        stamp: Stamp,
+        store_host: bytes,
+        admit: Callable[[BrokerConfig, float], None] = lambda config, arrived: None,
+        count: PutCounter = lambda topic, queue_id, messages, size: None,
+        new_topics: NewTopics | None = None,
+        frame: FrameLimits = DEFAULT_LIMITS,
+    ) -> None:
+        """`admit` raises RequestRefused(SYSTEM_BUSY) while the broker is overloaded. `frame`: limits of our answers."""
+        self._live = live
+        self._checks = checks
+        self._intake = intake
+        self._stamp = stamp
+        self._store_host = store_host
+        self._admit = admit
+        self._count = count
+        self._new_topics = new_topics
+        self._batch_messages = most_in_batch(frame, store_host)
+        self._region: tuple[BrokerConfig, dict[str, str]] = (live.config, region_fields(live.config))
+
+    def __call__(self, request: Request) -> Answer:
+        config = self._live.config
+        code = request.command.code
+        is_long = code == RequestCode.SEND_MESSAGE
+        header = request.header(SendMessage) if is_long else read_short(request.command.fields)
+        self._admit(config, request.arrived)
+        try:
+            to = self._checks.destination(header, config, request.command.version)
+            saving = None if self._new_topics is None else self._new_topics.saving(to.topic.topic_name)
+            if saving is not None:
+                return self._when_saved(saving, request)
+            send = _Send(request, header, config, to, header.properties or "")
+            if header.batch or code == RequestCode.SEND_BATCH_MESSAGE:
+                self._batch(send)
+            else:
+                self._single(send)
+        except RequestRefused as refused:
+            refused.fields = region_fields(config)  # clients name their trace topic after it, on refusals too
+            raise
+        return None
+
+    async def _when_saved(self, saving: Awaitable[None], request: Request) -> Reply | None:
+        """The topic is new: an ack must not be ahead of it. Then everything is looked at once more."""
+        try:
+            await saving
+        except DiskError as fault:
+            raise RequestRefused(
+                f"service not available now, the new topic cannot be kept: {fault}",
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+            ) from None
+        return await await_answer(self(request))
+
+    # --- one message ----------------------------------------------------------------------------------------------
+
+    def _single(self, send: _Send) -> None:
+        trace_on = send.config.trace_on
+        if not send.request.command.body:
+            raise RequestRefused("the message is illegal: its body is empty", ResponseCode.MESSAGE_ILLEGAL)
+        if send.to.dead or _SPECIAL.search(send.given) is not None or _needs_a_look(send.to.topic, send.given):
+            properties = self._look(send, decode_properties(send.given))
+            if not send.to.dead and _is_text_of(send.given, properties):
+                stored, send.unique = self._stamp.single(send.given, trace_on)
+            else:
+                stored, send.unique = self._stamp.changed(properties, trace_on)
+            record = self._intake.park(self._record(send, stored), properties)
+        else:
+            stored, send.unique = self._stamp.single(send.given, trace_on)
+            record = self._record(send, stored)
+        if record.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH) and record.topic == send.header.topic:
+            raise RequestRefused(
+                f"the message is illegal: sysFlag {send.header.sys_flag} is not for a plain message",
+                ResponseCode.MESSAGE_ILLEGAL,
+            )
+        send.record = record
+        self._intake.put(record, lambda outcome: self._answer(send, outcome), send.wait_s)
+
+    def _look(self, send: _Send, properties: dict[str, str]) -> Mapping[str, str]:
+        """What only some messages have: checked against the topic, and changed where Java changes it."""
+        topic, config = send.to.topic, send.config
+        if send.to.dead:
+            return without_own(properties) | {Property.DELAY: "-1"}
+        properties = admitted(properties)
+        if topic.attributes.get(CLEANUP_POLICY) == "COMPACTION" and not properties.get(Property.KEYS, "").strip():
+            raise RequestRefused("Required message key is missing", ResponseCode.MESSAGE_ILLEGAL)
+        if config.reject_transaction_message and properties.get(Property.TRAN_MSG, "").lower() == "true":
+            raise RequestRefused(
+                f"the broker[{config.broker_name}] sending transaction message is forbidden",
+                ResponseCode.NO_PERMISSION,
+            )
+        if config.enforce_message_type and not is_retry(topic.topic_name):
+            fault = type_fault(topic.topic_name, topic.attributes, properties)
+            if fault is not None:
+                raise RequestRefused(fault, ResponseCode.MESSAGE_ILLEGAL)
+        self._prioritise(send, properties)
+        return properties
+
+    def _prioritise(self, send: _Send, properties: dict[str, str]) -> None:
+        """A message with a priority goes to the queue of that number; without a meaning the property goes."""
+        priority = properties.get(Property.PRIORITY)
+        if priority is None:
+            return
+        number = whole_number(priority, high=INT_MAX)
+        if message_type(properties) != PRIORITY or number is None:
+            del properties[Property.PRIORITY]
+            return
+        topic = send.to.topic
+        send.to = Destination(topic, min(number, topic.write_queue_nums - 1))
+
+    # --- batches --------------------------------------------------------------------------------------------------
+
+    def _batch(self, send: _Send) -> None:
+        header, given = send.header, send.given
+        if is_retry(header.topic):
+            raise RequestRefused(
+                f"batch request does not support retry group {header.topic}", ResponseCode.MESSAGE_ILLEGAL
+            )
+        if len(header.topic) > MAX_TOPIC:
+            raise RequestRefused(f"message topic length too long {len(header.topic)}", ResponseCode.MESSAGE_ILLEGAL)
+        if _KIND.search(given) is not None or header.sys_flag & (SysFlag.TRANSACTION_MASK | WRAPPED_BATCH):
+            raise RequestRefused(
+                "the batch is illegal: delay, timer, transaction and batch marks are not for a batch",
+                ResponseCode.MESSAGE_ILLEGAL,
+            )
+        most = send.config.max_messages_in_batch
+        if has_more_than(send.request.command.body, most):
+            raise illegal_batch(f"more than {most} messages in it, the limit (maxMessagesInBatch). Send it in parts")
+        send.unique = unique_id(given)
+        if send.to.topic.attributes.get(QUEUE_TYPE) == "BatchCQ" and send.unique is not None:
+            self._inner_batch(send)
+            return
+        entries = None
+        size = len(send.request.command.body)
+        # Only a large batch can have a message whose properties are too long, or too many messages.
+        if size > property_room(send.config) or size > self._batch_messages * ENTRY_BYTES:
+            entries = self._entries(send)
+            self._check_count(send, len(entries))
+        # A batch has no record of its own; its identity is all that is wanted of its properties.
+        send.record = self._record(send, send.given.encode() if Property.SEND_ID in send.given else b"")
+        self._intake.put_batch(send.record, lambda outcome: self._answer(send, outcome), send.wait_s, entries)
+
+    def _entries(self, send: _Send) -> list[BatchEntry]:
+        try:
+            entries = decode_batch(send.request.command.body)
+        except ProtocolError as fault:
+            raise illegal_batch(str(fault)) from None
+        room = property_room(send.config)
+        for number, entry in enumerate(entries):
+            if len(entry.properties) > room:
+                raise illegal_batch(
+                    f"the properties of message {number} take {len(entry.properties)} bytes, the limit is {room}"
+                )
+        return entries
+
+    def _check_count(self, send: _Send, count: int) -> None:
+        """The ids of all messages stand in the header of one answer, as Java's clients expect."""
+        if count > self._batch_messages and not send.request.command.is_oneway:
+            raise illegal_batch(
+                f"{count} messages in it, and no answer can carry the ids of more than {self._batch_messages}. "
+                f"Send it in parts"
+            )
+
+    def _inner_batch(self, send: _Send) -> None:
+        """A topic with batch queues keeps the batch as one record, and one queue entry stands for all of it."""
+        count = len(self._entries(send))
+        if not 0 < count < 1 << 15:
+            raise illegal_batch(f"{count} messages in it")
+        stored, send.unique = self._stamp.inner_batch(send.given, count, send.config.trace_on)
+        send.batch_id = send.unique
+        send.record = record = self._record(send, stored)
+        record.sys_flag |= WRAPPED_BATCH
+        self._intake.put(record, lambda outcome: self._answer(send, outcome), send.wait_s)
+
+    # --- records and answers --------------------------------------------------------------------------------------
+
+    def _record(self, send: _Send, properties: bytes) -> Record:
+        header, topic = send.header, send.to.topic
+        room = property_room(send.config)
+        if len(properties) > room:
+            raise RequestRefused(
+                f"the message is illegal: its properties take {len(properties)} bytes, the limit is {room}",
+                ResponseCode.MESSAGE_ILLEGAL,
+            )
+        return Record(
+            topic=topic.topic_name,
+            queue_id=send.to.queue_id,
+            body=send.request.body,
+            properties=properties,
+            flag=header.flag,
+            sys_flag=_sys_flag(header, topic),
+            born_timestamp=header.born_timestamp,
+            born_host=born_host(send.request.peer.address),
+            store_host=self._store_host,
+            reconsume_times=header.reconsume_times or 0,
+        )
+
+    def _answer(self, send: _Send, outcome: Outcome) -> None:
+        assert send.record is not None
+        if self._region[0] is not send.config:
+            self._region = (send.config, region_fields(send.config))
+        fields = self._region[1].copy()
+        if outcome.refusal is not None:
+            reply = Reply(outcome.refusal.code, remark=str(outcome.refusal), fields=fields)
+        else:
+            self._describe(outcome.places, fields)
+            if send.record.topic != send.to.topic.topic_name:
+                fields["queueId"] = str(send.to.queue_id)  # it waits elsewhere, the client asked for this one
+            if not outcome.repeat:
+                self._count_put(send.record, outcome.places)
+            if send.unique is not None:
+                fields["transactionId"] = send.unique
+            if send.batch_id is not None:
+                fields["batchUniqId"] = send.batch_id
+            if send.record.topic == TIMER_TOPIC and send.unique is not None:
+                fields["recallHandle"] = _recall_handle(send, send.record, send.unique)
+            reply = Reply(fields=fields) if not outcome.late else late_reply(send.config, fields)
+        if not send.request.command.is_oneway:
+            send.request.peer.send(reply.to_command(send.request.command))
+
+    def _describe(self, places: Sequence[Placed], fields: dict[str, str]) -> None:
+        """Where the message is, or the messages of a batch are."""
+        first = places[0]
+        if len(places) == 1:
+            fields["msgId"] = offset_message_id(self._store_host, first.position)
+        else:
+            fields["msgId"] = ",".join([offset_message_id(self._store_host, placed.position) for placed in places])
+        fields["queueId"] = str(first.queue_id)
+        fields["queueOffset"] = str(first.queue_offset)
+
+    def _count_put(self, record: Record, places: Sequence[Placed]) -> None:
+        first = places[0]
+        if len(places) == 1:
+            messages, size = first.messages, first.size
+        else:
+            messages, size = len(places), sum([placed.size for placed in places])
+        self._count(record.topic, record.queue_id, messages, size)
+
+
+def _needs_a_look(topic: TopicConfig, properties: str) -> bool:
+    """Most topics have no attributes, and most attributes are fine with a plain message."""
+    if not topic.attributes:
+        return False
+    return not takes_plain(topic.attributes) or any(name in properties for name in TYPED_SPECIAL)
+
+
+def _is_text_of(text: str, properties: Mapping[str, str]) -> bool:
+    """Whether the text says just these, which were decoded from it and may lack some since: then it is stored as is."""
+    count = len(properties)
+    return text.count(NAME_END) == count == text.count(PAIR_END) and text.endswith(PAIR_END)
+
+
+def _recall_handle(send: _Send, record: Record, unique: str) -> str:
+    slot_ms = whole_number(find_property(record.properties, Property.TIMER_OUT_MS.encode())) or 0
+    return RecallHandle(send.to.topic.topic_name, send.config.broker_name, slot_ms + 1, unique).encode()
+
+
+def region_fields(config: BrokerConfig) -> dict[str, str]:
+    return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+
+
+def late_reply(config: BrokerConfig, fields: dict[str, str]) -> Reply:
+    remark = f"stored, but not on disk within {config.sync_flush_timeout} ms (syncFlushTimeout)"
+    return Reply(ResponseCode.FLUSH_DISK_TIMEOUT, remark=remark, fields=fields)
+
+
+def most_in_batch(frame: FrameLimits, store_host: bytes) -> int:
+    """How many messages a batch may have, so that one answer can carry their ids."""
+    room = min(frame.frame_bytes, MOST_HEADER_BYTES)
+    other = min(_OTHER_ANSWER_BYTES, room // 4)
+    return max(1, (room - other) // (len(offset_message_id(store_host, 0)) + 1))
+
+
+def property_room(config: BrokerConfig) -> int:
+    return MAX_PROPERTIES_BYTES - (CRC_PROPERTY_BYTES if config.whole_record_crc else 0)
+
+
+def _sys_flag(header: SendMessage, topic: TopicConfig) -> int:
+    return header.sys_flag | (SysFlag.MULTI_TAGS if topic.topic_filter_type == "MULTI_TAG" else 0)
+
+
+@lru_cache(maxsize=1 << 16)
+def born_host(address: str) -> bytes:
+    """A peer's address as a record holds it. What is no IP address (in-memory streams) is stored as nothing."""
+    host, port = parse_address(address)
+    try:
+        return pack_host(host, port)
+    except ValueError:
+        return bytes(8)

@@ -1,0 +1,180 @@
+"""Whether a send may be, and to which topic it goes: PROTOCOL 5.1 in its order. No record is built here.
+
+Called by `send.py` for every send. What is refused raises RequestRefused with the code that Java's clients act on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import RequestRefused
+from ...model import names
+from ...model.client_info import Version
+from ...model.codes import ResponseCode
+from ...model.topic import Perm, TopicFlag
+from ...protocol.bodies.topics import TopicConfig
+from ...protocol.headers.send import SendMessage
+from ..config import BrokerConfig
+from ..metadata.groups import Groups
+from ..metadata.topics import Topics
+
+DLQ_QUEUES = 1
+MOST_VERDICTS = 10_000
+WRITE = int(Perm.WRITE)  # plain numbers: a flag's `&` costs as much as the rest of the check
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a message goes. `dead`: it was tried too often and goes to the dead letters of its group."""
+
+    topic: TopicConfig
+    queue_id: int
+    dead: bool = False
+
+
+class SendChecks:
+    """Event loop only. `is_orderly` tells whether a group holds queue locks; `pick` chooses one of n queues."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        groups: Groups,
+        now_ms: Callable[[], int],
+        is_orderly: Callable[[str], bool],
+        pick: Callable[[int], int],
+        on_auto_created: Callable[[TopicConfig], None] = lambda topic: None,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._now_ms = now_ms
+        self._is_orderly = is_orderly
+        self._pick = pick
+        self._on_auto_created = on_auto_created
+        self._verdicts: dict[str, tuple[BrokerConfig, TopicConfig]] = {}
+
+    def destination(self, header: SendMessage, config: BrokerConfig, client_version: int) -> Destination:
+        topic = self._topics.find(header.topic)
+        verdict = self._verdicts.get(header.topic)
+        if topic is None or verdict is None or verdict[0] is not config or verdict[1] is not topic:
+            topic = self._look(header, config)
+        queue_id = self._queue(header, topic)
+        if names.is_retry(header.topic):
+            return self._retry(header, topic, queue_id, config, client_version)
+        return Destination(topic, queue_id)
+
+    def standing(self, name: str, config: BrokerConfig) -> TopicConfig | None:
+        """The topic, if it exists and every send to it passes what depends on topic and settings alone."""
+        topic = self._topics.find(name)
+        if topic is None or names.topic_fault(name) is not None or not names.is_sendable(name):
+            return None
+        try:
+            self._check_open(config)
+            self._check_permission(topic, config)
+        except RequestRefused:
+            return None
+        return topic
+
+    def _look(self, header: SendMessage, config: BrokerConfig) -> TopicConfig:
+        """What depends on topic and settings alone. The verdict holds until one of them is another object."""
+        self._check_open(config)
+        topic = self._topic(header, config)
+        self._check_permission(topic, config)
+        if config.start_accept_send_request_time_stamp == 0:
+            if len(self._verdicts) > MOST_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[header.topic] = (config, topic)
+        return topic
+
+    def _check_open(self, config: BrokerConfig) -> None:
+        opens = config.start_accept_send_request_time_stamp
+        if self._now_ms() < opens:
+            raise RequestRefused(
+                f"this broker takes messages from {opens} ms since 1970 on (startAcceptSendRequestTimeStamp)",
+            )
+
+    def _topic(self, header: SendMessage, config: BrokerConfig) -> TopicConfig:
+        fault = names.topic_fault(header.topic)
+        if fault is not None:
+            raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
+        if not names.is_sendable(header.topic):
+            raise RequestRefused(
+                f"Sending message to topic[{header.topic}] is forbidden: it is the broker's own",
+                ResponseCode.NO_PERMISSION,
+            )
+        topic = self._topics.find(header.topic) or self._create(header, config)
+        if topic is None:
+            raise RequestRefused(
+                f"topic[{header.topic}] not exist, apply first please! Create it "
+                f"(mqadmin updateTopic -t {header.topic}), or allow autoCreateTopicEnable",
+                ResponseCode.TOPIC_NOT_EXIST,
+            )
+        return topic
+
+    def _create(self, header: SendMessage, config: BrokerConfig) -> TopicConfig | None:
+        is_retry = names.is_retry(header.topic)
+        may_inherit = header.default_topic != names.AUTO_CREATE_TOPIC or config.auto_create_topic_enable
+        if is_retry or may_inherit:
+            self._check_room(header.topic, config)
+        flag = 0
+        if header.unit_mode:
+            flag = int(TopicFlag.UNIT_SUB if is_retry else TopicFlag.UNIT)
+        made = None
+        if may_inherit:
+            made = self._topics.inherit(header.topic, header.default_topic, header.default_topic_queue_nums, flag)
+        if made is None and is_retry:
+            return self._topics.ensure(header.topic, 1, int(Perm.READ_WRITE), flag)
+        if made is not None:
+            self._on_auto_created(made)
+        return made
+
+    def _check_room(self, topic: str, config: BrokerConfig) -> None:
+        """Retry topics of groups that exist are made nevertheless: there are no more of them than groups."""
+        own = names.is_retry(topic) and topic.removeprefix(names.RETRY_PREFIX) in self._groups
+        if not own and len(self._topics) >= config.max_auto_created_topics:
+            raise RequestRefused(
+                f"topic[{topic}] not exist, and no send makes it: this broker has {len(self._topics)} topics, the "
+                f"limit (maxAutoCreatedTopics) is {config.max_auto_created_topics}. Create it "
+                f"(mqadmin updateTopic -t {topic}), or raise the setting",
+                ResponseCode.TOPIC_NOT_EXIST,
+            )
+
+    def _check_permission(self, topic: TopicConfig, config: BrokerConfig) -> None:
+        if not config.broker_permission & WRITE and (topic.order or config.enforce_topic_permission):
+            raise RequestRefused(
+                f"the broker[{config.broker_name}] sending message is forbidden: "
+                f"brokerPermission is {config.broker_permission}",
+                ResponseCode.NO_PERMISSION,
+            )
+        if not topic.perm & WRITE and config.enforce_topic_permission:
+            raise RequestRefused(
+                f"topic {topic.topic_name} has permission {topic.perm}, which does not allow sending: change it with "
+                f"mqadmin updateTopicPerm, or set enforceTopicPermission=false",
+                ResponseCode.NO_PERMISSION,
+            )
+
+    def _queue(self, header: SendMessage, topic: TopicConfig) -> int:
+        queues = max(topic.write_queue_nums, topic.read_queue_nums)
+        if header.queue_id >= queues or (header.queue_id < 0 and topic.write_queue_nums < 1):
+            raise RequestRefused(
+                f"request queueId[{header.queue_id}] is illegal: topic {topic.topic_name} has "
+                f"{topic.write_queue_nums} write queues",
+                ResponseCode.INVALID_PARAMETER,
+            )
+        return header.queue_id if header.queue_id >= 0 else self._pick(topic.write_queue_nums)
+
+    def _retry(
+        self, header: SendMessage, topic: TopicConfig, queue_id: int, config: BrokerConfig, client_version: int
+    ) -> Destination:
+        """A message that a consumer gave back by sending it: tried too often, it goes to the dead letters."""
+        name = header.topic.removeprefix(names.RETRY_PREFIX)
+        group = self._groups.ensure(name, config)
+        if group is None:
+            raise RequestRefused(f"subscription group not exist, {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        most = group.retry_max_times
+        if client_version >= Version.V3_4_9 and header.max_reconsume_times is not None:
+            most = header.max_reconsume_times
+        if (header.reconsume_times or 0) <= most and not self._is_orderly(name):
+            return Destination(topic, queue_id)
+        dead = self._topics.ensure(names.dlq_topic(name), DLQ_QUEUES)
+        return Destination(dead, self._pick(DLQ_QUEUES), dead=True)

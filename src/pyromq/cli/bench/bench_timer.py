@@ -1,0 +1,171 @@
+"""`pyromq bench timer`: Apache's TimerProducer and TimerConsumer in one run, or either: their flags and columns.
+
+So many messages fall due in each of so many slots; what is measured is how late after its time each reaches a handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...client.received import Received  # at the top: the SDK reads the types of handlers
+from ...model.wire_text import whole_number
+from ..terminal.numbers import seconds
+from ..terminal.printing import print_text
+from ..terminal.shell import Shell, talks
+from ..terminal.tree import examples
+from .bench_counts import Delivered, TimersSent
+from .bench_parts import (
+    conclude,
+    interval_option,
+    now_in_words,
+    quantity_option,
+    send_loop,
+    topic_option,
+    until_stopped,
+)
+
+if TYPE_CHECKING:
+    from ...client.client import Client
+
+DUE = "MY_RECORD_TIMER_DELIVER_MS"  # Apache's name: each consumer reads the other producer's messages
+RUN = "BENCHMARK_RUN"
+LOOK_S = 0.2  # for a topic that the first send makes
+
+
+@click.command(
+    epilog=examples(
+        "pyromq bench timer -tc 4 -st 10 -mt 100 --first 5",
+        "pyromq bench timer --only send -t timers",
+        "pyromq bench timer --only consume -t timers",
+    )
+)
+@topic_option
+@click.option("-tc", "--thread-count", "threads", type=click.IntRange(min=1), default=16, help="Senders.  [16]")
+@click.option("-ms", "--message-size", "size", type=click.IntRange(min=1), default=1024, help="Bytes.  [1024]")
+@click.option("-p", "--precision-ms", "precision", type=click.IntRange(min=1), default=1000, help="Of times.  [1000]")
+@click.option("-st", "--slots-total", "slots", type=click.IntRange(min=1), default=100, help="Slots.  [100]")
+@click.option(
+    "-mt", "--msgs-total-per-slot-thread", "each", type=click.IntRange(min=1), default=5000, help="In each.  [5000]"
+)
+@click.option(
+    "-sd", "--slot-dis", "distance", type=click.IntRange(min=1), default=1000, help="ms between them.  [1000]"
+)
+@click.option("--first", type=seconds(or_none=True), default=120.0, help="Seconds until the first slot.  [120]")
+@click.option("-g", "--group", default="benchmark_consumer", show_default=True, help="Consumer group.")
+@click.option("--only", type=click.Choice(["send", "consume"]), help="One half of it: the other runs elsewhere.")
+@quantity_option
+@interval_option
+@talks
+async def timer(shell: Shell, topic: str, report_interval: int, group: str, only: str | None, **how: Any) -> None:
+    """Send messages with delivery times, and measure how late they come. Ends when all have come, or by Ctrl-C.
+
+    -mt counts for each slot and each sender: the defaults are eight million messages. -q ends it sooner, and is
+    the only end of --only consume.
+    """
+    from ...client.produce.outgoing import Packing
+
+    shell.say(
+        f"topic: {topic}, threadCount: {how['threads']}, messageSize: {how['size']}, precisionMs: {how['precision']}, "
+        f"slotsTotal: {how['slots']}, msgsTotalPerSlotThread: {how['each']}, slotDis: {how['distance']}"
+    )
+    await shell.session.name_servers.topics()  # a consumer would wait for a name server for ever
+    async with (
+        shell.client() as client,
+        client.producer("benchmark_producer", packing=Packing(compression=None)) as sender,
+        AsyncExitStack() as consuming,
+    ):
+        run = TimerRun(shell, topic, how, only)  # it counts from here
+        work = asyncio.ensure_future(run.run(sender, client, group, consuming))
+        await until_stopped(shell, work, report_interval, run.line)
+    run.conclude()
+
+
+class TimerRun:
+    """One run: what is sent, what came, and when it ends."""
+
+    def __init__(self, shell: Shell, topic: str, how: dict[str, Any], only: str | None) -> None:
+        self._shell, self._topic, self._how = shell, topic, how
+        self._clock = shell.session.clock
+        self._sends, self._consumes = only != "consume", only != "send"
+        self._began_ms = self._clock.now_ms()
+        self._mark = f"{self._began_ms}-{shell.session.rng.random()}"
+        self._sent = TimersSent(self._clock.monotonic())
+        self._came = Delivered(self._clock.monotonic())
+        self._awaited: int | None = None if self._sends else how["quantity"] or None  # known when all is sent
+        self._all_came = asyncio.Event()
+
+    async def run(self, sender: Any, client: Client, group: str, consuming: AsyncExitStack) -> None:
+        tasks = [self._send_all(sender)] if self._sends else []
+        if self._consumes:
+            tasks.append(self._consume(client, group, consuming))
+        await asyncio.gather(*tasks)
+
+    async def _send_all(self, sender: Any) -> None:
+        body = b"a" * self._how["size"]
+        dues = self._dues()
+
+        async def send() -> None:
+            due_ms = next(dues)
+            props = {DUE: str(due_ms), RUN: self._mark}
+            await sender.send(self._topic, body, deliver_at_ms=due_ms, props=props)
+
+        all_of_them = self._how["threads"] * self._how["slots"] * self._how["each"]
+        left = [min(all_of_them, self._how["quantity"] or all_of_them)]
+        loops = (send_loop(send, self._sent, left, True, self._clock) for _ in range(self._how["threads"]))
+        await asyncio.gather(*loops)
+        self._awaited = self._sent.count
+        self._look()
+
+    def _dues(self) -> Iterator[int]:
+        """Of each sender as many as of the others, in an order by chance."""
+        how = self._how
+        first = self._began_ms // how["precision"] * how["precision"] + round(how["first"] * 1000) + 10
+        dues = [first + slot * how["distance"] for slot in range(how["slots"]) for _ in range(how["each"])]
+        self._shell.session.rng.shuffle(dues)
+        return chain.from_iterable(repeat(dues, how["threads"]))
+
+    async def _consume(self, client: Client, group: str, consuming: AsyncExitStack) -> None:
+        from ...client.errors import TopicNotFound
+        from ...model.group import ConsumeFromWhere
+
+        while True:  # a consumer looks for its topic every 20 s only
+            try:
+                await self._shell.session.route(self._topic)
+                break
+            except TopicNotFound:
+                await self._clock.sleep(LOOK_S)
+                if self._awaited == 0:
+                    return
+        where: dict[str, Any] = {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": self._began_ms}
+        await consuming.enter_async_context(
+            client.push_consumer(self._topic, self._handle, group=group, grace_s=1.0, **where)
+        )
+        await self._all_came.wait()
+
+    async def _handle(self, msg: Received) -> None:
+        due = whole_number(msg.properties.get(DUE))
+        if due is not None and (not self._sends or msg.properties.get(RUN) == self._mark):
+            self._came.got(self._clock.now_ms() - due)
+            self._look()
+
+    def _look(self) -> None:
+        if self._awaited is not None and self._came.count >= self._awaited:
+            self._all_came.set()
+
+    def line(self) -> str:
+        now, at = self._clock.monotonic(), now_in_words(self._clock)
+        counts = [self._sent] * (self._sends and self._awaited is None) + [self._came] * self._consumes
+        return "\n".join(one.line(now, at, self._shell.as_json) for one in counts)
+
+    def conclude(self) -> None:
+        if self._consumes:
+            now = self._clock.monotonic()
+            self._shell.rows([self._came.total(now)]) if self._shell.as_json else print_text(self._came.complete(now))
+        if self._sends:
+            conclude(self._shell, self._sent)

@@ -1,0 +1,131 @@
+"""`pyromq broker config`, `stats` and `drain`: looking after running brokers, without the code of one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...config import masked
+from ..terminal.exits import REFUSED
+from ..terminal.shell import Shell, changes, one_broker, talks
+from ..terminal.tree import Fail, TakesNegatives, Tree, examples, unknown
+
+if TYPE_CHECKING:
+    from ...admin.calls import Calls
+    from ...admin.cluster import BrokerPlace
+
+FIXED = "cannot be changed while running"  # our broker's words for it, before a list of all that can
+
+
+@click.group(cls=Tree)
+def config() -> None:
+    """Settings of running brokers, by Java's names."""
+
+
+async def _show(
+    shell: Shell, key: str, broker: str | None, ask: Callable[[Calls, str], Awaitable[dict[str, str]]], what: str
+) -> None:
+    """What each broker tells, where its name fits."""
+    rows: list[dict[str, Any]] = []
+    known: set[str] = set()
+    for place in await shell.masters(broker):
+        found = await ask(shell.calls, place.address)
+        known |= found.keys()
+        rows += [
+            {"broker": place.name, "key": name, "value": masked(name, value)}
+            for name, value in sorted(found.items())
+            if fnmatchcase(name, key)
+        ]
+    if not rows:
+        raise unknown(what, key, known)
+    shell.rows(rows)
+
+
+@config.command(epilog=examples("pyromq broker config get", "pyromq broker config get '*Message*' -b broker-a --json"))
+@click.argument("key", default="*")
+@one_broker
+@talks
+async def get(shell: Shell, key: str, broker: str | None) -> None:
+    """Show settings: all, KEY, or those that fit (`*Size`). Exit code 1 if none does."""
+    from ...admin import settings
+
+    await _show(shell, key, broker, settings.of_broker, "setting")
+
+
+@config.command(
+    "set", cls=TakesNegatives, epilog=examples("pyromq broker config set fileReservedTime 48 -b broker-a --yes")
+)
+@click.argument("key")
+@click.argument("value")
+@one_broker
+@changes
+async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
+    """Change a setting of all brokers, or of one. Only those that may change while running are taken."""
+    from ...admin import settings
+
+    places = await shell.masters(broker)
+    was = []
+    for place in places:
+        found = await settings.of_broker(shell.calls, place.address)
+        if key not in found:
+            raise unknown("setting", key, found)
+        was.append(found[key])
+    shown, told = masked(key, value), [(place.name, masked(key, old)) for place, old in zip(places, was, strict=True)]
+    plan = [{"broker": name, "key": key, "now": old, "value": shown} for name, old in told]
+    shell.about_to(f"set {key} to {shown}", plan)
+    for place, old in zip(places, was, strict=True):
+        await _change(shell, place, key, value, old)
+    shell.rows([{"broker": name, "key": key, "was": old, "value": shown} for name, old in told])
+
+
+async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:
+    """Apache's broker answers success to what it cannot read and goes on as before: so it is asked afterwards."""
+    from ...admin import settings
+    from ...client.errors import Refused
+
+    try:
+        await settings.change_broker(shell.calls, place.address, {key: value})
+    except Refused as refusal:
+        if FIXED not in refusal.remark:
+            raise
+        cure = "set it in the broker's file and start it again. Which can: pyromq config list"
+        raise Fail(f"{key} of {place.name} {FIXED}: {cure}", REFUSED) from None
+    if value != was and (await settings.of_broker(shell.calls, place.address)).get(key) == was:
+        raise Fail(f"{place.name} took {key}={value} and goes on with {was}: is that a value for it?", REFUSED)
+
+
+@click.command(epilog=examples("pyromq broker stats", "pyromq broker stats 'put*' -b broker-a --json"))
+@click.argument("key", default="*")
+@one_broker
+@talks
+async def stats(shell: Shell, key: str, broker: str | None) -> None:
+    """Show what brokers tell of themselves: all, KEY, or keys that fit (`put*`). Exit code 1 if none does."""
+    from ...admin import cluster
+
+    await _show(shell, key, broker, cluster.runtime, "key")
+
+
+@click.command(epilog=examples("pyromq broker drain broker-a --yes", "pyromq broker drain broker-a --undo --yes"))
+@click.argument("name", metavar="BROKER")
+@click.option("--undo", is_flag=True, help="Let it be written again.")
+@changes
+async def drain(shell: Shell, name: str, undo: bool) -> None:
+    """Tell producers, by way of the name servers, to write to BROKER no more; consumers go on. For taking it down."""
+    from ...admin import cluster
+
+    await shell.masters(name)
+    what = f"let producers write to {name} again" if undo else f"keep producers from writing to {name}"
+    servers = shell.session.config.name_servers
+    shell.about_to(what, [{"broker": name, "nameServer": address} for address in servers])
+    change = cluster.add_write_perm if undo else cluster.wipe_write_perm
+    rows = [
+        {"broker": name, "nameServer": address, "topics": await change(shell.calls, address, name)}
+        for address in servers
+    ]
+    shell.rows(rows)
+
+
+COMMANDS = {"config": config, "stats": stats, "drain": drain}

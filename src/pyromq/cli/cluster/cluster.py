@@ -1,0 +1,95 @@
+"""`pyromq cluster`: clusters, and how their brokers are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...model.wire_text import decimal_number, whole_number
+from ..terminal.shell import Shell, talks
+from ..terminal.tree import Tree, examples, unknown
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+
+
+@click.group(cls=Tree)
+def cluster() -> None:
+    """Clusters and their brokers."""
+
+
+@cluster.command("list", epilog=examples("pyromq cluster list", "pyromq cluster list --json"))
+@talks
+async def list_clusters(shell: Shell) -> None:
+    """List clusters: brokers, messages a second in and out. Exit code 1 if a broker does not answer."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in await broker_rows(shell, None):
+        fresh = {"cluster": one["cluster"], "masters": 0, "slaves": 0, "inPerSecond": 0.0, "outPerSecond": 0.0}
+        row = rows.setdefault(one["cluster"], fresh | {"away": 0})
+        row["masters" if one["id"] == 0 else "slaves"] += 1
+        row["inPerSecond"] += one["inPerSecond"] or 0.0
+        row["outPerSecond"] += one["outPerSecond"] or 0.0
+        row["away"] += not one["answers"]
+    shell.rows([rows[name] for name in sorted(rows)], "no broker is registered")
+    _end(rows.values())
+
+
+@cluster.command(epilog=examples("pyromq cluster brokers", "pyromq cluster brokers DefaultCluster --json"))
+@click.argument("name", required=False, metavar="[CLUSTER]")
+@talks
+async def brokers(shell: Shell, name: str | None) -> None:
+    """List brokers: address, version, rates, disk, whether they answer. Exit code 1 if one does not."""
+    rows = await broker_rows(shell, name)
+    shell.rows(rows, "no broker is registered")
+    _end({"away": not row["answers"]} for row in rows)
+
+
+def _end(rows: Any) -> None:
+    if any(row["away"] for row in rows):
+        raise click.exceptions.Exit(1)
+
+
+async def broker_rows(shell: Shell, wanted: str | None) -> list[dict[str, Any]]:
+    from ...admin import cluster as clusters
+
+    places = await clusters.brokers(shell.calls)
+    known = sorted({place.cluster for place in places})
+    if wanted is not None and wanted not in known:
+        raise unknown("cluster", wanted, known)
+    return [await _row(shell, place) for place in places if wanted in (None, place.cluster)]
+
+
+async def _row(shell: Shell, place: BrokerPlace) -> dict[str, Any]:
+    from ...admin import cluster as clusters
+    from ...errors import CallFailed
+
+    row: dict[str, Any] = {"cluster": place.cluster, "broker": place.name, "id": place.id, "address": place.address}
+    try:
+        told = await clusters.runtime(shell.calls, place.address)
+    except CallFailed:
+        told = {}
+    disk = decimal_number(told.get("commitLogDiskRatio"))
+    return row | {
+        "answers": bool(told),
+        "version": told.get("brokerVersionDesc", ""),
+        "inPerSecond": first_rate(told, "putTps"),
+        "outPerSecond": first_rate(told, "getTransferredTps", "getTransferedTps"),
+        "diskPercent": None if disk is None else round(disk * 100),
+        "messagesToday": today(told, "msgPutTotal"),
+    }
+
+
+def first_rate(told: dict[str, str], *names: str) -> float | None:
+    """Java writes the rates of 10 s, 1 min and 10 min with blanks between."""
+    for name in names:
+        parts = told.get(name, "").split()
+        rate = decimal_number(parts[0]) if parts else None
+        if rate is not None:
+            return round(rate, 1)
+    return None
+
+
+def today(told: dict[str, str], name: str) -> int | None:
+    now, morning = (whole_number(told.get(f"{name}Today{when}")) for when in ("Now", "Morning"))
+    return None if now is None or morning is None else now - morning

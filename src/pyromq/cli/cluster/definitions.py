@@ -1,0 +1,151 @@
+"""`pyromq export` and `apply`: the topics and groups of a cluster as a file, and a cluster made like it.
+
+What a file means is in admin/definitions.py; here it is read, written and shown. TOML is for people, JSON for programs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..terminal.exits import REFUSED
+from ..terminal.printing import print_text
+from ..terminal.shell import Shell, changes, talks, to_json
+from ..terminal.tree import Fail, examples
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+    from ...admin.definitions import Change, Document
+    from ...protocol.bodies.groups import SubscriptionGroupConfig
+    from ...protocol.bodies.topics import TopicConfig
+
+_cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster.")
+
+
+@click.command(epilog=examples("pyromq export cluster.toml", "pyromq export --json > cluster.json"))
+@click.argument("file", default="-")
+@_cluster
+@talks
+async def export(shell: Shell, file: str, cluster: str | None) -> None:
+    """Write topics and groups to FILE, .toml or .json; without one to standard output, as TOML or with --json.
+
+    The system's own are left out, and so are retry and dead-letter topics. Exit code 1 if a broker does not answer:
+    then its topics and groups are missing.
+    """
+    from ...admin.definitions import Definitions, document, of_broker
+
+    is_json = shell.as_json if file == "-" else _is_json(file)
+    definitions: dict[BrokerPlace, Definitions] = {}
+
+    async def look(place: BrokerPlace) -> None:
+        definitions[place] = await of_broker(shell.calls, place)
+
+    away = await shell.each(await shell.masters(cluster=cluster), look)
+    found = document(definitions)
+    text = json.dumps(found, ensure_ascii=False, indent=2) + "\n" if is_json else "\n".join(_toml(found)) + "\n"
+    if file == "-":
+        print_text(text, nl=False)
+    else:
+        _write(file, text)
+        shell.rows([{"file": file, "topics": len(found["topics"]), "groups": len(found["groups"])}])
+    away.end()
+
+
+@click.command(
+    "apply", epilog=examples("pyromq apply cluster.toml --dry-run", "pyromq apply cluster.json -c DefaultCluster --yes")
+)
+@click.argument("file")
+@_cluster
+@changes
+async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
+    """Make and change topics and groups until they are as FILE says (.toml or .json, - is standard input).
+
+    Shows each setting that becomes another, and asks. What FILE does not name is left alone; nothing is deleted.
+    """
+    from ...admin import definitions, groups, topics
+
+    document = _read(file)
+    places = await shell.masters(cluster=cluster)
+    of_topics, of_groups = await definitions.changes(shell.calls, places, document)
+    rows = [row for one in of_topics for row in _rows(one)] + [row for one in of_groups for row in _rows(one)]
+    if not rows:
+        shell.rows([], f"nothing to change: all is as {file} says")
+        return
+    await _warn_of_hidden(shell, of_topics)
+    shell.about_to(f"make {_count(rows)}", rows)
+    for topic in of_topics:
+        await topics.put(shell.calls, topic.place.address, topic.config, topic.attributes)
+    for group in of_groups:
+        await groups.put(shell.calls, group.place.address, group.config)
+    shell.rows(rows)
+
+
+def _rows(change: Change[TopicConfig] | Change[SubscriptionGroupConfig]) -> list[dict[str, Any]]:
+    return [
+        {"what": change.kind, "name": change.name} | {key: value for key, value in row.items() if key != change.kind}
+        for row in change.rows()
+    ]
+
+
+def _count(rows: list[dict[str, Any]]) -> str:
+    return f"{len(rows)} change{'s' * (len(rows) > 1)}"
+
+
+async def _warn_of_hidden(shell: Shell, changes: list[Change[TopicConfig]]) -> None:
+    from ...admin.hidden import unread_beyond
+
+    for one in changes:
+        if one.now is None or one.then["readQueues"] >= one.now["readQueues"]:
+            continue
+        hidden = await unread_beyond(shell.calls, one.place.address, one.name, one.then["readQueues"])
+        if hidden:
+            text = f"{sum(hidden.values())} messages of {one.name} on {one.place.name} are not consumed yet"
+            print_text(f"WARNING: {text} and would be in queues that nobody reads", err=True)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _is_json(file: str) -> bool:
+    if not file.endswith((".toml", ".json")):
+        raise click.UsageError(f"{file}: a name that ends in .toml or .json is needed")
+    return file.endswith(".json")
+
+
+def _read(file: str) -> Any:
+    import tomllib
+
+    text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    is_json = text.lstrip().startswith("{") if file == "-" else _is_json(file)
+    try:
+        return json.loads(text) if is_json else tomllib.loads(text)
+    except ValueError as fault:
+        raise Fail(f"{file}: {fault}", REFUSED) from None
+
+
+def _write(file: str, text: str) -> None:
+    Path(file).write_text(text, encoding="utf-8")
+
+
+def _toml(found: Document) -> Iterator[str]:
+    yield "# Topics and groups, as `pyromq export` found them. `pyromq apply FILE --dry-run` shows what would change."
+    for kind, entries in found.items():
+        for name, entry in entries.items():
+            yield ""
+            yield f"[{kind}.{to_json(name)}]"
+            yield from (f"{key} = {_value(value)}" for key, value in entry.items() if key != "on")
+            for broker, settings in entry.get("on", {}).items():
+                yield f"[{kind}.{to_json(name)}.on.{to_json(broker)}]"
+                yield from (f"{key} = {_value(value)}" for key, value in settings.items())
+
+
+def _value(value: Any) -> str:
+    """JSON's spelling is TOML's too, except of tables."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{to_json(key)} = {_value(one)}" for key, one in value.items()) + "}"
+    return to_json(value)

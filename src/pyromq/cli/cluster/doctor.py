@@ -1,0 +1,45 @@
+"""`pyromq doctor`: a set-up checked from where this command runs, which is where clients run. Reads only.
+
+Each check is a function of its own in checks.py; here they are put in a row and printed.
+"""
+
+from __future__ import annotations
+
+import click
+
+from ..terminal.printing import print_lines
+from ..terminal.shell import Shell, talks
+from ..terminal.tree import examples
+
+
+@click.command(
+    epilog=examples(
+        "pyromq doctor", "pyromq doctor -n 10.0.0.1:9876 --topic orders --group billing", "pyromq doctor --json"
+    )
+)
+@click.option("--topic", "topic", metavar="NAME", help="Look at this topic alone.  [default: all]")
+@click.option("-g", "--group", metavar="NAME", help="Look at this group alone.  [default: all]")
+@talks
+async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
+    """Check name servers, routes, addresses, clocks, permissions, disks and groups; say what to do for each finding.
+
+    Exit code 0: well (warnings included), 1: something is broken, 2: no name server answers.
+    """
+    from .checks import GOOD, Patient, examine
+
+    findings = await examine(Patient(shell.calls, topic=topic, group=group))
+    if shell.as_json:
+        shell.rows([one.as_row() for one in findings])
+    else:
+        marks = {"good": "ok  ", "warning": "WARN", "broken": "FAIL"}
+        for one in findings:
+            print_lines(f"{marks[one.state]}  {one.check}: {one.text}")
+            if one.cure:
+                print_lines(f"      -> {one.cure}")
+        bad = sum(one.state == "broken" for one in findings)
+        warned = sum(one.state == "warning" for one in findings)
+        print_lines(f"{sum(one.state == GOOD for one in findings)} checks are well, {warned} warnings, {bad} failures")
+    if any(one.ends_it for one in findings):
+        raise click.exceptions.Exit(2)
+    if any(one.state == "broken" for one in findings):
+        raise click.exceptions.Exit(1)

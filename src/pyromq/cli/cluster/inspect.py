@@ -1,0 +1,98 @@
+"""`pyromq inspect`: what a running broker holds right now, and, by the exit code, whether it is ready to serve."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from ...errors import PyroError
+from ..terminal.numbers import seconds
+from ..terminal.printing import print_lines, print_text
+from ..terminal.profiles import chosen_reach
+from ..terminal.shell import Shell, ask
+from ..terminal.tls_options import take, tls_options
+from ..terminal.tree import examples
+
+HERE = "127.0.0.1:10911"
+
+
+@click.command(
+    epilog=examples(
+        "pyromq inspect                          the broker of this machine, 127.0.0.1:10911",
+        "pyromq inspect -b 10.0.0.2:10911 --json",
+        "pyromq inspect -b broker-a              by its name: the name servers tell its address",
+        "pyromq inspect -q && echo ready",
+    )
+)
+@click.option("-b", "--broker", metavar="NAME|HOST:PORT", help=f"Which one.  [default: {HERE}, or what -n knows]")
+@click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name server that knows it; several with ; between.")
+@click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.")
+@tls_options
+@click.option(
+    "--timeout",
+    type=seconds(),
+    default=3.0,
+    show_default=True,
+    help="Seconds to wait for the answer.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The answer as it is.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing: for supervisors, who read the exit code.")
+def inspect(
+    broker: str | None,
+    namesrv: str | None,
+    profile: str | None,
+    timeout: float,
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Show what a broker holds. Exit code 0: ready, 1: not ready, 2: no answer.
+
+    An address is asked directly, so that a probe depends on nothing else; a name, or -n alone, by way of name servers.
+    """
+    if broker is None and not namesrv and not profile:
+        broker = namesrv = HERE  # whose TLS no profile tells
+    reach = chosen_reach(namesrv, profile, take(given))
+    if broker is not None and ":" in broker:
+        reach = replace(reach, namesrv=broker)  # no name server is asked, nor even its name looked up
+    found = ask(_inspect, reach, timeout, {"broker": broker})
+    if as_json:
+        print_text(json.dumps(found, indent=2))
+    elif not quiet:
+        _print(found)
+    sys.exit(0 if found["ready"] else 1)
+
+
+async def _inspect(shell: Shell, broker: str | None) -> dict[str, Any]:
+    from ...admin import cluster
+    from ...client.errors import Refused
+
+    places = await shell.masters(broker)
+    if len(places) > 1:
+        known = ", ".join(place.name for place in places)
+        raise click.UsageError(f"there are several brokers, {known}: say which with -b")
+    address = places[0].address
+    try:
+        return await cluster.inspect(shell.calls, address)
+    except Refused as fault:
+        cure = "Only ours tell this; of Apache's: pyromq broker stats, pyromq doctor"
+        raise PyroError(f"{address} is no PyroMQ broker, or an older one: {fault.remark.strip()}. {cure}") from None
+
+
+def _print(found: dict[str, Any]) -> None:
+    troubles = found.get("troubles") or ["it does not say why"]
+    print_lines("ready" if found.get("ready") else "NOT READY: " + "; ".join(map(str, troubles)))
+    for name, value in found.items():
+        if name in ("ready", "troubles"):
+            continue
+        if not isinstance(value, list | dict):
+            print_lines(f"{name:16} {value}")
+            continue
+        print_lines(f"{name:16} {len(value)}" if isinstance(value, list) else f"{name:16}")
+        lines = value if isinstance(value, list) else [f"{key}: {one}" for key, one in value.items()]
+        for line in lines:
+            print_lines(f"    {line}")

@@ -1,0 +1,370 @@
+"""`pyromq group`: consumer groups, how far behind they are and why, who is in them, and where they go on.
+
+Requests are RocketMQ's own, so it works with Java's brokers too. `skip` and `reset` are in group_offsets.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...model.foreign_text import shell_word
+from ..terminal.printing import print_lines, print_text
+from ..terminal.shell import Shell, changes, one_broker, talks
+from ..terminal.tree import Fail, Tree, examples, unknown
+from .group_offsets import clone, reset, skip
+from .lag import Load, advise, waiting
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+    from ...protocol.bodies.connections import ConsumerConnection
+    from ...protocol.bodies.groups import SubscriptionGroupConfig
+
+
+@click.group(cls=Tree)
+def group() -> None:
+    """Consumer groups: list, describe, lag, members, where they go on."""
+
+
+group.add_command(skip)
+group.add_command(reset)
+group.add_command(clone)
+
+
+# --- look -------------------------------------------------------------------------------------------------------------
+
+
+@group.command("list", epilog=examples("pyromq group list", "pyromq group list --all --json"))
+@click.option("--all", "everything", is_flag=True, help="Also groups of the system and of tools.")
+@talks
+async def list_groups(shell: Shell, everything: bool) -> None:
+    """List groups: members online, topics, messages that wait. Exit code 1 if a broker does not answer."""
+    from ...admin import groups
+
+    rows: dict[str, dict[str, Any]] = {}
+
+    async def look(place: BrokerPlace) -> None:
+        for name in sorted(await groups.configs(shell.calls, place.address)):
+            if everything or not groups.is_internal(name):
+                await _add(shell, rows, place, name)
+
+    away = await shell.each(await shell.masters(), look)
+    shell.rows([rows[name] for name in sorted(rows)], "no groups yet")
+    away.end()
+
+
+async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace, name: str) -> None:
+    from ...admin import groups, offsets
+
+    row = rows.setdefault(name, {"group": name, "members": 0, "mode": "", "lag": 0, "perSecond": 0.0, "topics": []})
+    online = await groups.connections(shell.calls, place.address, name)
+    if online is not None:
+        row["members"] = max(row["members"], len(online.connection_set))
+        row["mode"] = _mode(online)
+    progress = await offsets.progress(shell.calls, place.address, name)
+    row["perSecond"] += progress.consume_tps
+    for queue, one in progress.offset_table.items():
+        row["lag"] += waiting(one.broker_offset, one.consumer_offset)
+        if queue.topic not in row["topics"]:
+            row["topics"].append(queue.topic)
+
+
+def _mode(online: ConsumerConnection) -> str:
+    return "" if online.message_model is None else online.message_model.value.lower()
+
+
+@group.command(epilog=examples("pyromq group describe billing", "pyromq group describe billing --json"))
+@click.argument("name", metavar="GROUP")
+@talks
+async def describe(shell: Shell, name: str) -> None:
+    """Show a group's settings, members, what they want, and where it is in each queue."""
+    from ...admin import groups
+    from ...admin.definitions import group_settings
+
+    places = await shell.masters()
+    await shell.group(name, places)
+    found: dict[str, Any] = {"group": name, "lag": 0, "mode": "", "settings": [], "members": [], "subscriptions": []}
+    for place in places:
+        config = await groups.config(shell.calls, place.address, name)
+        if config is not None:
+            found["settings"].append({"broker": place.name} | group_settings(config))
+    online = await _online(shell, places, name)
+    for each in online.values():
+        found["mode"] = _mode(each)
+    found["members"] = _members(online)
+    found["subscriptions"] = _subscriptions(online)
+    found["queues"] = await _queues(shell, places, name, None)
+    found["lag"] = sum(one["lag"] for one in found["queues"])
+    shell.report(found)
+    _tell_beyond(shell, name, found["queues"])
+
+
+@group.command(epilog=examples("pyromq group lag billing", "pyromq group lag billing orders --json"))
+@click.argument("name", metavar="GROUP")
+@click.argument("topic", required=False)
+@talks
+async def lag(shell: Shell, name: str, topic: str | None) -> None:
+    """Tell how far GROUP is behind in each queue, and how many more consumers would help."""
+    from ...admin import topics
+
+    places = await shell.masters()
+    await shell.group(name, places)
+    if topic is not None:
+        await shell.topic(topic)
+    queues = await _queues(shell, places, name, topic)
+    online = await _online(shell, places, name)
+    members = {one.client_id for each in online.values() for one in each.connection_set}
+    is_broadcast = any(_mode(each) == "broadcasting" for each in online.values())
+    summary = []
+    for one in sorted({row["topic"] for row in queues}):
+        own = [row for row in queues if row["topic"] == one]
+        arriving, consuming = 0.0, 0.0
+        for place in places:
+            if any(row["broker"] == place.name for row in own):
+                arriving += (await topics.stats(shell.calls, place.address, one)).topic_put_tps
+                consuming += await _consumed(shell, place, name, one)
+        behind = sum(row["lag"] for row in own)
+        load = Load(
+            queues=len(own),
+            members=len(members),
+            lag=behind,
+            arriving=arriving,
+            consuming=consuming,
+            is_broadcast=is_broadcast,
+        )
+        advice = advise(load)
+        summary.append(
+            {"topic": one, "lag": behind, "queues": len(own), "members": len(members), "arrivingPerSecond": arriving}
+            | {"consumedPerSecond": consuming, "moreConsumers": advice.more, "advice": advice.text}
+        )
+    total = sum(row["lag"] for row in queues)
+    shell.report({"group": name, "lag": total, "topics": summary, "queues": queues})
+    _tell_beyond(shell, name, queues)
+    if not queues:
+        shell.say(f"{name} has no offsets{f' in {topic}' if topic else ''}: it has consumed nothing yet")
+
+
+async def _consumed(shell: Shell, place: BrokerPlace, name: str, topic: str) -> float:
+    from ...admin import offsets
+
+    return (await offsets.progress(shell.calls, place.address, name, topic)).consume_tps
+
+
+@group.command(epilog=examples("pyromq group clients billing", "pyromq group clients billing --json"))
+@click.argument("name", metavar="GROUP")
+@talks
+async def clients(shell: Shell, name: str) -> None:
+    """List the members that are online. Exit code 1 if there is none."""
+    places = await shell.masters()
+    await shell.group(name, places)
+    rows = _members(await _online(shell, places, name))
+    shell.rows(rows)
+    if not rows:
+        raise Fail(f"group {name} has no member online")
+
+
+@group.command(epilog=examples("pyromq group stack billing", "pyromq group stack billing --client 10.0.0.7@42#1"))
+@click.argument("name", metavar="GROUP")
+@click.option("--client", help="Only this member.")
+@talks
+async def stack(shell: Shell, name: str, client: str | None) -> None:
+    """Show what the members do right now: the stacks of their threads or tasks. Exit code 1 if none is online."""
+    from ...admin import groups
+
+    places = await shell.masters()
+    await shell.group(name, places)
+    online = await _online(shell, places, name)
+    address = {place.name: place.address for place in places}
+    told: dict[str, str] = {}
+    for broker, each in online.items():
+        for one in each.connection_set:
+            if one.client_id not in told and client in (None, one.client_id):
+                info = await groups.running_info(shell.calls, address[broker], name, one.client_id, with_stacks=True)
+                told[one.client_id] = info.jstack or ""
+    if not told and client is not None and online:
+        raise unknown("member", client, {one.client_id for each in online.values() for one in each.connection_set})
+    if not told:
+        raise Fail(f"group {name} has no member online")
+    if shell.as_json:
+        shell.rows([{"client": member, "stack": text} for member, text in sorted(told.items())])
+        return
+    for member, text in sorted(told.items()):
+        print_lines(member)
+        print_text(f"{text.rstrip() or '(it tells no stack)'}\n")
+
+
+async def _online(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:
+    """By broker: members that are connected there."""
+    from ...admin import groups
+
+    found = {place.name: await groups.connections(shell.calls, place.address, name) for place in places}
+    return {broker: each for broker, each in found.items() if each is not None}
+
+
+def _members(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for broker, each in online.items():
+        for one in each.connection_set:
+            fresh = {"client": one.client_id, "address": one.client_addr, "language": one.language or ""}
+            row = rows.setdefault(one.client_id, fresh | {"version": one.version, "brokers": []})
+            row["brokers"].append(broker)
+    return [rows[client] for client in sorted(rows)]
+
+
+def _subscriptions(online: dict[str, ConsumerConnection]) -> list[dict[str, Any]]:
+    rows = {
+        (topic, wanted.sub_string, wanted.expression_type): {
+            "topic": topic,
+            "filter": wanted.sub_string,
+            "kind": wanted.expression_type,
+        }
+        for each in online.values()
+        for topic, wanted in each.subscription_table.items()
+    }
+    return [rows[key] for key in sorted(rows, key=str)]
+
+
+async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic: str | None) -> list[dict[str, Any]]:
+    from ...admin import offsets
+
+    rows = []
+    for place in places:
+        progress = await offsets.progress(shell.calls, place.address, name, topic)
+        for queue, one in sorted(progress.offset_table.items(), key=lambda item: (item[0].topic, item[0].queue_id)):
+            rows.append(
+                {"topic": queue.topic, "broker": place.name, "queue": queue.queue_id, "end": one.broker_offset}
+                | {"committed": one.consumer_offset, "lag": waiting(one.broker_offset, one.consumer_offset)}
+                | {"underWay": max(0, one.pull_offset - one.consumer_offset), "lastMs": one.last_timestamp}
+                | ({"isBeyondEnd": True} if one.consumer_offset > one.broker_offset else {})
+            )
+    return rows
+
+
+def _tell_beyond(shell: Shell, name: str, queues: list[dict[str, Any]]) -> None:
+    """An offset that somebody set by hand: nothing waits there, and what comes below it is lost on the group."""
+    for row in queues:
+        if "isBeyondEnd" in row:
+            topic, broker, queue, end = (row[part] for part in ("topic", "broker", "queue", "end"))
+            shell.say(
+                f"queue {queue} of {topic} on {broker}: "
+                f"the committed offset {row['committed']} lies beyond the end, {end}; "
+                f"messages below it are not given to {name}. "
+                f"Set it: pyromq group reset {name} {topic} -b {shell_word(broker)} --queue {queue} --offset {end}"
+            )
+
+
+# --- change -----------------------------------------------------------------------------------------------------------
+
+
+def _settings_options(command: Any) -> Any:
+    for option in (
+        click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
+        click.option("--broadcast/--no-broadcast", default=None, help="Whether members may broadcast."),
+        click.option("--orderly/--no-orderly", default=None, help="Whether its messages come in order (gRPC)."),
+        click.option("--retries", type=click.IntRange(min=-1), help="Deliveries again before a message is dead."),
+        click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster."),
+        one_broker,
+    ):
+        command = option(command)
+    return command
+
+
+@group.command(epilog=examples("pyromq group create billing", "pyromq group create billing --retries 3 --orderly"))
+@click.argument("name", metavar="GROUP")
+@_settings_options
+@changes
+async def create(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
+    """Make a group. Needed only where brokers do not make them by themselves."""
+    from ...admin import groups
+    from ...model.names import group_fault
+    from ...protocol.bodies.groups import SubscriptionGroupConfig
+
+    if (fault := group_fault(name)) is not None:
+        raise click.UsageError(fault)
+    places = await shell.masters(broker, cluster)
+    for place in places:
+        if await groups.config(shell.calls, place.address, name) is not None:
+            raise Fail(f"group {name!r} is on {place.name} already. Change it: pyromq group update {name}")
+    fresh = SubscriptionGroupConfig(group_name=name)
+    await _put(shell, "make", [(place, _changed(fresh, wanted)) for place in places], ask=False)
+
+
+@group.command(
+    epilog=examples("pyromq group update billing --retries 3", "pyromq group update billing --no-consume --yes")
+)
+@click.argument("name", metavar="GROUP")
+@_settings_options
+@changes
+async def update(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
+    """Change what is told, keep the rest."""
+    from ...admin import groups
+
+    if all(value is None for value in wanted.values()):
+        raise click.UsageError("say what to change: --retries, --orderly, --broadcast or --consume")
+    places = await shell.masters(broker, cluster)
+    await shell.group(name, places)
+    found = [(place, await groups.config(shell.calls, place.address, name)) for place in places]
+    await _put(shell, "change", [(place, _changed(now, wanted)) for place, now in found if now is not None], ask=True)
+
+
+@group.command(
+    epilog=examples("pyromq group delete billing --dry-run", "pyromq group delete billing --keep-offsets --yes")
+)
+@click.argument("name", metavar="GROUP")
+@click.option("--keep-offsets", is_flag=True, help="A group of this name goes on where this one was.")
+@changes
+async def delete(shell: Shell, name: str, keep_offsets: bool) -> None:
+    """Delete a group, with its offsets and what waits in its retry and dead-letter topics."""
+    from ...admin import groups, topics
+    from ...model.names import dlq_topic, retry_topic
+
+    places = await shell.masters()
+    await shell.group(name, places)
+    online = await _online(shell, places, name)
+    rows = await _queues(shell, places, name, None)
+    plan = [
+        {
+            "group": name,
+            "broker": place.name,
+            "membersOnline": len(online[place.name].connection_set) if place.name in online else 0,
+        }
+        | {"offsets": 0 if keep_offsets else sum(row["broker"] == place.name for row in rows)}
+        | {"lag": sum(row["lag"] for row in rows if row["broker"] == place.name)}
+        for place in places
+    ]
+    shell.about_to(f"delete group {name}{'' if keep_offsets else ' and its offsets'}", plan)
+    for place in places:
+        await groups.delete(shell.calls, place.address, name, with_offsets=not keep_offsets)
+        for own in (retry_topic(name), dlq_topic(name)):
+            if await topics.config(shell.calls, place.address, own) is not None:
+                await topics.delete_in_broker(shell.calls, place.address, own)
+                await topics.delete_in_name_servers(shell.calls, own)
+    shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"group {name} is deleted")
+
+
+def _changed(config: SubscriptionGroupConfig, wanted: dict[str, Any]) -> SubscriptionGroupConfig:
+    import msgspec
+
+    fields = {
+        "retries": "retry_max_times",
+        "orderly": "consume_message_orderly",
+        "broadcast": "consume_broadcast_enable",
+        "consume": "consume_enable",
+    }
+    new = {field: wanted[name] for name, field in fields.items() if wanted.get(name) is not None}
+    return msgspec.structs.replace(config, **new)
+
+
+async def _put(shell: Shell, verb: str, pairs: list[tuple[BrokerPlace, SubscriptionGroupConfig]], *, ask: bool) -> None:
+    from ...admin import groups
+    from ...admin.definitions import group_settings
+
+    name = pairs[0][1].group_name
+    plan = [{"group": name, "broker": place.name} | group_settings(config) for place, config in pairs]
+    if ask or shell.is_dry:
+        shell.about_to(f"{verb} group {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}", plan)
+    for place, config in pairs:
+        await groups.put(shell.calls, place.address, config)
+    shell.rows(plan)

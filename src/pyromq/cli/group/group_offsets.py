@@ -1,0 +1,259 @@
+"""`pyromq group skip`, `reset` and `clone`, and `topic reset`: where groups go on, set by hand.
+
+`skip` goes past what nobody wants any more or what cannot be handled, `reset` to a place or time. Members online are
+told by request 222, as `mqadmin` does it. Where nobody is online the offsets are committed: after a 222 the next member
+would drop its queues at its first pull, and stand still for ten seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..terminal.shell import Shell, changes, one_broker
+from ..terminal.times import time_ms
+from ..terminal.tree import Fail, examples
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+
+TO_THE_END = -1  # as a time
+
+
+@click.command(
+    epilog=examples(
+        "pyromq group skip billing orders --dry-run",
+        "pyromq group skip billing orders --yes",
+        "pyromq group skip billing orders -b broker-a --queue 0 --messages 1    one that is stuck",
+    )
+)
+@click.argument("name", metavar="GROUP")
+@click.argument("topic")
+@click.option("--queue", type=click.IntRange(min=0), help="Only this queue.")
+@click.option("--messages", type=click.IntRange(min=1), help="Only so many of the queue: 1 for a stuck one.")
+@click.option("--retries", is_flag=True, help="Also what waits on the group's retry topic.")
+@one_broker
+@changes
+async def skip(
+    shell: Shell,
+    name: str,
+    topic: str,
+    queue: int | None,
+    messages: int | None,
+    retries: bool,
+    broker: str | None,
+) -> None:
+    """Let GROUP skip what has accumulated in TOPIC; the messages stay. Exit code 0: done, 1: refused."""
+    from ...model.names import retry_topic
+
+    places = await shell.masters(broker)
+    if messages is not None and (queue is None or len(places) > 1):
+        raise click.UsageError("--messages counts in one queue of one broker: give --queue and -b")
+    await shell.group(name, places)
+    work = [Move(name, topic, places, queue, time_ms=TO_THE_END)]
+    if messages is not None and queue is not None:
+        work[0].offset = await _committed(shell, places[0], name, topic, queue) + messages
+    if retries:
+        work.append(Move(name, retry_topic(name), places, None, time_ms=TO_THE_END))
+    await _move(shell, f"let group {name} skip what waits in {topic}", work)
+
+
+@click.command(
+    epilog=examples(
+        "pyromq group reset billing orders --time 2026-11-16T00:00:00 --dry-run",
+        "pyromq group reset billing orders -b broker-a --queue 0 --offset 120 --yes",
+    )
+)
+@click.argument("name", metavar="GROUP")
+@click.argument("topic")
+@click.option("--queue", type=click.IntRange(min=0), help="Only this queue.")
+@click.option("--offset", type=click.IntRange(min=0), help="This offset of the queue.")
+@click.option("--time", "when", help="First message not before: ms since 1970 or 2026-11-16T00:00:00.")
+@one_broker
+@changes
+async def reset(
+    shell: Shell, name: str, topic: str, queue: int | None, offset: int | None, when: str | None, broker: str | None
+) -> None:
+    """Let GROUP go on in TOPIC at a time, or, in one queue, at an offset. Exit code 0: done, 1: refused."""
+    if (offset is None) == (when is None):
+        raise click.UsageError("say where: either --time, or --offset with --queue")
+    places = await shell.masters(broker)
+    if offset is not None and (queue is None or len(places) > 1):
+        raise click.UsageError("--offset is of one queue of one broker: give --queue and -b")
+    await shell.group(name, places)
+    moment = 0 if when is None else time_ms(when, "--time")
+    where = f"at {when}" if when is not None else f"at offset {offset} of queue {queue}"
+    await _move(shell, f"let group {name} go on in {topic} {where}", [Move(name, topic, places, queue, moment, offset)])
+
+
+@click.command(
+    "reset",
+    epilog=examples(
+        "pyromq topic reset orders --time 2026-11-16T00:00:00 --dry-run", "pyromq topic reset orders --time 0 --yes"
+    ),
+)
+@click.argument("topic")
+@click.option("--time", "when", required=True, help="First message not before: ms since 1970 or 2026-11-16T00:00:00.")
+@one_broker
+@changes
+async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -> None:
+    """Let every group of TOPIC go on at a time. One group alone: pyromq group reset."""
+    from ...admin import groups, topics
+
+    moment = time_ms(when, "--time")
+    places = await shell.masters(broker)
+    await shell.topic(topic, places)
+    found: dict[str, list[BrokerPlace]] = {}
+    for place in places:
+        if await topics.config(shell.calls, place.address, topic) is not None:
+            for name in await topics.groups(shell.calls, place.address, topic):
+                if not groups.is_internal(name):
+                    found.setdefault(name, []).append(place)
+    if not found:
+        raise Fail(f"no group has consumed {topic} yet")
+    work = [Move(name, topic, found[name], None, moment, shows_group=True) for name in sorted(found)]
+    await _move(shell, f"let {len(work)} group{'s' * (len(work) > 1)} go on in {topic} at {when}", work)
+
+
+@click.command(
+    epilog=examples("pyromq group clone billing billing-2 orders --dry-run", "pyromq group clone a b orders --yes")
+)
+@click.argument("source")
+@click.argument("target")
+@click.argument("topic")
+@changes
+async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
+    """Let group TARGET go on in TOPIC where group SOURCE is. TARGET should have no member online."""
+    from ...admin import offsets
+
+    if source == target:
+        raise click.UsageError("SOURCE and TARGET are the same group")
+    places = await shell.masters()
+    for name in (source, target):
+        await shell.group(name, places)
+    await shell.topic(topic, places)
+    plan: list[dict[str, Any]] = []
+    for place in places:
+        theirs = (await offsets.progress(shell.calls, place.address, source, topic)).offset_table
+        for queue in sorted(theirs, key=lambda one: one.queue_id):
+            now = await offsets.committed(shell.calls, place.address, target, topic, queue.queue_id)
+            goal = {"now": now, "goesOnAt": theirs[queue].consumer_offset}
+            plan.append({"topic": topic, "broker": place.name, "queue": queue.queue_id} | goal)
+    if not plan:
+        raise Fail(f"group {source} has no offsets in {topic}")
+    shell.about_to(f"let group {target} go on in {topic} where group {source} is", plan)
+    for place in places:
+        await offsets.clone(shell.calls, place.address, source, target, topic, offline=True)
+    shell.rows(plan)
+
+
+class Move:
+    """One topic of a group to be moved, on these brokers."""
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        places: Sequence[BrokerPlace],
+        queue: int | None,
+        time_ms: int,
+        offset: int | None = None,
+        *,
+        shows_group: bool = False,
+    ) -> None:
+        self.group, self.topic, self.places = group, topic, places
+        self.queue, self.time_ms, self.offset = queue, time_ms, offset
+        self._shows_group = shows_group  # where there are several
+
+    def row(self, broker: str, queue: int, goal: dict[str, Any]) -> dict[str, Any]:
+        whose = {"group": self.group} if self._shows_group else {}
+        return whose | {"topic": self.topic, "broker": broker, "queue": queue} | goal
+
+
+async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, queue: int) -> int:
+    from ...admin import offsets
+
+    found = await offsets.committed(shell.calls, place.address, name, topic, queue)
+    if found is None:
+        raise Fail(f"group {name} has no offset in queue {queue} of {topic}")
+    return found
+
+
+async def _move(shell: Shell, what: str, work: Sequence[Move]) -> None:
+    """Show from where to where; then do it. It counts as done if one broker did it."""
+    await shell.topic(work[0].topic, work[0].places)
+    plans = [(each, place, await _plan(shell, each, place)) for each in work for place in each.places]
+    shell.about_to(what, [row for _, _, plan in plans for row in plan])
+    rows: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for each, place, plan in plans:
+        if not await _commit_on(shell, each, place, plan, rows):
+            await _move_on(shell, each, place, rows, faults)
+    if not rows:
+        raise Fail("; ".join(faults) or "no broker has it")
+    shell.rows(rows)
+
+
+async def _commit_on(
+    shell: Shell, work: Move, place: BrokerPlace, plan: Sequence[dict[str, Any]], rows: list[dict[str, Any]]
+) -> bool:
+    """Whether that was all: False if somebody is online there, or if an earlier reset waits for its first pull."""
+    from ...admin import groups, offsets
+
+    if not plan or await groups.connections(shell.calls, place.address, work.group) is not None:
+        return False
+    for row in plan:
+        goal = (place.address, work.group, work.topic, row["queue"])
+        await offsets.commit(shell.calls, *goal, row["goesOnAt"])
+        if await offsets.committed(shell.calls, *goal) != row["goesOnAt"]:
+            return False
+    rows += [{key: value for key, value in row.items() if key != "now"} for row in plan]
+    return True
+
+
+async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict[str, Any]], faults: list[str]) -> None:
+    from ...admin import offsets
+    from ...client.errors import Refused
+
+    queue = offsets.ALL_QUEUES if work.queue is None else work.queue
+    try:
+        body = await offsets.reset(
+            shell.calls,
+            place.address,
+            work.group,
+            work.topic,
+            time_ms=work.time_ms,
+            queue_id=queue,
+            offset=work.offset,
+        )
+    except Refused as fault:
+        faults.append(str(fault))
+        return
+    for at, offset in sorted(body.offset_table.items(), key=lambda item: item[0].queue_id):
+        rows.append(work.row(at.broker_name, at.queue_id, {"goesOnAt": offset}))
+
+
+async def _plan(shell: Shell, work: Move, place: BrokerPlace) -> list[dict[str, Any]]:
+    """From where to where, as far as can be told without doing it."""
+    from ...admin import offsets, topics
+    from ...client.errors import Refused
+
+    try:
+        table = (await topics.stats(shell.calls, place.address, work.topic)).offset_table
+    except Refused:
+        return []  # not on this broker
+    rows = []
+    for queue, reach in sorted(table.items(), key=lambda item: item[0].queue_id):
+        if work.queue is not None and queue.queue_id != work.queue:
+            continue
+        now = await offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)
+        to = work.offset if work.offset is not None else reach.max_offset
+        if work.offset is not None and not reach.min_offset <= to <= reach.max_offset:  # what the broker would refuse
+            reached = f"has offsets {reach.min_offset} to {reach.max_offset} alone"
+            raise Fail(f"offset {to}: queue {queue.queue_id} of {work.topic} on {place.name} {reached}")
+        if work.offset is None and work.time_ms != TO_THE_END:
+            to = await offsets.at_time(shell.calls, place.address, work.topic, queue.queue_id, work.time_ms)
+        rows.append(work.row(queue.broker_name, queue.queue_id, {"now": now, "goesOnAt": to}))
+    return rows

@@ -1,0 +1,251 @@
+"""`pyromq dlq`: dead letters, the time that they have left, sent again or thrown away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..terminal.printing import print_lines
+from ..terminal.progress import progress_bar
+from ..terminal.shell import Shell, changes, one_broker, talks
+from ..terminal.tree import Fail, Tree, examples, unknown
+from .skipped import Skipped
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+
+MARK_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
+PAGE = 32
+
+
+@click.group(cls=Tree)
+def dlq() -> None:
+    """Dead letters: list with the time left, send again, purge."""
+
+
+# --- list -------------------------------------------------------------------------------------------------------------
+
+
+@dlq.command("list", epilog=examples("pyromq dlq list", "pyromq dlq list billing --json"))
+@click.argument("group", required=False)
+@click.option("--most", type=click.IntRange(min=1), default=100, show_default=True, help="Messages that are shown.")
+@one_broker
+@talks
+async def list_dead(shell: Shell, group: str | None, most: int, broker: str | None) -> None:
+    """List groups that have dead letters, or those of one GROUP, with the time that they have left.
+
+    Exit code 1 if the GROUP has none.
+    """
+    rows: list[dict[str, Any]] = []
+    warnings: list[str] = []
+    places = await shell.masters(broker)
+    for place in places:
+        rows += await _dead(shell, place, group, most, warnings)
+    if group is not None and not rows:
+        raise await _none(shell, places, group)
+    shell.rows(rows, "no dead letters")
+    for one in warnings:
+        print_lines(f"WARNING: {one}", err=True)
+
+
+async def _dead(
+    shell: Shell, place: BrokerPlace, group: str | None, most: int, warnings: list[str]
+) -> list[dict[str, Any]]:
+    from ...admin import messages
+    from ...client.errors import Refused
+    from ...model.codes import ResponseCode
+
+    try:
+        found = await messages.dead_letters(shell.calls, place.address, group, most)
+    except Refused as fault:
+        if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        # Apache's broker: it cannot say how long they stay.
+        return await _counted(shell, place) if group is None else await _listed(shell, place, group, most)
+    if found is None:
+        return []
+    warnings += [f"{place.name}: {one}" for one in found["warnings"]]
+    if found["lostForWantOfSpace"]:
+        warnings.append(f"{place.name}: {found['lostForWantOfSpace']} lost for want of space since the start")
+    rows = [
+        {"group": one["group"], "broker": place.name, "messages": one["messages"]} | _left(one)
+        for one in found.get("groups", ())
+    ]
+    rows += [
+        {"messageId": one["id"], "topic": one["topic"], "broker": place.name, "offset": one["offset"]}
+        | {"keys": one.get("keys"), "attempts": one["attempts"], "diedMs": one["diedMs"]}
+        | _left(one)
+        for one in found.get("messages", ())
+    ]
+    return rows
+
+
+def _left(one: dict[str, Any]) -> dict[str, Any]:
+    return {"leftSeconds": one["secondsLeft"], "leavesMs": one["leavesMs"]}
+
+
+async def _counted(shell: Shell, place: BrokerPlace) -> list[dict[str, Any]]:
+    from ...admin import topics
+    from ...model.names import DLQ_PREFIX
+
+    rows = []
+    for name in sorted(await topics.configs(shell.calls, place.address)):
+        if name.startswith(DLQ_PREFIX):
+            table = (await topics.stats(shell.calls, place.address, name)).offset_table
+            count = sum(one.max_offset - one.min_offset for one in table.values())
+            row = {"group": name.removeprefix(DLQ_PREFIX), "broker": place.name, "messages": count}
+            rows.append(row | {"leftSeconds": None, "leavesMs": None})
+    return [row for row in rows if row["messages"]]
+
+
+async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> list[dict[str, Any]]:
+    from ...admin.copies import message_id, origin_topic
+    from ...admin.search import Window, by_time
+    from ...model.message import Property
+    from ...model.names import dlq_topic
+
+    rows: list[dict[str, Any]] = []
+    async for found in by_time(shell.calls, [place], dlq_topic(group), Window()):
+        one = found.message
+        rows.append(
+            {"messageId": message_id(one), "topic": origin_topic(one), "broker": place.name, "offset": one.queue_offset}
+            | {"keys": one.properties.get(Property.KEYS), "attempts": one.reconsume_times}
+            | {"diedMs": one.store_timestamp, "leftSeconds": None, "leavesMs": None}
+        )
+        if len(rows) == most:
+            break
+    return rows
+
+
+async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:
+    """A group without dead letters, or no group at all."""
+    from ...admin import groups
+
+    known: set[str] = set()
+    for place in places:
+        known |= (await groups.configs(shell.calls, place.address)).keys()
+    return Fail(f"group {group} has no dead letters") if group in known else unknown("group", group, known)
+
+
+# --- send again -------------------------------------------------------------------------------------------------------
+
+
+@dlq.command(
+    epilog=examples(
+        "pyromq dlq resend billing --dry-run",
+        "pyromq dlq resend billing --yes                   once more to billing, and to nobody else",
+        "pyromq dlq resend billing 7F000001... --yes       only this one",
+        "pyromq dlq resend billing --to-topic --yes        to the topics where they failed, for all groups",
+    )
+)
+@click.argument("group")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--to-topic", is_flag=True, help="To the topics where they failed: every group gets them.")
+@click.option("--to", "target", help="To this topic.")
+@click.option("--again", is_flag=True, help="Also those that were sent again before.")
+@changes
+async def resend(
+    shell: Shell, group: str, ids: tuple[str, ...], to_topic: bool, target: str | None, again: bool
+) -> None:
+    """Send the dead letters of GROUP again: to the group alone, or to topics. They stay until they expire.
+
+    What was sent is remembered at the broker, so that the next run goes on behind it. One that cannot be read is named
+    and not sent: exit code 1.
+    """
+    from ...admin import groups, offsets
+    from ...admin.copies import CannotCopy, Copies, origin_topic
+    from ...model.names import dlq_topic
+    from ...protocol.bodies.groups import SubscriptionGroupConfig
+
+    if to_topic and target:
+        raise click.UsageError("--to-topic and --to are two ways: give one of them")
+    work = await _waiting(shell, group, ids, again or bool(ids))
+    missing = set(ids) - {one["messageId"] for one in work}
+    if missing:
+        raise Fail(f"group {group} has no dead letter {', '.join(sorted(missing))}")
+    if not work:
+        before = "were sent again before, or skipped because they could not be read"
+        shell.rows([], f"nothing to do: all dead letters of {group} {before} (--again or an ID repeats it)")
+        return
+    goal = f"topic {target}" if target else "the topics where they failed" if to_topic else f"group {group} alone"
+    plan = [{key: value for key, value in one.items() if key not in ("stored", "place")} for one in work]
+    shell.about_to(f"send {len(work)} dead letters of {group} again, to {goal}", plan)
+    copies, skipped = Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")
+    for address in {one["place"].address for one in work}:
+        await groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=MARK_GROUP))
+    with progress_bar(len(work), f"dead letters of {group}", shell.as_json) as done:
+        for one in work:
+            marks = {"REDRIVE_GROUP": group, "REDRIVE_ID": one["messageId"]}
+            try:
+                if to_topic or target:
+                    await copies.send(one["stored"], target or origin_topic(one["stored"]), marks)
+                else:
+                    await copies.retry(one["stored"], group, marks)
+            except CannotCopy as fault:
+                skipped.add(fault)
+                done(1)
+                continue
+            if not ids:
+                address, queue, offset = one["place"].address, one["stored"].queue_id, one["offset"]
+                await offsets.commit(shell.calls, address, MARK_GROUP, dlq_topic(group), queue, offset + 1)
+            done(1)
+    shell.rows([{"group": group, "sent": len(work) - skipped.count, "to": goal} | skipped.column()])
+    skipped.check()
+
+
+async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) -> list[dict[str, Any]]:
+    """Those to be sent, oldest first in each queue."""
+    from ...admin import messages, offsets, topics
+    from ...admin.copies import message_id, origin_topic
+    from ...model.names import dlq_topic
+
+    topic, rows, places, is_there = dlq_topic(group), [], await shell.masters(), False
+    for place in places:
+        if await topics.config(shell.calls, place.address, topic) is None:
+            continue
+        is_there = True
+        for queue, reach in (await topics.stats(shell.calls, place.address, topic)).offset_table.items():
+            marked = None
+            if not again:
+                marked = await offsets.committed(shell.calls, place.address, MARK_GROUP, topic, queue.queue_id)
+            at = max(reach.min_offset, marked or 0)
+            while at < reach.max_offset:
+                page = await messages.read_queue(shell.calls, place.address, topic, queue.queue_id, at, most=PAGE)
+                for stored in page.messages:
+                    row = {"messageId": message_id(stored), "topic": origin_topic(stored), "broker": place.name}
+                    if not ids or row["messageId"] in ids:
+                        rows.append(row | {"offset": stored.queue_offset, "stored": stored, "place": place})
+                at = max(at + 1, page.next_offset)
+    if not is_there:
+        raise await _none(shell, places, group)
+    return rows
+
+
+# --- purge ------------------------------------------------------------------------------------------------------------
+
+
+@dlq.command(epilog=examples("pyromq dlq purge billing --dry-run", "pyromq dlq purge billing --yes"))
+@click.argument("group")
+@changes
+async def purge(shell: Shell, group: str) -> None:
+    """Throw the dead letters of GROUP away, by deleting their topic; the next death makes it again."""
+    from ...admin import topics
+    from ...model.names import dlq_topic
+
+    topic, plan = dlq_topic(group), []
+    places = await shell.masters()
+    for place in places:
+        if await topics.config(shell.calls, place.address, topic) is not None:
+            table = (await topics.stats(shell.calls, place.address, topic)).offset_table
+            count = sum(one.max_offset - one.min_offset for one in table.values())
+            plan.append({"group": group, "broker": place.name, "messages": count})
+    if not plan:
+        raise await _none(shell, places, group)
+    shell.about_to(f"throw away the dead letters of {group}", plan)
+    names = {row["broker"] for row in plan}
+    for place in places:
+        if place.name in names:
+            await topics.delete_in_broker(shell.calls, place.address, topic)
+    await topics.delete_in_name_servers(shell.calls, topic)
+    shell.rows([row | {"purged": True} for row in plan])

@@ -1,0 +1,241 @@
+"""`pyromq msg`: one message's life and trace, search, copies. Export and import are in msg_files.py, replay in
+msg_replay.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..terminal.printing import print_lines
+from ..terminal.shell import Shell, changes, one_broker, talks, to_json
+from ..terminal.times import time_ms
+from ..terminal.tree import Fail, Tree, examples
+from . import life_table, trace_table
+from .dlq import list_dead
+from .msg_files import export, import_
+from .msg_replay import replay
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...admin.cluster import BrokerPlace
+    from ...model.message_trace import MessageTrace, Traced
+
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"  # model.names.TRACE_TOPIC: shown in the help, for which nothing is imported
+
+
+@click.group(cls=Tree)
+def msg() -> None:
+    """Messages: the life of one, search, traces, send again, export, import."""
+
+
+msg.add_command(list_dead, "dead")
+msg.add_command(export)
+msg.add_command(import_)
+msg.add_command(replay)
+
+
+@msg.command(
+    epilog=examples("pyromq msg get orders order-1", "pyromq msg get orders 7F00000100002A9F0000000000000000 --json")
+)
+@click.argument("topic")
+@click.argument("message_id")
+@one_broker
+@talks
+async def get(shell: Shell, topic: str, message_id: str, broker: str | None) -> None:
+    """Tell the life of a message: MESSAGE_ID is its id, its offset id, or a key that it alone has.
+
+    Exit code 0: found, 1: no broker knows it, 2: no answer. Apache's brokers tell where it is stored and which groups
+    are past it; ours also retries, dead letters, transactions and timers of it.
+    """
+    lives: list[dict[str, Any]] = []
+    places = await shell.masters(broker)
+    for place in places:
+        lives += [found | {"broker": place.address} for found in await _lives(shell, place, topic, message_id)]
+    for one in lives:
+        print_lines(*([to_json(one)] if shell.as_json else life_table.lines(one)))
+    if not lives:
+        await shell.topic(topic, places)
+        raise Fail(f"no message {message_id} of topic {topic} is known here")
+
+
+async def _lives(shell: Shell, place: BrokerPlace, topic: str, message_id: str) -> list[dict[str, Any]]:
+    from ...admin import messages, outside_life
+    from ...client.errors import Refused
+    from ...model.codes import ResponseCode
+
+    try:
+        found = await messages.life(shell.calls, place.address, topic, message_id)
+    except Refused as fault:
+        if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        told = await outside_life.lives(shell.calls, place, topic, message_id)
+        if told:
+            print_lines(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
+        return told
+    return [] if found is None else [found]
+
+
+@msg.command(epilog=examples("pyromq msg trace order-1", "pyromq msg trace order-1 --trace-topic my-traces --json"))
+@click.argument("message_id")
+@click.option("--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where the clients write their traces.")
+@one_broker
+@talks
+async def trace(shell: Shell, message_id: str, trace_topic: str, broker: str | None) -> None:
+    """Tell what clients traced of a message: MESSAGE_ID is its id, or a key. Clients trace where it is switched on.
+
+    Exit code 0: found, 1: nobody traced it, 2: no answer.
+    """
+    found = await _traced(shell, await shell.masters(broker), trace_topic, message_id)
+    for one in found:
+        print_lines(*([to_json(trace_table.as_json(one))] if shell.as_json else trace_table.lines(one)))
+    if not found:
+        raise Fail(f"no trace of {message_id} in {trace_topic}")
+
+
+async def _traced(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str, word: str) -> list[MessageTrace]:
+    """A key leads to ids; each is asked for by itself, since not every event of a message names its keys."""
+    from ...model.message_trace import stories
+
+    first = stories(await _events(shell, places, trace_topic, word), word)
+    return [
+        one
+        if one.message_id == word
+        else stories(await _events(shell, places, trace_topic, one.message_id), one.message_id)[0]
+        for one in first
+    ]
+
+
+async def _events(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str, word: str) -> list[Traced]:
+    from ...model.codes import RequestCode, ResponseCode
+    from ...protocol.trace import answered_events, trace_query
+
+    expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
+    events: list[Traced] = []
+    for place in places:
+        header = trace_query(trace_topic, word)
+        answer = await shell.calls.broker(place.address, RequestCode.QUERY_MESSAGE, header, expected=expected)
+        if answer.code == ResponseCode.SUCCESS:
+            events += answered_events(answer.body)
+    return events
+
+
+@msg.command(
+    epilog=examples(
+        "pyromq msg query orders --key order-1",
+        "pyromq msg query orders --from 2026-11-16T08:00:00 --to 2026-11-16T09:00:00 --most 100",
+        "pyromq msg query orders --tag paid --json",
+    )
+)
+@click.argument("topic")
+@click.option("--key", help="Messages with this key.")
+@click.option("--tag", "tags", multiple=True, help="Messages with this tag; may be given several times.")
+@click.option("--from", "begin", help="Stored at or after: ms since 1970 or 2026-11-16T00:00:00.")
+@click.option("--to", "end", help="Stored before.")
+@click.option("--queue", type=click.IntRange(min=0), help="Only this queue.")
+@click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="End after so many.")
+@one_broker
+@talks
+async def query(
+    shell: Shell,
+    topic: str,
+    key: str | None,
+    tags: tuple[str, ...],
+    begin: str | None,
+    end: str | None,
+    queue: int | None,
+    most: int,
+    broker: str | None,
+) -> None:
+    """Search TOPIC by key, or by time and tag. Exit code 0: found, 1: none."""
+    from ...admin.search import Window, by_time
+    from .message_rows import row
+
+    if key is not None and (tags or queue is not None):
+        raise click.UsageError("--key finds by the index alone: give it without --tag and --queue")
+    begin_ms = time_ms(begin, "--from") if begin else 0
+    end_ms = time_ms(end, "--to") if end else None
+    places = await shell.masters(broker)
+    await shell.topic(topic, places)
+    rows: list[dict[str, Any]] = []
+    if key is not None:
+        rows = await _with_key(shell, places, topic, key, begin_ms, end_ms, most)
+    else:
+        wanted = Window(begin_ms=begin_ms, end_ms=end_ms, queue_id=queue, tags="||".join(tags) or "*")
+        async for found in by_time(shell.calls, places, topic, wanted):
+            rows.append(row(found.message, found.place.name, is_short=not shell.as_json))
+            if len(rows) == most:
+                break
+    shell.rows(sorted(rows, key=lambda one: (one["storedMs"], one["broker"], one["queue"], one["offset"])))
+    if not rows:
+        raise Fail(f"no message of {topic} fits")
+
+
+async def _with_key(
+    shell: Shell, places: Sequence[BrokerPlace], topic: str, key: str, begin_ms: int, end_ms: int | None, most: int
+) -> list[dict[str, Any]]:
+    """The index finds by hash: others that have it by chance are left out."""
+    from ...admin import messages
+    from ...model.message import KEY_SEPARATOR, Property
+    from .message_rows import row
+
+    until = messages.FOR_EVER_MS if end_ms is None else end_ms
+    rows: list[dict[str, Any]] = []
+    for place in places:
+        found = await messages.by_key(
+            shell.calls, place.address, topic, key, begin_ms=begin_ms, end_ms=until, most=most
+        )
+        rows += [
+            row(one, place.name, is_short=not shell.as_json)
+            for one in found
+            if key in one.properties.get(Property.KEYS, "").split(KEY_SEPARATOR) or one.unique_id == key
+        ]
+    return rows[:most]
+
+
+@msg.command(
+    epilog=examples(
+        "pyromq msg resend orders 7F000001...                 a copy into its own topic, for all groups",
+        "pyromq msg resend orders 7F000001... --to orders-2",
+        "pyromq msg resend orders 7F000001... -g billing      once more to this group alone",
+    )
+)
+@click.argument("topic")
+@click.argument("message_id")
+@click.option("--to", "target", help="Topic that gets the copy.  [default: its own]")
+@click.option("-g", "--group", help="Only this group gets it, by way of its retry topic; the message keeps its id.")
+@changes
+async def resend(shell: Shell, topic: str, message_id: str, target: str | None, group: str | None) -> None:
+    """Send a stored message again. MESSAGE_ID is its id or its offset id."""
+    from ...admin.copies import CannotCopy, Copies, check_readable
+    from ...admin.search import by_id
+
+    if target and group:
+        raise click.UsageError("--to and --group are two ways: give one of them")
+    places = await shell.masters()
+    await shell.topic(topic, places)
+    if group is not None:
+        await shell.group(group, places)
+    found = await by_id(shell.calls, places, topic, message_id)
+    if found is None:
+        by_key = f"pyromq msg query {topic} --key {message_id}"
+        raise Fail(f"no message {message_id} of topic {topic} is known here. Is it a key? Ids: {by_key}")
+    try:
+        check_readable(found.message)
+    except CannotCopy as fault:
+        raise Fail(f"not sent: {fault}") from None
+    goal = f"group {group}" if group else f"topic {target or topic}"
+    if shell.is_dry:
+        shell.about_to(f"send {message_id} again to {goal}")
+    copies = Copies(shell.session)
+    if group is not None:
+        sent = await copies.retry(found.message, group)
+    else:
+        sent = await copies.send(found.message, target or topic)
+    shell.rows(
+        [
+            {"messageId": sent.message_id, "copyOf": message_id, "to": goal, "broker": sent.queue.broker_name}
+            | {"queue": sent.queue.queue_id, "offset": sent.queue_offset}
+        ]
+    )

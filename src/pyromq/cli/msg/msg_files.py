@@ -1,0 +1,188 @@
+"""`pyromq msg export` and `import`: messages of a topic as JSON lines, and JSON lines as messages."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from ..terminal.printing import print_many
+from ..terminal.progress import progress_bar
+from ..terminal.shell import Shell, changes, one_broker, talks, to_json
+from ..terminal.times import time_ms
+from ..terminal.tree import Fail, examples
+from .skipped import Skipped
+
+if TYPE_CHECKING:
+    from ...transport.tls import ClientTls
+
+
+@click.command(
+    epilog=examples(
+        "pyromq msg export orders orders.jsonl",
+        "pyromq msg export orders --from 2026-11-16T00:00:00 | jq -r .body",
+    )
+)
+@click.argument("topic")
+@click.argument("file", default="-")
+@click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
+@click.option("--from", "begin", help="Stored at or after: ms since 1970 or 2026-11-16T00:00:00.")
+@click.option("--to", "end", help="Stored before.")
+@click.option("--most", type=click.IntRange(min=1), help="End after so many.")
+@one_broker
+@talks
+async def export(
+    shell: Shell,
+    topic: str,
+    file: str,
+    tags: tuple[str, ...],
+    begin: str | None,
+    end: str | None,
+    most: int | None,
+    broker: str | None,
+) -> None:
+    """Write the messages of TOPIC to FILE (- is standard output), one JSON object a line, queue by queue.
+
+    A FILE that ends in .parquet or .arrow gets them as columns, those of the Spark source; it needs pyromq[spark].
+    A message that cannot be read is named and left out: exit code 1.
+    """
+    if file.endswith((".parquet", ".arrow")):
+        if broker or most:
+            raise Fail(f"{file}: columns are written of the whole topic; leave out --broker and --most")
+        await _export_columns(shell, topic, file, tags, begin, end)
+        return
+    from ...admin import topics
+    from ...admin.copies import CannotCopy, check_readable
+    from ...admin.search import Window, by_time
+    from .message_rows import exported
+
+    wanted = Window(
+        begin_ms=time_ms(begin, "--from") if begin else 0,
+        end_ms=time_ms(end, "--to") if end else None,
+        tags="||".join(tags) or "*",
+    )
+    places = await shell.masters(broker)
+    await shell.topic(topic, places)
+    length = 0
+    for place in places:
+        if await topics.config(shell.calls, place.address, topic) is not None:
+            table = (await topics.stats(shell.calls, place.address, topic)).offset_table
+            length += sum(one.max_offset - one.min_offset for one in table.values())
+    count, skipped = 0, Skipped(f"pyromq msg export {topic}")
+    with _written(file) as write, progress_bar(min(length, most or length), topic, file == "-") as done:
+        async for found in by_time(shell.calls, places, topic, wanted):
+            done(1)
+            try:
+                check_readable(found.message)
+            except CannotCopy as fault:
+                skipped.add(fault)
+                continue
+            write(to_json(exported(found.message, found.place.name)))
+            count += 1
+            if count == most:
+                break
+    if file != "-":
+        shell.rows([{"topic": topic, "file": file, "messages": count} | skipped.column()])
+    skipped.check()
+
+
+def _tls_words(tls: ClientTls) -> dict[str, str]:
+    """As options of the data source; those that are empty are left out later."""
+    files = {"tls.ca": tls.ca, "tls.certificate": tls.certificate, "tls.key": tls.key}
+    words = {name: "" if path is None else str(path) for name, path in files.items()}
+    return {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or "", **words}
+
+
+async def _export_columns(
+    shell: Shell, topic: str, file: str, tags: tuple[str, ...], begin: str | None, end: str | None
+) -> None:
+    try:
+        from ...spark.codec.files import topic_to_file
+    except ImportError as missing:
+        raise Fail(f"{file}: needs {missing.name}: pip install 'pyromq[spark]'") from None
+    own = shell.session.config
+    given = {"nameServer": ";".join(own.name_servers), "topic": topic, "tags": " || ".join(tags)}
+    given |= {"accessKey": own.access_key, "secretKey": own.secret_key, "securityToken": own.security_token}
+    if own.tls is not None:
+        given |= _tls_words(own.tls)
+    if begin:
+        given |= {"startingTimestamp": str(time_ms(begin, "--from")), "startingOffsetsByTimestampStrategy": "latest"}
+    if end:
+        given["endingTimestamp"] = str(time_ms(end, "--to"))
+    asked = {name: value for name, value in given.items() if value}
+    count = await asyncio.to_thread(topic_to_file, Path(file), **asked)
+    shell.rows([{"topic": topic, "file": file, "messages": count}])
+
+
+@click.command(
+    "import",
+    epilog=examples(
+        "pyromq msg import orders.jsonl --dry-run",
+        "pyromq msg import orders.jsonl --to orders-2",
+        "pyromq msg export orders | pyromq msg import - --to orders-2",
+    ),
+)
+@click.argument("file")
+@click.option("--to", "target", help="Topic to send to.  [default: what each line says]")
+@changes
+async def import_(shell: Shell, file: str, target: str | None) -> None:
+    """Send the messages of FILE (- is standard input), as `export` writes them: new messages with new ids.
+
+    Messages with one order key keep their order. A bad line ends it, with its number and how many were sent.
+    """
+    from ...admin.copies import Copies
+    from .message_rows import imported
+
+    copies = Copies(shell.session)
+    counts: dict[str, int] = {}
+    length = _length(file)
+    with _read(file) as lines, progress_bar(length, file, shell.as_json or not length) as done:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                one = imported(line.decode(), target)
+            except ValueError as fault:
+                sent = "" if shell.is_dry else f" {sum(counts.values())} messages before it were sent."
+                raise Fail(f"line {number} of {file}: {fault}.{sent}") from None
+            if not shell.is_dry:
+                await copies.send_new(one.topic, one.body, one.properties)
+            counts[one.topic] = counts.get(one.topic, 0) + 1
+            done(1)
+    rows = [{"topic": topic, "messages": count} for topic, count in sorted(counts.items())]
+    if shell.is_dry:
+        shell.about_to(f"send {sum(counts.values())} messages", rows)
+    shell.rows(rows, "nothing to send")
+
+
+@contextmanager
+def _read(file: str) -> Iterator[BinaryIO]:
+    """To be read line by line. As bytes, whose lines end at LF alone: a body may hold U+2028 and its like."""
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    with open(file, "rb") as opened:
+        yield opened
+
+
+def _length(file: str) -> int:
+    """In lines; 0 for a pipe, of which nobody knows."""
+    if not Path(file).is_file():
+        return 0
+    with open(file, "rb") as opened:
+        return sum(1 for _ in opened)
+
+
+@contextmanager
+def _written(file: str) -> Iterator[Callable[[str], object]]:
+    """To be called with each line."""
+    if file == "-":
+        yield print_many
+        return
+    with open(file, "w", encoding="utf-8") as opened:
+        yield lambda line: opened.write(line + "\n")

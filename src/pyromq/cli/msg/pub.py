@@ -1,0 +1,145 @@
+"""`pyromq pub`: send messages from the command line. One result line per message, or a bar for many."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...model.foreign_text import shell_word
+from ..terminal.exits import REFUSED
+from ..terminal.numbers import LONGEST_S, Number, seconds
+from ..terminal.printing import print_lines
+from ..terminal.shell import Shell, talks, to_json
+from ..terminal.times import time_ms
+from ..terminal.tree import Fail, examples
+
+if TYPE_CHECKING:
+    from ...client.produce.sending import SendResult
+
+
+@click.command(
+    epilog=examples(
+        "pyromq pub orders hello --tag created --key order-1",
+        "pyromq pub orders @order.json --prop region=eu --delay 60",
+        "pyromq pub reminders lunch --at 2026-11-16T12:00:00",
+        "cat lines.txt | pyromq pub orders - --lines",
+    )
+)
+@click.argument("topic")
+@click.argument("body", default="-")
+@click.option("--tag", help="Tag of the message.")
+@click.option("--key", "keys", multiple=True, help="Key to find it by; may be given several times.")
+@click.option("--prop", "props", multiple=True, metavar="NAME=VALUE", help="Property; may be given several times.")
+@click.option("--order-key", help="Messages with one key keep their order.")
+@click.option("--delay", type=seconds(or_none=True), help="Seconds until it is delivered.")
+@click.option("--at", "when", metavar="TIME", help="Delivered at: ms since 1970 or 2026-11-16T12:00:00.")
+@click.option("--lines", is_flag=True, help="Every line of BODY is a message.")
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so many times.")
+@click.option("--rate", type=Number(min=1 / LONGEST_S, max=1e9), help="At most so many a second.")
+@talks
+async def pub(
+    shell: Shell,
+    topic: str,
+    body: str,
+    tag: str | None,
+    keys: tuple[str, ...],
+    props: tuple[str, ...],
+    order_key: str | None,
+    delay: float | None,
+    when: str | None,
+    lines: bool,
+    count: int,
+    rate: float | None,
+) -> None:
+    """Send BODY to TOPIC: a text, @FILE, or - for standard input."""
+    from ...client.produce.producer import Producer
+
+    check_name(topic)
+    if delay is not None and when is not None:
+        raise click.UsageError("--delay and --at are two ways: give one of them")
+    due_ms = None if when is None else time_ms(when, "--at")
+    arguments: dict[str, Any] = {"tag": tag, "keys": keys, "props": pairs(props), "order_key": order_key}
+    arguments |= {"delay": delay, "deliver_at_ms": due_ms}
+    shell.session.start()
+    async with Producer(shell.session) as producer:
+        await _check(shell, topic)
+        for content in bodies(body, lines, count):
+            is_parked = bool(delay) or (due_ms is not None and due_ms > shell.session.clock.now_ms())
+            result = await producer.send(topic, content, timeout=shell.calls.timeout_s, **arguments)
+            print_lines(to_json(_facts(result)) if shell.as_json else _line(result, is_parked=is_parked))
+            if rate is not None:
+                await shell.session.clock.sleep(1 / rate)
+
+
+async def _check(shell: Shell, topic: str) -> None:
+    """What no patience helps against: it is said at once, and in other words than that nobody answers."""
+    from ...admin import cluster
+    from ...client.errors import NoBroker, TopicNotFound
+
+    try:
+        route = await shell.session.route(topic)
+    except TopicNotFound:
+        if not await cluster.brokers(shell.calls):
+            hint = "Start one: pyromq broker -n NAMESRV, or pyromq up, which is both"
+            raise NoBroker("no broker is registered with the name server", hint=hint) from None
+        return  # the first send may make it
+    masters = [name for name in route.addresses if route.master(name) is not None]
+    if masters and not route.writable:
+        cure = (
+            f"Let it be written: pyromq topic perm {topic} rw, or pyromq broker drain {shell_word(masters[0])} --undo"
+        )
+        raise Fail(f"topic {topic!r} has no queue that may be written. {cure}", REFUSED)
+
+
+def check_name(topic: str) -> None:
+    """A name that no topic can have is a wrong argument."""
+    from ...model.names import topic_fault
+
+    if (fault := topic_fault(topic)) is not None:
+        raise click.UsageError(fault)
+
+
+def bodies(body: str, lines: bool, count: int) -> Iterator[bytes]:
+    for _ in range(count):
+        if body == "-":
+            content = sys.stdin.buffer if lines else [sys.stdin.buffer.read()]
+        elif body.startswith("@"):
+            content = [Path(body[1:]).read_bytes()]
+        else:
+            content = [body.encode()]
+        if not lines:
+            yield from content
+        else:
+            yield from (line for part in content for line in part.splitlines() if line)
+
+
+def pairs(props: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for prop in props:
+        name, _, value = prop.partition("=")
+        if not name.strip() or not value.strip():
+            raise click.UsageError(f"--prop {prop!r}: write it as NAME=VALUE, with something on both sides")
+        found[name] = value
+    return found
+
+
+def _facts(result: SendResult) -> dict[str, Any]:
+    return {
+        "messageId": result.message_id,
+        "offsetMessageId": result.offset_message_id,
+        "broker": result.queue.broker_name,
+        "queue": result.queue.queue_id,
+        "offset": result.queue_offset,
+        "status": result.status.name,
+    } | ({"recallHandle": result.recall_handle} if result.recall_handle else {})
+
+
+def _line(result: SendResult, *, is_parked: bool) -> str:
+    where = f"{result.queue.broker_name} queue {result.queue.queue_id} offset {result.queue_offset}"
+    if is_parked:  # its offset is one among those that wait
+        where = f"{result.queue.broker_name} waits until it is due"
+    return f"{result.message_id}  {where}" + ("" if result.status.name == "OK" else f"  {result.status.name}")

@@ -1,0 +1,208 @@
+"""`pyromq sub`: show messages as they come. Without a group it only looks; with one it consumes as its member."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...client.received import Received  # at the top: the SDK reads the types of handlers
+from ...model.foreign_text import one_line
+from ..terminal.exits import REFUSED
+from ..terminal.printing import print_as_it_is, print_lines, print_text
+from ..terminal.shell import Shell, talks, to_json
+from ..terminal.tables import moment
+from ..terminal.times import time_ms
+from ..terminal.tree import Fail, examples
+
+if TYPE_CHECKING:
+    from ...client.client import Client
+    from ...client.consume.pull_consumer import PullConsumer
+    from ...client.subscription import Filter
+    from ...protocol.bodies.keyed import MessageQueue
+
+Show = Callable[[Received], None]
+POLL_S = 0.5  # so often a stop is noticed
+LOOKING = "pyromq_sub"  # the group's name in requests of those who only look; nothing is committed for it
+
+
+@click.command(
+    epilog=examples(
+        "pyromq sub orders                               what comes from now on, until Ctrl-C",
+        "pyromq sub orders --from first --count 10       the ten oldest that it finds",
+        "pyromq sub orders --tail 20                     the last twenty, and what comes then",
+        "pyromq sub orders --from 2026-11-16T08:30:00 --tag paid",
+        "pyromq sub orders --sql \"region = 'eu'\" --json",
+        "pyromq sub orders -f '{keys} {prop:region} {body}'",
+        "pyromq sub orders -g billing                    as a member of group billing: acks what it shows",
+    )
+)
+@click.argument("topic")
+@click.option("-g", "--group", help="Consume as a member of this group; without it nothing is committed.")
+@click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be given several times.")
+@click.option("--sql", "expression", help="Only messages whose properties fit this SQL92 expression.")
+@click.option("--from", "begin", default="latest", show_default=True, help="latest, first, or a time.")
+@click.option("--tail", type=click.IntRange(min=1), help="Begin with the last so many, by the time of storing.")
+@click.option("--count", type=click.IntRange(min=1), help="End after so many.")
+@click.option(
+    "-f", "--format", "form", metavar="TEXT", help="Lines of your own: {keys}, {body}, {prop:NAME} and so on."
+)
+@talks
+async def sub(
+    shell: Shell,
+    topic: str,
+    group: str | None,
+    tags: tuple[str, ...],
+    expression: str | None,
+    begin: str,
+    tail: int | None,
+    count: int | None,
+    form: str | None,
+) -> None:
+    """Show the messages of TOPIC as they come.
+
+    --format takes the names of --json in braces, besides {tag}, {keys} and {prop:NAME}; \\t is a tab.
+    """
+    from ...client.subscription import everything, sql, tag
+    from ..serve.stopping import stop_on_signals
+
+    if tags and expression:
+        raise click.UsageError("--tag and --sql are two kinds of filter: give one of them")
+    if tail is not None and (group is not None or begin != "latest"):
+        raise click.UsageError("--tail says itself where to begin: give it without --from and --group")
+    words = [word for each in tags for word in each.split("||")]  # as RocketMQ writes several tags
+    wanted = sql(expression) if expression else tag(*words) if tags else everything()
+    shown_as = _printer(form, shell.as_json)
+    shown = 0
+    enough = stop_on_signals()
+
+    def show(msg: Received) -> None:
+        nonlocal shown
+        shown_as(msg)
+        shown += 1
+        if shown == count:
+            enough.set()
+
+    async with shell.client() as client:
+        if group is None:
+            await _look(client, topic, wanted, _begin(begin), tail, show, enough)
+        else:
+            await _consume(client, topic, group, wanted, _begin(begin), show, enough)
+
+
+def _printer(form: str | None, as_json: bool) -> Show:
+    """How a message is shown. A form of one's own shows it as it is, unless it would move a terminal's cursor."""
+    if form is None:
+        return (lambda msg: print_lines(to_json(_facts(msg)))) if as_json else (lambda msg: print_text(_line(msg)))
+    from ..terminal.line_format import line_format
+
+    if as_json:
+        raise click.UsageError("--json and --format are two forms: give one of them")
+    own = line_format(form)
+    return lambda msg: print_as_it_is(own(msg))
+
+
+def _begin(text: str) -> dict[str, Any]:
+    from ...model.group import ConsumeFromWhere
+
+    places = {"latest": ConsumeFromWhere.LAST_OFFSET, "first": ConsumeFromWhere.FIRST_OFFSET}
+    if text in places:
+        return {"begin": places[text]}
+    return {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": time_ms(text, "--from")}
+
+
+async def _look(
+    client: Client,
+    topic: str,
+    wanted: Filter,
+    begin: dict[str, Any],
+    tail: int | None,
+    show: Show,
+    enough: asyncio.Event,
+) -> None:
+    options = begin | {"auto_commit": False, "on_unreadable": "skip"}  # one that nobody can read is named in the log
+    async with client.pull_consumer(LOOKING, filter=wanted, **options) as consumer:
+        queues = await consumer.queues(topic)
+        if not queues:
+            raise cannot_be_read(topic)
+        await consumer.assign(queues)
+        found = [] if tail is None else await _last(consumer, queues, tail, enough)
+        while not enough.is_set():
+            for msg in found or await consumer.poll(timeout=POLL_S):
+                if not enough.is_set():
+                    show(msg)
+            found = []
+
+
+async def _last(
+    consumer: PullConsumer, queues: list[MessageQueue], count: int, enough: asyncio.Event
+) -> list[Received]:
+    """Of all queues together; then the consumer stands at their ends. What comes meanwhile is among them."""
+    ends: dict[MessageQueue, int] = {}
+    for queue in queues:
+        await consumer.seek_to_begin(queue)
+        first = consumer.position(queue)
+        await consumer.seek_to_end(queue)
+        ends[queue] = consumer.position(queue)
+        await consumer.seek(queue, max(first, ends[queue] - count))
+    found: list[Received] = []
+    while not enough.is_set() and any(consumer.position(queue) < end for queue, end in ends.items()):
+        page = await consumer.poll(timeout=POLL_S)
+        found += page
+        if not page:  # what is left does not fit the filter
+            break
+    return sorted(found, key=lambda msg: msg.stored_ms)[-count:]
+
+
+async def _consume(
+    client: Client, topic: str, group: str, wanted: Filter, begin: dict[str, Any], show: Show, enough: asyncio.Event
+) -> None:
+    faults: list[OSError] = []
+
+    async def handle(msg: Received) -> None:
+        if not enough.is_set():
+            try:
+                show(msg)
+                return
+            except OSError as fault:  # nobody reads what we write any more
+                faults.append(fault)
+                enough.set()
+        await asyncio.Event().wait()  # until the stop: it is not acked, and the group's next member gets it
+
+    route = await client.session.route(topic)  # a consumer would wait for name server and topic for ever
+    if not route.readable:  # and for the permission
+        raise cannot_be_read(topic)
+    async with client.push_consumer(topic, handle, group=group, filter=wanted, concurrency=1, grace_s=0.0, **begin):
+        await enough.wait()
+    if faults:
+        raise faults[0]
+
+
+def cannot_be_read(topic: str) -> Fail:
+    """Brokers and queues are there; which of the two permissions lacks, the topic's or the broker's, doctor tells."""
+    cure = f"Let it be read: pyromq topic perm {topic} rw. If that is set, pyromq doctor --topic {topic} says more"
+    return Fail(f"topic {topic!r} has no queue that may be read. {cure}", REFUSED)
+
+
+def _facts(msg: Received) -> dict[str, Any]:
+    return {
+        "messageId": msg.id,
+        "topic": msg.topic,
+        "broker": msg.queue.broker_name,
+        "queue": msg.queue.queue_id,
+        "offset": msg.offset,
+        "attempt": msg.attempt,
+        "bornMs": msg.born_ms,
+        "storedMs": msg.stored_ms,
+        "properties": msg.properties,
+        "body": msg.body.decode("utf-8", "backslashreplace"),
+    }
+
+
+def _line(msg: Received) -> str:
+    """The body stands at the end, and keeps its line ends."""
+    about = [f"{msg.queue.broker_name}/{msg.queue.queue_id}@{msg.offset}", msg.tag, " ".join(msg.keys)]
+    body = msg.body.decode("utf-8", "backslashreplace")
+    return f"{moment(msg.stored_ms)}  {'  '.join(one_line(each) for each in about if each)}  {body}"

@@ -1,0 +1,102 @@
+"""What went wrong in a Spark job, as one line and an exit code: the one place where Spark's exceptions are read.
+
+Spark wraps an error of the data source (a topic that does not exist) or of an expression (a column that does not exist)
+into texts of hundreds of lines: Java's stack, the plan, Python's traceback. The line that says what to do is in there.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ...errors import PyroError
+from ..terminal.exits import NO, NO_ANSWER, REFUSED, USAGE
+
+# The last line of a traceback from a process of Spark's, where the error is one of ours.
+_OURS = re.compile(r"^\s*(?:[\w.]+: )*pyromq(?:\.\w+)*\.(\w+): (.+)$", re.MULTILINE)
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] (.+)")
+_PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+): (.+)$", re.MULTILINE)
+_STATE = re.compile(r"\s*SQLSTATE: \w+(?:; line \d+ pos \d+)?")
+_AROUND = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_DATA_SOURCE_ERROR", "FAILED_EXECUTE_UDF")
+# Of an expression that was given: --where, --by.
+_EXPRESSION = (
+    "UNRESOLVED_",
+    "PARSE_",
+    "DATATYPE_MISMATCH",
+    "WRONG_NUM_ARGS",
+    "AMBIGUOUS_",
+    "INVALID_",
+    "CAST_",
+    "MISSING_",
+)
+_CODES = {"TopicNotFound": NO, "Unreachable": NO_ANSWER, "NoBroker": NO_ANSWER, "CallFailed": NO_ANSWER}
+
+
+class JobFailed(PyroError):
+    """Told as it is, with this exit code."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class Told(NamedTuple):
+    line: str
+    exit_code: int
+
+
+def told(text: str) -> Told:
+    """The line of Spark's text that says what is wrong. Pure."""
+    ours = _OURS.findall(text)
+    if ours:
+        kind, line = ours[-1]
+        return Told(line.strip(), _CODES.get(kind, REFUSED))
+    for condition, line in _CONDITION.findall(text):
+        if not condition.startswith(_AROUND):
+            return Told(_STATE.sub("", line).rstrip("; "), USAGE if condition.startswith(_EXPRESSION) else REFUSED)
+    for pattern in (_PYTHON, _CAUSE):
+        found = pattern.findall(text)
+        if found:
+            return Told(": ".join(found[-1]), REFUSED)
+    return Told(next((line.strip() for line in text.splitlines() if line.strip()), "Spark says no more"), REFUSED)
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """JobFailed instead of Spark's exceptions; those as they are if debug is logged."""
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError, ConnectionError) as fault:
+        if is_debugging():
+            raise
+        if isinstance(fault, (Py4JNetworkError, ConnectionError)) or _is_gone(fault):
+            raise JobFailed(
+                "Spark's Java process is gone; was it killed, or out of memory (--memory)?", NO_ANSWER
+            ) from None
+        line, code = told(f"{fault.java_exception}\n{fault}" if isinstance(fault, Py4JJavaError) else str(fault))
+        raise JobFailed(line, code) from None
+
+
+def quieten() -> None:
+    """What Spark and py4j log of an error on their own, wholly and in between: it ends in one line of ours."""
+    from pyspark.logger import PySparkLogger
+
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def is_debugging() -> bool:
+    return logging.getLogger("pyromq").isEnabledFor(logging.DEBUG)
+
+
+def _is_gone(fault: Exception) -> bool:
+    """py4j tells a connection that broke off within a call by its text alone."""
+    return "Answer from Java side is empty" in str(fault) or "while sending or receiving" in str(fault)

@@ -1,0 +1,33 @@
+"""`pyromq spark shell`: Python with a Spark session that knows the data source `rocketmq`."""
+
+from __future__ import annotations
+
+import code
+
+import click
+
+from ..terminal.tree import Tree
+from .pipeline_run import name_server, spark_for
+
+GUIDE = """\
+`spark` is a Spark {version} session. To begin:
+  df = spark.read.format("rocketmq").option("nameServer", "{namesrv}").option("topic", "TOPIC").load()
+  df.groupBy("queueId").count().show()
+Ctrl-D ends it."""
+
+
+@click.group(cls=Tree)
+def spark() -> None:
+    """Spark with the data source `rocketmq`."""
+
+
+@spark.command()
+@name_server
+@click.option("--master", default="", help="Spark cluster, such as spark://host:7077.  [default: this machine]")
+@click.option("--memory", default="2g", show_default=True, help="Of the driver.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Spark setting; may be given again.")
+def shell(namesrv: str, master: str, memory: str, conf: tuple[str, ...]) -> None:
+    """An interactive Python with `spark` in it."""
+    with spark_for("shell", master, memory, conf) as session:
+        banner = GUIDE.format(version=session.version, namesrv=namesrv)
+        code.interact(banner, local={"spark": session, "namesrv": namesrv}, exitmsg="")

@@ -1,0 +1,83 @@
+"""`pyromq broker`: run a broker in the foreground until SIGTERM or SIGINT. The rest is in broker_admin.py."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ...ambient import SystemClock, system_random
+from ...broker.config import BrokerConfig
+from ...broker.daemon import run
+from ...broker.java_keys import BROKER_KEYS
+from ...config import Loaded, load
+from ...kernel.choice import kernel_name
+from ...transport import loop
+from ...transport.address import parse_address
+from ..cluster.broker_admin import COMMANDS
+from ..terminal.options import config_options
+from ..terminal.printing import print_lines
+from ..terminal.tree import Tree, examples, refuse_given
+from .stopping import stop_on_signals
+
+
+@click.group(
+    cls=Tree,
+    invoke_without_command=True,
+    epilog=examples(
+        "pyromq broker -n 127.0.0.1:9876 -c broker.conf",
+        "pyromq broker --listen 127.0.0.1:0",
+        "pyromq broker config get fileReservedTime",
+    ),
+)
+@click.option("-n", "--namesrv", metavar="HOST:PORT", help="Name servers, separated by ;  [namesrvAddr]")
+@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes a free one.  [127.0.0.1:10911]")
+@click.option(
+    "--insecure", is_flag=True, default=None, help="Allow an address other than loopback although there are no users."
+)
+@config_options(BrokerConfig)
+def broker(
+    namesrv: str | None, listen: str | None, insecure: bool | None, config_file: Path | None, **flags: object
+) -> None:
+    """Run a broker; with a command, look after running ones."""
+    ctx = click.get_current_context()
+    if ctx.invoked_subcommand is not None:
+        return
+    refuse_given(ctx)
+    if namesrv is not None:
+        flags["namesrv_addr"] = namesrv
+    if listen is not None:
+        flags["bind_address"], flags["listen_port"] = parse_address(listen)
+    flags["allow_unauthenticated"] = insecure or None
+    loaded = load(
+        BrokerConfig,
+        BROKER_KEYS,
+        daemon="broker",
+        file=config_file,
+        environment=_environment(),
+        flags=flags,
+        overlay=lambda config: config.overlay_path,
+    )
+    loop.run(serve(loaded))
+
+
+for _each in COMMANDS.values():
+    broker.add_command(_each)
+
+
+def _environment() -> dict[str, str]:
+    """PYROMQ_BROKER_*, and the one variable that Java's start script knows."""
+    found = dict(os.environ)
+    if "NAMESRV_ADDR" in found:
+        found.setdefault("PYROMQ_BROKER_NAMESRV_ADDR", found["NAMESRV_ADDR"])
+    return found
+
+
+async def serve(loaded: Loaded[BrokerConfig]) -> None:
+    await run(loaded, clock=SystemClock(), rng=system_random(), ready=say_ready, stop_wanted=stop_on_signals())
+
+
+def say_ready(address: str) -> None:
+    # echo flushes: who started us waits for this line
+    print_lines(f"pyromq broker ready on {address} ({kernel_name()} kernel)")

@@ -1,0 +1,191 @@
+"""Several brokers on one machine as one cluster: a process each, watched by `pyromq up --brokers N`.
+
+Nothing is shared between them but the name server: that is how RocketMQ scales out. One that dies is reported and
+started again on its own port; one that keeps dying, or does not start, ends all with an error that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import logs
+from ...ambient import Clock
+from ...errors import ConfigError, PyroError
+from ...transport.address import format_address, parse_address
+
+log = logs.get("pyromq.up")
+
+PORT_STEP = 10  # between brokers: each also takes the port two below its own
+MOST = 64
+MOST_PORT = 65535
+_DEATHS = 3  # within this many seconds: it will not get better by itself
+_DEATHS_S = 60.0
+_PAUSE_S = 1.0
+_READY = "pyromq broker ready on "
+_NUMBERED = re.compile(r"broker-\d{1,4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one broker lives."""
+
+    name: str
+    folder: Path
+    host: str
+    port: int  # 0 takes a free one
+
+
+def places(data: Path, count: int, host: str, port: int) -> list[Place]:
+    """broker-0, broker-1 ... ConfigError if the folder holds brokers that would not be started."""
+    if not 1 <= count <= MOST:
+        raise ConfigError(f"--brokers {count}: from 1 to {MOST}")
+    last = port + (count - 1) * PORT_STEP
+    if port and last > MOST_PORT:
+        raise ConfigError(
+            f"--broker-port {port} with --brokers {count}: ports are {PORT_STEP} apart, so the last would be {last}, "
+            f"and they end at {MOST_PORT}"
+        )
+    if (data / "store").exists():
+        if numbered := _numbered(data):
+            raise ConfigError(_both(data, numbered))
+        raise ConfigError(
+            f"{data} holds the store of a single broker, which would not be served: start it without --brokers, "
+            "or name another folder with --data"
+        )
+    names = [f"broker-{number}" for number in range(count)]
+    left = sorted(one.name for one in data.glob("broker-*") if one.is_dir() and one.name not in names)
+    if left:
+        raise ConfigError(
+            f"{data} also holds {', '.join(left)}, whose messages would not be served: "
+            "start as many brokers as before, or name another folder with --data"
+        )
+    return [
+        Place(name, data / name, host, port + number * PORT_STEP if port else 0) for number, name in enumerate(names)
+    ]
+
+
+def check_single(data: Path) -> None:
+    """ConfigError if the folder is one of `--brokers`: a broker in `store` beside them would have none of it."""
+    numbered = _numbered(data)
+    if not numbered:
+        return
+    if (data / "store").exists():
+        raise ConfigError(_both(data, numbered))
+    count = 1 + max(int(name.removeprefix("broker-")) for name in numbered)
+    raise ConfigError(
+        f"{data} holds the stores of {', '.join(numbered)}, which would not be served: start them with "
+        f"--brokers {count}, or name another folder with --data"
+    )
+
+
+def _numbered(data: Path) -> list[str]:
+    """Folders that `--brokers` has made, by their numbers."""
+    found = [one.name for one in data.glob("broker-*") if _NUMBERED.fullmatch(one.name) and one.is_dir()]
+    return sorted(found, key=lambda name: int(name.removeprefix("broker-")))
+
+
+def _both(data: Path, numbered: list[str]) -> str:
+    return (
+        f"{data} holds both the store of a single broker ({data / 'store'}) and those of {', '.join(numbered)}, "
+        "and only one kind would be served: move store into another folder, which `pyromq up --data` takes, "
+        f"and start with --brokers; or move {', '.join(numbered)} away and start without it"
+    )
+
+
+class BrokerProcess:
+    """One broker, through all its lives."""
+
+    def __init__(
+        self, place: Place, namesrv: str, flags: Sequence[str], environment: Mapping[str, str], clock: Clock
+    ) -> None:
+        """`flags` of `pyromq broker`, besides those that say where it lives."""
+        self.place = place
+        self._namesrv = namesrv
+        self._flags = flags
+        self._environment = environment
+        self._clock = clock
+        self._port = place.port
+        self._process: Process | None = None
+        self._is_stopping = False
+
+    async def start(self) -> str:
+        """The address, once it takes connections. PyroError if it ends before."""
+        place = self.place
+        self._process = process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pyromq.cli.serve.child", str(os.getpid()), "broker"),
+            *("--broker-name", place.name, "--store-path-root-dir", str(place.folder)),
+            *("--listen", format_address(place.host, self._port), "--namesrv", self._namesrv),
+            *self._flags,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            env=self._environment,
+        )
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode()
+        if not line.startswith(_READY):
+            raise PyroError(f"{place.name} did not start: exit code {await process.wait()}, its own words are above")
+        address = line.removeprefix(_READY).split()[0]
+        self._port = parse_address(address)[1]  # the next life has the same
+        return address
+
+    async def watch(self) -> None:
+        """Until it is stopped. A death is reported and followed by a new life; PyroError if there are too many."""
+        deaths: list[float] = []
+        while True:
+            assert self._process is not None
+            code = await self._process.wait()
+            if self._is_stopping:
+                return
+            now = self._clock.monotonic()
+            deaths = [*(one for one in deaths if now - one < _DEATHS_S), now]
+            if len(deaths) >= _DEATHS:
+                raise PyroError(f"{self.place.name} ended {_DEATHS} times within {_DEATHS_S:.0f} s, {_how(code)}")
+            log.error("a broker ended and is started again", broker=self.place.name, how=_how(code))
+            await self._clock.sleep(_PAUSE_S)
+            if not self._is_stopping:
+                await self.start()
+                log.warning("the broker is back", broker=self.place.name, port=self._port)
+
+    async def stop(self) -> None:
+        """In order, for as long as that takes."""
+        self._is_stopping = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(signal.SIGTERM)
+        if self._process is not None:
+            await self._process.wait()
+
+
+async def run_brokers(
+    brokers: list[BrokerProcess], ready: Callable[[list[str]], None], stop_wanted: asyncio.Event
+) -> None:
+    """Start all, then watch them until a stop is wanted or one is beyond help, which is raised. All are ended then."""
+    tasks: list[asyncio.Task[None]] = []
+    wanted = asyncio.create_task(stop_wanted.wait())
+    try:
+        starting = asyncio.gather(*(one.start() for one in brokers))
+        await asyncio.wait((starting, wanted), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            return
+        ready(starting.result())
+        tasks = [asyncio.create_task(one.watch()) for one in brokers]
+        done, _ = await asyncio.wait((wanted, *tasks), return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {wanted}:
+            task.result()
+    finally:
+        for task in (wanted, *tasks):
+            task.cancel()
+        await asyncio.gather(wanted, *tasks, return_exceptions=True)
+        await asyncio.gather(*(one.stop() for one in brokers), return_exceptions=True)
+
+
+def _how(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

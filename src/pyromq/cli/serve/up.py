@@ -1,0 +1,207 @@
+"""`pyromq up`: name server and broker in one process, with a data folder and no configuration.
+
+With `--brokers N`: name server here, and so many brokers as processes of their own (`brokers.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from ...ambient import SystemClock, system_random
+from ...broker import daemon as broker
+from ...broker.config import BrokerConfig
+from ...broker.java_keys import BROKER_KEYS
+from ...config import Loaded, load
+from ...kernel.choice import kernel_name
+from ...machine.budget import Budget, budget_of_process
+from ...namesrv import server as namesrv
+from ...namesrv.config import NAMESRV_KEYS, NamesrvConfig
+from ...transport import loop
+from ...transport.address import format_address
+from ...transport.settings import TransportSettings
+from ..terminal.printing import print_text
+from .brokers import BrokerProcess, check_single, places, run_brokers
+from .stopping import stop_on_signals
+
+# Small files: a folder to try things in should not take a gigabyte before the first message.
+SMALL: dict[str, object] = {
+    "commit_log_file_bytes": 64 << 20,
+    "queue_file_bytes": 20 * 30_000,
+    "index_slots": 100_000,
+    "index_entries": 400_000,
+    # Who tries things out should not have to look for switches.
+    "enable_property_filter": True,
+    "recall_message_enable": True,
+    "trace_topic_enable": True,
+}
+
+GUIDE = """\
+PyroMQ is up. Name server {namesrv}, broker {broker} ({kernel} kernel), data in {data}.
+
+  send and look:        pyromq pub orders hello -n {namesrv};  pyromq sub orders --from first -n {namesrv}
+  Java, Go, C++, Node:  name server address {namesrv}
+  mqadmin:              mqadmin clusterList -n {namesrv}
+  stop:                 Ctrl-C; start again with the same command, nothing is lost
+
+Topics are made by the first send to them."""
+
+# What a child of --brokers is told by the environment, where the user has not said it there himself.
+_VARIABLE = "PYROMQ_BROKER_{}"
+_NAME_SERVERS = ("NAMESRV_ADDR", _VARIABLE.format("NAMESRV_ADDR"))
+
+
+@click.command()
+@click.option("--data", metavar="FOLDER", default="pyromq-data", show_default=True, help="Where data goes.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--advertise", metavar="HOST", help="Address that clients are told, if it is not the one listened on.")
+@click.option("--namesrv-port", type=int, default=9876, show_default=True, help="0 takes a free one.")
+@click.option("--broker-port", type=int, default=10911, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--brokers",
+    type=int,
+    metavar="N",
+    help="So many brokers as one cluster, a process each: broker-0 and on, ports ten apart.  [1, in this process]",
+)
+@click.option("--insecure", is_flag=True, help="Allow an address other than loopback although there are no users.")
+def up(
+    data: str,
+    host: str,
+    advertise: str | None,
+    namesrv_port: int,
+    broker_port: int,
+    brokers: int | None,
+    insecure: bool,
+) -> None:
+    """Run a name server and a broker, ready to use."""
+    if not data.strip():
+        raise click.BadParameter("it is empty: name a folder, . for this one", param_hint="--data")
+    folder = Path(data)
+    names = load(
+        NamesrvConfig,
+        NAMESRV_KEYS,
+        daemon="namesrv",
+        environment=os.environ,
+        flags={
+            "bind_address": host,
+            "listen_port": namesrv_port,
+            "kv_config_path": str(folder / "namesrv" / "kvConfig.json"),
+            "allow_unauthenticated": insecure or None,
+        },
+        overlay=lambda config: config.overlay_path,
+        spelled={"bind_address": "--host", "listen_port": "--namesrv-port", "kv_config_path": "--data"},
+    )
+    store = load(
+        BrokerConfig,
+        BROKER_KEYS,
+        daemon="broker",
+        environment=os.environ,
+        flags=_unless_told(SMALL)
+        | {
+            "bind_address": host,
+            "listen_port": broker_port,
+            "broker_name": "broker-a",
+            "broker_ip1": advertise,
+            "store_path_root_dir": str(folder / "store"),
+            "allow_unauthenticated": insecure or None,
+        },
+        overlay=lambda config: config.overlay_path,
+        spelled={
+            "bind_address": "--host",
+            "listen_port": "--broker-port",
+            "broker_ip1": "--advertise",
+            "store_path_root_dir": "--data",
+        },
+    )
+    if brokers is None:
+        check_single(folder)
+        loop.run(serve(names, store, folder))
+        return
+    homes = places(folder, brokers, host, broker_port)
+    told = _unless_told(SMALL) | {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
+    variables = {_VARIABLE.format(name.upper()): _text(value) for name, value in told.items() if value is not None}
+    logging = click.get_current_context().find_root().meta.get("pyromq.logging", {})
+    flags = [word for name, value in logging.items() for word in (f"--{name.replace('_', '-')}", value)]
+
+    async def several(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
+        # A name server of the environment is another one than theirs, and no news to anybody.
+        inherited = {name: value for name, value in os.environ.items() if name not in _NAME_SERVERS}
+        clock, environment = SystemClock(), inherited | variables
+        await run_brokers(
+            [BrokerProcess(home, namesrv_address, flags, environment, clock) for home in homes],
+            lambda addresses: _welcome(namesrv_address, ", ".join(addresses), folder),
+            stop_wanted,
+        )
+
+    loop.run(beside_name_server(names, store.config.advertised_host, several))
+
+
+def _unless_told(defaults: dict[str, object]) -> dict[str, object]:
+    """What people say in the environment goes before what `up` thinks best."""
+    return {name: value for name, value in defaults.items() if f"PYROMQ_BROKER_{name.upper()}" not in os.environ}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:
+    """Name server and broker in this process, which share its descriptors."""
+    config = store.config
+    reserved = max(config.part(TransportSettings).reserved_descriptors, names.config.reserved_descriptors)
+    budget = budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)
+    budget.tell()
+
+    async def one(namesrv_address: str, stop_wanted: asyncio.Event) -> None:
+        known = Loaded(replace(config, namesrv_addr=(namesrv_address,)), store.findings)
+        await broker.run(
+            known,
+            clock=SystemClock(),
+            rng=system_random(),
+            ready=lambda address: _welcome(namesrv_address, address, data),
+            stop_wanted=stop_wanted,
+            budget=budget,
+        )
+
+    await beside_name_server(names, config.advertised_host, one, budget)
+
+
+async def beside_name_server(
+    names: Loaded[NamesrvConfig],
+    advertised: str,
+    run: Callable[[str, asyncio.Event], Awaitable[None]],
+    budget: Budget | None = None,
+) -> None:
+    """The name server first, since brokers are told its port; it stops last, so that it hears their farewell."""
+    stop_wanted, stop_names = stop_on_signals(), asyncio.Event()
+    running = asyncio.get_running_loop()
+    address: asyncio.Future[str] = running.create_future()
+    name_server = running.create_task(
+        namesrv.run(
+            names,
+            clock=SystemClock(),
+            rng=system_random(),
+            ready=address.set_result,
+            stop_wanted=stop_names,
+            budget=budget,
+        )
+    )
+    await asyncio.wait((name_server, address), return_when=asyncio.FIRST_COMPLETED)
+    if name_server.done():
+        name_server.result()
+        return
+    port = int(address.result().rpartition(":")[2])
+    try:
+        await run(format_address(advertised, port), stop_wanted)
+    finally:
+        stop_names.set()
+        await name_server
+
+
+def _welcome(namesrv_address: str, brokers: str, data: Path) -> None:
+    print_text(GUIDE.format(namesrv=namesrv_address, broker=brokers, kernel=kernel_name(), data=data))

@@ -1,0 +1,55 @@
+"""The way out of every command: what people and programs read goes through here (`tests/house/test_outlets.py` looks
+for others), so that names, keys, bodies and remarks of whoever can connect neither move a cursor nor forge a line.
+
+Escaped is only what cannot be seen (`model/foreign_text.py`); JSON stays JSON. Nothing here is asked what a text means.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ...model.foreign_text import visible
+
+HOME_AND_CLEAR = "\x1b[H\x1b[J"
+
+
+def print_lines(*lines: str, err: bool = False) -> None:
+    """Print each as one line: a line end inside is shown as `\\n`."""
+    for line in lines:
+        click.echo(_as_line(line), err=err)
+
+
+def print_many(line: str) -> None:
+    """Print one of many lines of a program's input, and leave it to the stream when they are flushed."""
+    sys.stdout.write(_as_line(line) + "\n")
+
+
+def print_text(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print what has lines of its own: a page, a stack, a body."""
+    click.echo(visible(text), err=err, nl=nl)
+
+
+def print_as_it_is(text: str) -> None:
+    """Print what the user asked for byte by byte: unchanged into a pipe or a file, as any other text on a terminal."""
+    click.echo(visible(text) if _is_terminal() else text, color=True)  # click would take colours out of a pipe
+
+
+def print_frame(text: str, *, clear: bool) -> None:
+    """Print it in the place of what the screen showed, if `clear`."""
+    click.echo((HOME_AND_CLEAR if clear and _is_terminal() else "") + visible(text))
+
+
+def print_drawn(text: str, *, err: bool = False) -> None:
+    """Print what has colours or moves the cursor on purpose. Who draws makes `one_line` of what came from elsewhere."""
+    click.echo(text, err=err, nl=False)
+
+
+def _as_line(text: str) -> str:
+    """Tabs stay: lines are laid out with them."""
+    return visible(text.replace("\n", "\\n"))
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

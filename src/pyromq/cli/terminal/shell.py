@@ -1,0 +1,295 @@
+"""What a command that talks to a cluster is given: connections, and a way to print for people and for programs.
+
+    @topic.command("list")
+    @talks
+    async def list_topics(shell: Shell) -> None:
+        shell.rows([{"topic": name} for name in await topics.names(shell.calls)])
+
+`talks` adds -n, --profile, --tls and its like, --timeout, --json and --quiet; `changes` adds --yes and --dry-run too.
+The SDK is imported when such a command runs, never for its help.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass, field, replace
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from . import tables
+from .importing import importing
+from .numbers import seconds
+from .printing import print_lines, print_text
+from .profiles import Reach, chosen_reach
+from .tables import Row
+from .tls_options import take, tls_options
+from .tree import Fail, unknown
+
+if TYPE_CHECKING:
+    from ...admin.calls import Calls
+    from ...admin.cluster import BrokerPlace
+    from ...client.client import Client
+    from ...client.connect.session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """Event loop only. One per run of a command."""
+
+    calls: Calls
+    as_json: bool = False
+    is_sure: bool = False  # --yes
+    is_dry: bool = False  # --dry-run
+
+    @property
+    def session(self) -> Session:
+        return self.calls.session
+
+    def client(self, **settings: Any) -> Client:
+        """A client with connections of its own, for what sends and consumes: use it as `async with`."""
+        from ...client.client import Client
+
+        return Client(replace(self.session.config, **settings))
+
+    # --- printing -------------------------------------------------------------------------------------------------
+
+    def rows(self, rows: Sequence[Row], nothing: str = "") -> None:
+        """A table, or one JSON object a line. `nothing` is said to people if there is no row."""
+        if self.as_json:
+            for row in rows:
+                print_lines(to_json(row))
+            return
+        for line in tables.lines(rows):
+            print_lines(line)
+        if not rows and nothing:
+            print_lines(nothing)
+
+    def report(self, found: Row) -> None:
+        """One thing with its parts: facts, then a table for each list of rows. Or one JSON object."""
+        if self.as_json:
+            print_text(to_json(found, indent=2))
+            return
+        parts = {name: value for name, value in found.items() if _is_table(value)}
+        for line in tables.facts({name: value for name, value in found.items() if name not in parts}):
+            print_lines(line)
+        for name, rows in parts.items():
+            print_lines("", tables.heading(name))
+            for line in tables.lines(rows):
+                print_lines(f"  {line}")
+
+    def say(self, text: str) -> None:
+        """To people alone: programs have the facts."""
+        if not self.as_json:
+            print_lines(text)
+
+    # --- before something is changed ------------------------------------------------------------------------------
+
+    def about_to(self, what: str, plan: Sequence[Row] = ()) -> None:
+        """Show it; then ask, unless --yes. Ends the command here after --dry-run, or if the answer is no."""
+        if self.is_dry:
+            self.say(f"would {what}")
+            self.rows(plan)
+            self.say("dry run: nothing was changed")
+            raise click.exceptions.Exit(0)
+        if self.is_sure:
+            return
+        if self.as_json:
+            raise click.UsageError(f"this would {what}: give --yes, or --dry-run to see more")
+        print_lines(f"This will {what}.", err=True)
+        for line in tables.lines(plan):
+            print_lines(f"  {line}", err=True)
+        try:
+            is_wanted = click.confirm("Go on?", err=True)
+        except click.Abort:
+            raise Fail("nobody answered: nothing was changed. Give --yes to go on without a question") from None
+        if not is_wanted:
+            raise Fail("nothing was changed")
+
+    # --- names that must exist ------------------------------------------------------------------------------------
+
+    async def topic(
+        self, name: str, places: Iterable[BrokerPlace] | None = None, hint: str = "pyromq topic list shows all"
+    ) -> str:
+        """The name, if there is such a topic; else the command ends with those that are like it.
+
+        The name server is asked, or, if they are given, these brokers.
+        """
+        from ...admin import topics
+
+        if places is None:
+            known = await topics.names(self.calls)
+        else:
+            found = [(place, await topics.config(self.calls, place.address, name)) for place in places]
+            if any(config is not None for _, config in found):
+                return name
+            known = [one for place, _ in found for one in await topics.configs(self.calls, place.address)]
+        if name not in known:
+            raise unknown("topic", name, known, hint)
+        return name
+
+    async def group(self, name: str, places: Iterable[BrokerPlace]) -> str:
+        from ...admin import groups
+
+        known: set[str] = set()
+        for place in places:
+            known |= (await groups.configs(self.calls, place.address)).keys()
+        if name not in known:
+            raise unknown("group", name, known, "pyromq group list shows all")
+        return name
+
+    async def masters(self, broker: str | None = None, cluster: str | None = None) -> list[BrokerPlace]:
+        """All of them, those of a cluster, or one: by its name, or by its address without asking a name server."""
+        from ...admin import cluster as clusters
+        from ...admin.cluster import BrokerPlace
+
+        if broker is not None and ":" in broker:
+            return [BrokerPlace("", broker, 0, broker)]
+        found = await clusters.masters(self.calls)
+        if cluster is not None:
+            known = sorted({one.cluster for one in found})
+            if cluster not in known:
+                raise unknown("cluster", cluster, known)
+            found = [one for one in found if one.cluster == cluster]
+        if broker is not None:
+            names = [one.name for one in found]
+            if broker not in names:
+                raise unknown("broker", broker, names, "Name it, or give HOST:PORT")
+            found = [one for one in found if one.name == broker]
+        return found
+
+    async def each(self, places: Sequence[BrokerPlace], look: Callable[[BrokerPlace], Awaitable[None]]) -> Away:
+        """Look at one broker after the other. One that does not answer, or what makes no sense, is named and left out;
+        only if that is so of all the command ends with it."""
+        from ...errors import CallFailed, Malformed
+
+        away = Away()
+        for place in places:
+            try:
+                await look(place)
+            except (CallFailed, Malformed) as fault:
+                away.names.append(place.name)
+                if len(away.names) == len(places):
+                    raise
+                print_lines(f"pyromq: broker {place.name} is left out: {fault}", err=True)
+        return away
+
+
+@dataclass(slots=True)
+class Away:
+    """Brokers that were left out of a listing."""
+
+    names: list[str] = field(default_factory=list)
+
+    def end(self) -> None:
+        """After what was found is printed: exit code 1 tells that something is missing."""
+        if self.names:
+            raise click.exceptions.Exit(1)
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """The coroutine function as a command's: it gets a Shell first, then its own options."""
+
+    def run(
+        *, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, quiet: bool, **own: Any
+    ) -> None:
+        flags = {"is_sure": own.pop("yes", False), "is_dry": own.pop("dry_run", False)}
+        reach = chosen_reach(namesrv, profile, take(own))
+        with _silence() if quiet else nullcontext():
+            ask(function, reach, timeout, own, as_json=as_json, **flags)
+
+    return cluster_options(update_wrapper(run, function))
+
+
+def changes(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """The same for what changes something."""
+    command = talks(function)
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only show what would be changed."),
+        click.option("-y", "--yes", is_flag=True, help="Do not ask."),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing on standard output; questions, warnings and errors go to the other one."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
+def cluster_options(command: F) -> F:
+    command = tls_options(command)
+    for option in (
+        click.option("--quiet", is_flag=True, help="Print no results: the exit code tells."),
+        click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
+        click.option(
+            "--timeout",
+            type=seconds(),
+            default=3.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="To wait for each answer.",
+        ),
+        click.option("--profile", metavar="NAME", help="Name servers by the name of a profile.  [PYROMQ_PROFILE]"),
+        click.option(
+            "-n",
+            "--namesrv",
+            metavar="HOST:PORT",
+            help="Name server; several with ; between.  [default: PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def one_broker(command: F) -> F:
+    """`-b`; arrives as broker."""
+    return click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker.")(command)
+
+
+def ask(function: Callable[..., Awaitable[T]], reach: Reach, timeout: float, own: dict[str, Any], **flags: bool) -> T:
+    """The coroutine function with a Shell of its own, to its end. For what is no command of `talks` itself."""
+    with importing():
+        import asyncio
+
+        from ...admin.calls import Calls
+        from ...ambient import SystemClock, system_random
+        from ...client.config import ClientConfig, name_servers
+        from ...client.connect.session import Session
+
+    async def main() -> T:
+        config = ClientConfig(
+            name_servers=name_servers(reach.namesrv),
+            tls=reach.tls.settings(),
+            call_timeout_s=timeout,
+            name_server_timeout_s=timeout,
+            access_key=os.environ.get("PYROMQ_ACCESS_KEY", ""),  # no options: others could read them off the command
+            secret_key=os.environ.get("PYROMQ_SECRET_KEY", ""),
+        )
+        session = Session(config, clock=SystemClock(), rng=system_random())  # not started: it has no heartbeats to send
+        try:
+            return await function(Shell(calls=Calls(session, timeout_s=timeout), **flags), **own)
+        finally:
+            await session.stop()
+
+    return asyncio.run(main())

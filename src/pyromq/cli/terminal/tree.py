@@ -1,0 +1,157 @@
+"""The command tree: groups whose global options may stand anywhere, and words for a name that does not exist.
+
+`pyromq -n A --json topic list` and `pyromq topic list -n A --json` are the same: what stands before a command's name is
+handed on to it, and a command that does not know the option says so. Every group of the tree is a `Tree`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, cast
+
+import click
+
+from .printing import print_lines, print_text
+from .tls_options import OPTIONS as TLS_OPTIONS
+
+_NEGATIVE = re.compile(r"-\d+(\.\d+)?")
+_GIVEN = "pyromq.given"  # options that stood before a command's name, as words
+
+ANYWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("-n", "--namesrv"), {"metavar": "HOST:PORT", "help": "Name server; several with ; between."}),
+    (("--profile",), {"metavar": "NAME", "help": "Name servers by the name of a profile (pyromq profile)."}),
+    (("--json",), {"is_flag": True, "default": None, "help": "JSON instead of tables."}),
+    (("--quiet",), {"is_flag": True, "default": None, "help": "Print no results: the exit code tells."}),
+    (("--timeout",), {"metavar": "SECONDS", "help": "To wait for each answer."}),
+    *(((spelling,), how) for spelling, how in TLS_OPTIONS),
+    (("-y", "--yes"), {"is_flag": True, "default": None, "help": "Do not ask before something is changed."}),
+    (("--dry-run",), {"is_flag": True, "default": None, "help": "Only show what would be changed."}),
+)
+
+
+class Tree(click.Group):
+    """A group of commands. Its own `--help` is short; each command's has examples."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        shows_options = settings.pop("shows_options", False)
+        super().__init__(*arguments, **settings)
+        own = {spelling for one in self.params for spelling in one.opts}
+        self.params += [_handed_on(names, how, shows_options) for names, how in ANYWHERE if own.isdisjoint(names)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        command = super().get_command(ctx, name)
+        if command is not None and not any(one.name == "log_level" for one in command.params):
+            command.params.extend(log_options(hidden=True))
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command '{args[0]}'.{closest(args[0], known)}", ctx)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, [*take_given(ctx), *rest]
+
+
+class TakesNegatives(click.Command):
+    """A command whose last argument may be a negative number; any other word with a dash is still an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        negatives = [] if "--" in args else [word for word in args if _NEGATIVE.fullmatch(word)]
+        if negatives:  # they stand last, behind the mark that ends the options
+            args = [word for word in args if word not in negatives] + ["--", *negatives]
+        return super().parse_args(ctx, args)
+
+
+def take_given(ctx: click.Context) -> list[str]:
+    """Options that stood before a command's name: for that command."""
+    given: list[str] = ctx.meta.pop(_GIVEN, [])
+    if ctx.params.get("namesrv"):  # a group with a use of its own for -n, that is not meant now
+        given += ["-n", ctx.params["namesrv"]]
+    return given
+
+
+def refuse_given(ctx: click.Context) -> None:
+    """For a group that is called without a command: what would have been handed on is for nobody."""
+    if given := ctx.meta.pop(_GIVEN, []):
+        raise click.UsageError(f"{given[0]} is nothing that {ctx.info_name} knows", ctx)
+
+
+def _handed_on(names: tuple[str, ...], how: dict[str, Any], is_shown: bool) -> click.Option:
+    def keep(ctx: click.Context, option: click.Parameter, value: object) -> None:
+        if value is not None:
+            yes, _, no = names[-1].partition("/")
+            words = [yes if value else no] if isinstance(value, bool) else [yes, str(value)]
+            ctx.meta.setdefault(_GIVEN, []).extend(words)
+
+    return click.Option(names, **how, expose_value=False, callback=keep, hidden=not is_shown)
+
+
+def log_options(*, hidden: bool = False) -> list[click.Parameter]:
+    """Accepted before and after the subcommand's name; the later one wins."""
+    return [
+        click.Option(
+            ["--log-level"],
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            help="Least level that is logged.  [default: info]",
+            expose_value=False,
+            callback=_set_up_logging,
+            hidden=hidden,
+        ),
+        click.Option(
+            ["--log-format"],
+            type=click.Choice(["text", "json"]),
+            help="One line per event, or one JSON object per line.  [default: text]",
+            expose_value=False,
+            callback=_set_up_logging,
+            hidden=hidden,
+        ),
+    ]
+
+
+def _set_up_logging(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    chosen: dict[str, str] = ctx.find_root().meta.setdefault("pyromq.logging", {})
+    if value is not None and option.name is not None:
+        chosen[option.name] = value
+    if isinstance(ctx.command, click.Group) and not ctx.command.invoke_without_command:
+        return  # the command below it does it
+    from ... import logs  # not at the top: --version and --help need no logging
+
+    logs.configure(chosen.get("log_level", "info"), cast(logs.LogFormat, chosen.get("log_format", "text")))
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+class Fail(click.ClickException):
+    """Ends a command with one line, and lines of `details` behind it. 1: the answer is no."""
+
+    def __init__(self, text: str, exit_code: int = 1, *, details: str = "") -> None:
+        super().__init__(text)
+        self._details = details
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it off the instance
+
+    def show(self, file: Any = None) -> None:
+        print_lines(f"pyromq: {self.message}", err=True)
+        if self._details:
+            print_text(self._details, err=True)
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """` Closest: 'orders'.`, or nothing."""
+    from difflib import get_close_matches  # not at the top: most names exist
+
+    near = get_close_matches(name, list(known), 3)
+    return f" Closest: {', '.join(map(repr, near))}." if near else ""
+
+
+def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Fail:
+    """For a name that does not exist: with those that are like it."""
+    return Fail(f"there is no {what} {name!r}.{closest(name, known)}{f' {hint}' if hint else ''}")
+
+
+def examples(*lines: str) -> str:
+    """An epilog that click leaves as it is."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,90 @@
+"""`pyromq topic forward`: a backlog into a topic with more queues. What it does is in admin/forwarding.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..msg.skipped import Skipped
+from ..terminal.progress import progress_bar
+from ..terminal.shell import Shell, changes
+from ..terminal.tree import Fail, examples
+
+TYPE = "message.type"
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+
+
+@click.command(
+    epilog=examples(
+        "pyromq topic forward orders orders-wide --queues 32 --dry-run",
+        "pyromq topic forward orders orders-wide --queues 32 --group billing --yes",
+    )
+)
+@click.argument("source")
+@click.argument("target")
+@click.option("--queues", type=click.IntRange(min=1), help="Queues on each broker of a TARGET that is not there yet.")
+@click.option("-g", "--group", help="Only what this group has not consumed yet.")
+@changes
+async def forward(shell: Shell, source: str, target: str, queues: int | None, group: str | None) -> None:
+    """Copy the messages of SOURCE that are there now into TARGET, which may have more queues.
+
+    A run that was stopped goes on where it was, with the same command; at most a page of messages of each queue is
+    copied twice. Messages with one order key keep their order. One that cannot be read is named and left out: exit
+    code 1.
+    """
+    from ...admin import topics
+    from ...admin.forwarding import forward as copy
+    from ...admin.forwarding import stretches
+
+    if source == target:
+        raise click.UsageError("SOURCE and TARGET are the same topic")
+    await shell.topic(source)
+    places = await shell.masters()
+    if group is not None:
+        await shell.group(group, places)
+    is_new = target not in await topics.names(shell.calls)
+    if is_new and queues is None:
+        raise click.UsageError(f"topic {target} is not there yet: --queues says how many it gets")
+    work = await stretches(shell.calls, places, source, target, group)
+    count = sum(each.count for each in work)
+    plan = [
+        {"broker": each.place.name, "queue": each.queue_id, "from": each.begin, "to": each.end, "messages": each.count}
+        | {"goesOn": each.is_resumed}
+        for each in work
+    ]
+    into = f"{target}, made with {queues} queues on each broker" if is_new else target
+    shell.about_to(f"copy {count} messages of {source} into {into}", plan)
+    if is_new and queues is not None:
+        await _make(shell, places, source, target, queues)
+    skipped, counts = Skipped(f"pyromq msg resend {source} ID --to {target}"), [0]
+    with progress_bar(count, f"{source} to {target}", shell.as_json) as done:
+
+        def copied(number: int) -> None:
+            counts.append(number)
+            done(number)
+
+        await copy(shell.calls, source, target, work, copied, skipped.add)
+    gone_on = any(one.is_resumed for one in work)
+    shell.rows([{"source": source, "target": target, "copied": sum(counts), "goneOn": gone_on} | skipped.column()])
+    skipped.check()
+    if group is not None:
+        shell.say(f"{group} has them in {source} still. Let it skip them there: pyromq group skip {group} {source}")
+
+
+async def _make(shell: Shell, places: list[BrokerPlace], source: str, target: str, queues: int) -> None:
+    """As the source is, where that is: with its type and permission."""
+    import msgspec
+
+    from ...admin import topics
+
+    found: dict[str, Any] = {place.address: await topics.config(shell.calls, place.address, source) for place in places}
+    pattern = next((config for config in found.values() if config is not None), None)
+    if pattern is None:
+        raise Fail(f"no broker has topic {source!r}")
+    fresh = msgspec.structs.replace(pattern, topic_name=target, read_queue_nums=queues, write_queue_nums=queues)
+    kind = pattern.attributes.get(TYPE)
+    for place in places:
+        await topics.put(shell.calls, place.address, fresh, f"+{TYPE}={kind}" if kind else None)

@@ -1,0 +1,365 @@
+"""`pyromq topic`: what topics there are and how full they are; made, changed, deleted.
+
+`forward` is in forward.py, `stats` in topic_stats.py, `reset` in group_offsets.py.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...admin.permissions import PERMISSIONS, permission
+from ..group.group_offsets import reset_topic
+from ..terminal.printing import print_lines
+from ..terminal.shell import Shell, changes, one_broker, talks
+from ..terminal.tree import Fail, Tree, examples
+from .forward import TYPE, forward
+from .topic_stats import stats
+
+if TYPE_CHECKING:
+    from ...admin.cluster import BrokerPlace
+    from ...protocol.bodies.topics import TopicConfig
+
+    Pairs = list[tuple[BrokerPlace, TopicConfig]]
+
+TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
+
+_cluster = click.option("-c", "--cluster", metavar="NAME", help="Only brokers of this cluster.")
+
+
+@click.group(cls=Tree)
+def topic() -> None:
+    """Topics: list, describe, make, change, delete; traffic, and where their groups go on."""
+
+
+for _command in (stats, reset_topic, forward):
+    topic.add_command(_command)
+
+
+# --- look -------------------------------------------------------------------------------------------------------------
+
+
+@topic.command(
+    "list", epilog=examples("pyromq topic list", "pyromq topic list 'order*' --json", "pyromq topic list --all")
+)
+@click.argument("pattern", default="*")
+@click.option("--all", "everything", is_flag=True, help="Also retry and dead-letter topics, and the system's own.")
+@_cluster
+@talks
+async def list_topics(shell: Shell, pattern: str, everything: bool, cluster: str | None) -> None:
+    """List topics, or those whose name fits PATTERN (`order*`). Exit code 1 if a broker does not answer."""
+    from ...admin import topics
+
+    rows: dict[str, dict[str, Any]] = {}
+
+    async def look(place: BrokerPlace) -> None:
+        for name, config in sorted((await topics.configs(shell.calls, place.address)).items()):
+            if fnmatchcase(name, pattern) and (everything or not _is_internal(name, place)):
+                _add(rows, name, config, place)
+
+    away = await shell.each(await shell.masters(cluster=cluster), look)
+    shell.rows(
+        [rows[name] for name in sorted(rows)], f"no topic fits {pattern!r}" if pattern != "*" else "no topics yet"
+    )
+    away.end()
+
+
+def _add(rows: dict[str, dict[str, Any]], name: str, config: TopicConfig, place: BrokerPlace) -> None:
+    row = rows.setdefault(
+        name,
+        {"topic": name, "type": "", "writeQueues": 0, "readQueues": 0}
+        | {"permission": "", "order": False, "brokers": []},
+    )
+    row["type"] = config.attributes.get(TYPE, "UNSPECIFIED")
+    row["writeQueues"] += config.write_queue_nums
+    row["readQueues"] += config.read_queue_nums
+    row["permission"] = permission(config.perm)
+    row["order"] = config.order
+    row["brokers"].append(place.name)
+
+
+def _is_internal(name: str, place: BrokerPlace) -> bool:
+    """Brokers make topics of their own names; `--all` shows them."""
+    from ...admin import topics
+
+    return topics.is_internal(name) or name in (place.name, place.cluster)
+
+
+@topic.command(epilog=examples("pyromq topic describe orders", "pyromq topic describe orders --json"))
+@click.argument("name")
+@talks
+async def describe(shell: Shell, name: str) -> None:
+    """Show a topic's settings and queues on each broker, and who consumes it."""
+    from ...admin import topics
+
+    await shell.topic(name)
+    found: dict[str, Any] = {"topic": name, "messages": 0, "perSecond": 0.0, "brokers": [], "queues": [], "groups": []}
+    lags: dict[str, int] = {}
+
+    async def look(place: BrokerPlace) -> None:
+        config = await topics.config(shell.calls, place.address, name)
+        if config is None:
+            return
+        found["brokers"].append(_settings(config, place))
+        stats = await topics.stats(shell.calls, place.address, name)
+        found["perSecond"] += stats.topic_put_tps
+        for queue, place_of in sorted(stats.offset_table.items(), key=lambda item: item[0].queue_id):
+            count = place_of.max_offset - place_of.min_offset
+            found["messages"] += count
+            found["queues"].append(
+                {"broker": place.name, "queue": queue.queue_id, "from": place_of.min_offset}
+                | {"end": place_of.max_offset, "messages": count, "lastMs": place_of.last_update_timestamp}
+            )
+        await _lags(shell, place, name, lags)
+
+    away = await shell.each(await shell.masters(), look)
+    found["groups"] = [{"group": group, "lag": lag} for group, lag in sorted(lags.items())]
+    shell.report(found)
+    away.end()
+
+
+@topic.command(epilog=examples("pyromq topic route orders", "pyromq topic route orders --json"))
+@click.argument("name")
+@talks
+async def route(shell: Shell, name: str) -> None:
+    """Show what the name server tells clients: which brokers, at which addresses, with which queues."""
+    from ...admin import topics
+
+    await shell.topic(name)
+    found = await topics.route(shell.calls, name)
+    if found is None:
+        raise Fail(f"the name server has no route of {name}: no broker that has it is registered")
+    addresses = {one.broker_name: one for one in found.broker_datas}
+    rows = [
+        {"broker": one.broker_name, "cluster": addresses[one.broker_name].cluster, "writeQueues": one.write_queue_nums}
+        | {"readQueues": one.read_queue_nums, "permission": permission(one.perm)}
+        | {"addresses": {str(key): value for key, value in addresses[one.broker_name].broker_addrs.items()}}
+        for one in sorted(found.queue_datas, key=lambda one: one.broker_name)
+        if one.broker_name in addresses
+    ]
+    shell.rows(rows)
+
+
+async def _lags(shell: Shell, place: BrokerPlace, name: str, lags: dict[str, int]) -> None:
+    from ...admin import offsets, topics
+    from ..group.lag import waiting
+
+    for group in await topics.groups(shell.calls, place.address, name):
+        progress = await offsets.progress(shell.calls, place.address, group, name)
+        behind = sum(waiting(one.broker_offset, one.consumer_offset) for one in progress.offset_table.values())
+        lags[group] = lags.get(group, 0) + behind
+
+
+def _settings(config: TopicConfig, place: BrokerPlace) -> dict[str, Any]:
+    rest = {key: value for key, value in config.attributes.items() if key != TYPE}
+    return {
+        "broker": place.name,
+        "address": place.address,
+        "type": config.attributes.get(TYPE, "UNSPECIFIED"),
+        "writeQueues": config.write_queue_nums,
+        "readQueues": config.read_queue_nums,
+        "permission": permission(config.perm),
+        "order": config.order,
+        "attributes": rest,
+    }
+
+
+# --- change -----------------------------------------------------------------------------------------------------------
+
+
+def _settings_options(command: Any) -> Any:
+    for option in (
+        click.option(
+            "--attr", "attributes", multiple=True, metavar="+KEY=VALUE|-KEY", help="Set or drop an attribute."
+        ),
+        click.option("--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Which messages it takes."),
+        click.option("--order/--no-order", default=None, help="Its number of queues stays while brokers come and go."),
+        click.option("--perm", type=click.Choice(list(PERMISSIONS)), help="Read, write, both, none."),
+        click.option("--read-queues", type=click.IntRange(min=1), help="Queues that are read, if others than written."),
+        click.option("--queues", type=click.IntRange(min=1), help="Queues on each broker."),
+        one_broker,
+        _cluster,
+    ):
+        command = option(command)
+    return command
+
+
+@topic.command(
+    epilog=examples(
+        "pyromq topic create orders",
+        "pyromq topic create orders --queues 16 --type FIFO",
+        "pyromq topic create orders -b broker-a --perm r --dry-run",
+    )
+)
+@click.argument("name")
+@_settings_options
+@changes
+async def create(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
+    """Make a topic, 8 queues on each broker unless told otherwise. Nothing is asked: nothing is lost by it."""
+    from ...admin import topics
+    from ...model.names import topic_fault
+    from ...protocol.bodies.topics import TopicConfig
+
+    if (fault := topic_fault(name)) is not None:
+        raise click.UsageError(fault)
+    places = await shell.masters(broker, cluster)
+    for place in places:
+        if await topics.config(shell.calls, place.address, name) is not None:
+            raise Fail(f"topic {name!r} is on {place.name} already. Change it: pyromq topic update {name}")
+    queues = wanted["queues"] or 8
+    fresh = TopicConfig(topic_name=name, write_queue_nums=queues, read_queue_nums=queues)
+    await _put(shell, "make", [(place, _changed(fresh, wanted)) for place in places], _attributes(wanted), ask=False)
+
+
+@topic.command(
+    epilog=examples(
+        "pyromq topic update orders --queues 16", "pyromq topic update orders --attr +cleanup.policy=DELETE --yes"
+    )
+)
+@click.argument("name")
+@_settings_options
+@changes
+async def update(shell: Shell, name: str, broker: str | None, cluster: str | None, **wanted: Any) -> None:
+    """Change what is told, keep the rest. Messages in queues that are taken away are not read any more.
+
+    So take away the queues to write first (--queues 2 --read-queues 4), and those to read when all is consumed.
+    """
+    if all(value is None or value == () for value in wanted.values()):
+        raise click.UsageError("say what to change: --queues, --perm, --order, --type or --attr")
+    pairs = await _present(shell, name, broker, cluster)
+    changed = [(place, _changed(now, wanted)) for place, now in pairs]
+    hidden = await _hidden(shell, pairs, changed)
+    if hidden:
+        _warn_of_hidden(name, pairs, changed, hidden)
+    await _put(shell, "change", changed, _attributes(wanted), ask=True, hidden=hidden)
+
+
+async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, int]]:
+    """By broker and queue: messages that are not consumed, and that nobody would read any more."""
+    from ...admin.hidden import unread_beyond
+
+    found = {
+        place.name: await unread_beyond(shell.calls, place.address, new.topic_name, new.read_queue_nums)
+        for (place, old), (_, new) in zip(now, then, strict=True)
+        if new.read_queue_nums < old.read_queue_nums
+    }
+    return {name: queues for name, queues in found.items() if queues}
+
+
+def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: dict[str, dict[int, int]]) -> None:
+    """On standard error, also after --yes: messages that were acknowledged go out of sight."""
+    count = sum(sum(queues.values()) for queues in hidden.values())
+    where = "; ".join(
+        f"{broker}: " + ", ".join(f"{unread} in queue {queue}" for queue, unread in queues.items())
+        for broker, queues in hidden.items()
+    )
+    reads = max(config.read_queue_nums for _, config in now)
+    writes = min(config.write_queue_nums for _, config in then)
+    print_lines(
+        f"WARNING: {count} message{'s' * (count > 1)} not consumed yet would be in queues that nobody reads ({where}). "
+        f"To have them consumed first: pyromq topic update {name} --queues {writes} --read-queues {reads}",
+        err=True,
+    )
+
+
+@topic.command(epilog=examples("pyromq topic perm orders r --yes", "pyromq topic perm orders rw -b broker-a"))
+@click.argument("name")
+@click.argument("perm", type=click.Choice(list(PERMISSIONS)))
+@one_broker
+@_cluster
+@changes
+async def perm(shell: Shell, name: str, perm: str, broker: str | None, cluster: str | None) -> None:
+    """Let a topic be read (r), written (w), both or none."""
+    pairs = await _present(shell, name, broker, cluster)
+    await _put(shell, "change", [(place, _changed(now, {"perm": perm})) for place, now in pairs], None, ask=True)
+
+
+@topic.command(epilog=examples("pyromq topic delete orders --dry-run", "pyromq topic delete orders --yes"))
+@click.argument("name")
+@_cluster
+@changes
+async def delete(shell: Shell, name: str, cluster: str | None) -> None:
+    """Delete a topic with its messages, on all brokers and name servers."""
+    from ...admin import topics
+
+    pairs = await _present(shell, name, None, cluster)
+    plan: list[dict[str, Any]] = []
+    for place, _ in pairs:
+        stats = await topics.stats(shell.calls, place.address, name)
+        count = sum(one.max_offset - one.min_offset for one in stats.offset_table.values())
+        groups = await topics.groups(shell.calls, place.address, name)
+        plan.append({"topic": name, "broker": place.name, "messages": count, "groups": groups})
+    shell.about_to(f"delete topic {name} with {sum(one['messages'] for one in plan)} messages", plan)
+    for place, _ in pairs:
+        await topics.delete_in_broker(shell.calls, place.address, name)
+    await topics.delete_in_name_servers(shell.calls, name, cluster)
+    shell.rows([one | {"deleted": True} for one in plan]) if shell.as_json else shell.say(f"topic {name} is deleted")
+
+
+async def _present(shell: Shell, name: str, broker: str | None, cluster: str | None) -> Pairs:
+    """The brokers that have it; the command ends if none has."""
+    from ...admin import topics
+
+    if broker is None:
+        await shell.topic(name)
+    places = await shell.masters(broker, cluster)
+    found = [(place, await topics.config(shell.calls, place.address, name)) for place in places]
+    present = [(place, config) for place, config in found if config is not None]
+    if not present:
+        raise Fail(f"topic {name!r} is not on {', '.join(place.name for place in places)}")
+    return present
+
+
+def _changed(config: TopicConfig, wanted: dict[str, Any]) -> TopicConfig:
+    import msgspec
+
+    new: dict[str, Any] = {}
+    if wanted.get("queues"):
+        new |= {"write_queue_nums": wanted["queues"], "read_queue_nums": wanted["queues"]}
+    if wanted.get("read_queues"):
+        new["read_queue_nums"] = wanted["read_queues"]
+    if wanted.get("perm"):
+        new["perm"] = (config.perm & ~6) | PERMISSIONS[wanted["perm"]]
+    if wanted.get("order") is not None:
+        new["order"] = wanted["order"]
+    return msgspec.structs.replace(config, **new)
+
+
+def _attributes(wanted: dict[str, Any]) -> str | None:
+    parts = list(wanted.get("attributes") or ())
+    for part in parts:
+        if not part.startswith(("+", "-")) or (part[0] == "+" and "=" not in part):
+            raise click.UsageError(f"--attr {part}: write +KEY=VALUE to set, -KEY to drop")
+    if wanted.get("kind"):
+        parts.append(f"+{TYPE}={wanted['kind'].upper()}")
+    return ",".join(parts) or None
+
+
+async def _put(
+    shell: Shell,
+    verb: str,
+    pairs: Pairs,
+    attributes: str | None,
+    *,
+    ask: bool,
+    hidden: dict[str, dict[int, int]] | None = None,
+) -> None:
+    from ...admin import topics
+
+    name = pairs[0][1].topic_name
+    plan: list[dict[str, Any]] = [
+        {"topic": name, "broker": place.name, "writeQueues": config.write_queue_nums}
+        | {"readQueues": config.read_queue_nums, "permission": permission(config.perm), "order": config.order}
+        | {"attributes": attributes}
+        | ({"hides": {str(queue): count for queue, count in hidden.get(place.name, {}).items()}} if hidden else {})
+        for place, config in pairs
+    ]
+    if ask or shell.is_dry:
+        what = f"{verb} topic {name} on {len(pairs)} broker{'s' * (len(pairs) > 1)}"
+        count = sum(sum(queues.values()) for queues in (hidden or {}).values())
+        shell.about_to(what + (f" and hide {count} messages that are not consumed" if count else ""), plan)
+    for place, config in pairs:
+        await topics.put(shell.calls, place.address, config, attributes)
+    shell.rows(plan)

@@ -1,0 +1,181 @@
+"""What brokers ask of a client: members changed (40), offsets reset (220) or wanted (221), state (307), a trial (309),
+the end of a transaction (39); and the replies that they bring (326).
+"""
+
+from __future__ import annotations
+
+from ... import logs
+from ...errors import RequestRefused
+from ...model.codes import RequestCode
+from ...model.message import Property, StoredMessage
+from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.connections import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumeStatus,
+    ProcessQueueInfo,
+)
+from ...protocol.bodies.keyed import ByQueue, MessageQueue
+from ...protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from ...protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo, NotifyConsumerIdsChanged
+from ...protocol.headers.offsets import GetConsumerStatus, ResetOffset
+from ...protocol.headers.send import PushReplyMessage
+from ...protocol.headers.transactions import CheckTransactionState
+from ...protocol.json import Dialect
+from ...protocol.messages import read_messages
+from ...transport.dispatch import Handler, Reply, Request
+from ..consume.assigned import Assigned
+from ..consume.pull_consumer import PullConsumer
+from ..consume.push_consumer import PushConsumer
+from ..produce.producer import Producer
+from ..produce.requests import Replies
+from .stacks import stacks
+
+log = logs.get("pyromq.client")
+
+
+class BrokerRequests:
+    """Event loop only. Consumers are added while they run."""
+
+    def __init__(self) -> None:
+        self._consumers: dict[str, PushConsumer] = {}
+        self._pull_consumers: dict[str, PullConsumer] = {}
+        self._producers: dict[str, Producer] = {}
+        self.replies = Replies()
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.members_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+            RequestCode.CHECK_TRANSACTION_STATE: self.check_transaction,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.reply,
+        }
+
+    def add(self, consumer: PushConsumer) -> None:
+        self._consumers[consumer.group] = consumer
+
+    def add_pull(self, consumer: PullConsumer) -> None:
+        self._pull_consumers[consumer.group] = consumer
+
+    def add_producer(self, producer: Producer) -> None:
+        self._producers[producer.group] = producer
+
+    def _find(self, group: str) -> PushConsumer:
+        consumer = self._consumers.get(group)
+        if consumer is None or not consumer.is_open:
+            raise RequestRefused(f"this client has no consumer of group {group}")
+        return consumer
+
+    def members_changed(self, request: Request) -> Reply:
+        group = request.header(NotifyConsumerIdsChanged).consumer_group
+        consumer = self._consumers.get(group) or self._pull_consumers.get(group)
+        if consumer is not None:  # it may have stopped a moment ago
+            consumer.members_changed()
+        return Reply()
+
+    def reset(self, request: Request) -> Reply:
+        consumer = self._find(request.header(ResetOffset).group)
+        consumer.reset(decode_body(ResetOffsetBody, request.body).offset_table)
+        return Reply()
+
+    def status(self, request: Request) -> Reply:
+        header = request.header(GetConsumerStatus)
+        consumer = self._find(header.group)
+        table: ByQueue[int] = ByQueue()
+        for queue, assigned in consumer.assigned.items():
+            offset = assigned.process.commit_offset()
+            if queue.topic == header.topic and offset is not None:
+                table[queue] = offset
+        return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table), Dialect.JAVA))
+
+    def running_info(self, request: Request) -> Reply:
+        header = request.header(GetConsumerRunningInfo)
+        consumer = self._find(header.consumer_group)
+        queues: ByQueue[ProcessQueueInfo] = ByQueue()
+        queues.update({queue: _info(assigned) for queue, assigned in consumer.assigned.items()})
+        described = consumer.describe()
+        return Reply(
+            body=encode_body(
+                ConsumerRunningInfo(
+                    jstack=stacks() if header.jstack_enable else None,
+                    mq_table=queues,
+                    properties=consumer.facts(),
+                    subscription_set=described.subscription_data_set,
+                    status_table=_statuses(consumer, queues),
+                ),
+                Dialect.JAVA,  # Java reads maps by queue in no other
+            )
+        )
+
+    async def consume_directly(self, request: Request) -> Reply:
+        """The handler gets this one message now; neither its offset nor a retry follows from it."""
+        header = request.header(ConsumeMessageDirectly)
+        consumer = self._find(header.consumer_group)
+        message = _only_message(request)
+        queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
+        began = consumer.now_ms()
+        (fault,) = await consumer.runner([consumer.received(message, queue)])
+        result = ConsumeMessageDirectlyResult(
+            order=consumer.options.orderly,
+            consume_result="CR_SUCCESS" if fault is None else "CR_THROW_EXCEPTION",
+            remark=None if fault is None else repr(fault),
+            spent_time_mills=consumer.now_ms() - began,
+        )
+        return Reply(body=encode_body(result))
+
+    async def check_transaction(self, request: Request) -> Reply:
+        """One-way: the answer is a request of ours (37)."""
+        half = _only_message(request)
+        group = half.properties.get(Property.PGROUP, "")
+        producer = self._producers.get(group)
+        if producer is None:
+            raise RequestRefused(f"this client has no producer of group {group}")
+        queue = MessageQueue(broker_name="", queue_id=half.queue_id, topic=half.topic)
+        header = request.header(CheckTransactionState)
+        await producer.transactions.asked(request.peer, header, producer.received(half, queue))
+        return Reply()
+
+    def reply(self, request: Request) -> Reply:
+        self.replies.came(request.header(PushReplyMessage), request.body)
+        return Reply()
+
+
+def _only_message(request: Request) -> StoredMessage:
+    """The record that a broker's request carries. RequestRefused says why it cannot be read: the connection stays."""
+    found = read_messages(request.body)
+    if found.broken or len(found.messages) != 1:
+        raise _refused(request, found.broken or f"{len(found.messages)} messages came in place of one")
+    if found.unreadable:
+        (message,) = found.unreadable
+        raise _refused(request, f"message {message.message_id} at {message.physical_offset}: {message.fault}")
+    return found.messages[0]
+
+
+def _refused(request: Request, why: str) -> RequestRefused:
+    """Some of these requests are one-way, hence the log."""
+    code = request.command.code
+    log.warning("a broker's request cannot be read", code=code, address=request.peer.address, fault=why)
+    return RequestRefused(f"the message of request {code} cannot be read: {why}")
+
+
+def _info(assigned: Assigned) -> ProcessQueueInfo:
+    process = assigned.process
+    return ProcessQueueInfo(
+        commit_offset=process.commit_offset() or 0,
+        cached_msg_count=len(process),
+        cached_msg_min_offset=max(0, process.first),
+        cached_msg_max_offset=max(0, process.last),
+        cached_msg_size_in_mib=process.bytes >> 20,
+        droped=process.is_dropped,
+        last_pull_timestamp=assigned.pulled_ms,
+        last_consume_timestamp=assigned.handled_ms,
+        locked=assigned.locked_until > float("-inf"),
+    )
+
+
+def _statuses(consumer: PushConsumer, queues: ByQueue[ProcessQueueInfo]) -> dict[str, ConsumeStatus]:
+    failed = consumer.runner.failed
+    return {topic: ConsumeStatus(consume_failed_msgs=failed) for topic in sorted({queue.topic for queue in queues})}

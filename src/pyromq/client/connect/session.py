@@ -1,0 +1,381 @@
+"""What the producers and consumers of one client share: connections, routes, heartbeats, and the broker's own requests.
+
+Calls raise the errors of `errors.py`; this is the one place where failures of transport become those. After a failed
+call routes are read again at once, and brokers whose connection ended get a heartbeat as soon as they are back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ... import logs
+from ...ambient import Clock, Random
+from ...errors import CallTimedOut, ConfigError, ConnectionLost, RequestTooLarge
+from ...model import names
+from ...model.codes import RequestCode, ResponseCode
+from ...model.ids import UniqueIds
+from ...model.route import MASTER_ID
+from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.command import Command
+from ...protocol.headers.clients import UnregisterClient
+from ...protocol.headers.header import Header
+from ...transport.address import parse_address
+from ...transport.client import Client, Connect
+from ...transport.dispatch import Dispatcher, Handler
+from ...transport.peer import Peer
+from ..config import ClientConfig, own_ip
+from ..core.routing import Route
+from ..errors import BadMessage, Closed, Error, NoBroker, Refused, TimedOut, TopicNotFound, refused, unreachable
+from .background import Bell, Tasks
+from .name_servers import NameServers
+from .namespace import with_namespace
+from .refused_heartbeats import RefusedHeartbeats
+
+if TYPE_CHECKING:
+    from .signing import Signer
+
+log = logs.get("pyromq.client")
+
+AUTO_CREATED_QUEUES = 4
+VIP_STEP = 2  # brokers serve producers on a second port, so much below the first
+
+
+class Member(Protocol):
+    """A consumer as the session sees it."""
+
+    @property
+    def group(self) -> str: ...
+
+    def describe(self) -> ConsumerData:
+        """Its part of a heartbeat."""
+        ...
+
+
+class Session:
+    """Event loop only. `start` first, `stop` last; producers and consumers register themselves in between."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        clock: Clock,
+        rng: Random,
+        handlers: Mapping[int, Handler] | None = None,
+        connect: Connect | None = None,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.rng = rng
+        ip = own_ip(config.name_servers[0]) if connect is None else "127.0.0.1"
+        salt = rng.getrandbits(32)
+        self.client_id = f"{ip}@{config.instance or f'{os.getpid()}#{salt}'}"
+        self.lasting_id = f"{ip}@{config.instance or 'DEFAULT'}"  # the same after a restart, as Java's for broadcast
+        self.ids = UniqueIds(ip, os.getpid(), salt, clock.now_ms)
+        self.signer: Signer | None = None
+        self.transport = self._make_transport(Dispatcher(handlers or {}), connect)
+        self.name_servers = NameServers(self.transport, config, rng)
+        self._routes: dict[str, Route] = {}
+        self._asked: dict[str, asyncio.Task[Route]] = {}
+        self._awaited: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
+        self._producers: dict[str, int] = {}
+        self._members: dict[str, Member] = {}
+        self._beats: set[asyncio.Future[None]] = set()  # heartbeats that are not answered yet
+        self._refused_beats = RefusedHeartbeats(clock)
+        self._tasks = Tasks(self._died)
+        self._stale, self._silent = Bell(clock), Bell(clock)
+        self._fault: BaseException | None = None
+        self._senders = 0
+        self.is_closed = False
+
+    def _make_transport(self, dispatch: Dispatcher, connect: Connect | None) -> Client:
+        shape: dict[str, Any] = {
+            "clock": self.clock,
+            "rng": self.rng,
+            "dispatch": dispatch,
+            "tls": self.config.tls,
+            "connect": connect,
+            "on_close": self._connection_lost,
+        }
+        config = self.config
+        if not config.access_key:
+            return Client(**shape)
+        from .signing import SignedClient, Signer  # not at the top: its hashes take their time, and few have keys
+
+        self.signer = Signer(config.access_key, config.secret_key, config.security_token)
+        return SignedClient(self.signer, **shape)
+
+    # --- start and stop -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._tasks.start(self._refresh_routes())
+        self._tasks.start(self._send_heartbeats())
+
+    async def stop(self) -> None:
+        self.is_closed = True
+        await self._tasks.cancel()
+        await self.transport.close()
+
+    def _died(self, fault: BaseException) -> None:
+        """A loop of ours has a fault: every later call fails with it, rather than going on without heartbeats."""
+        self._fault = fault
+        log.error("client loop died", fault=repr(fault))
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        address: str,
+        code: int,
+        header: Header | dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        expected: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> Command:
+        """The answer, if its code is one of those expected. Unreachable, TimedOut, Refused or BadMessage."""
+        self.check_open()
+        fields = {} if header is None else header if isinstance(header, dict) else header.to_fields()
+        request = Command(code=code, fields=fields, body=body)
+        timeout_s = self.config.call_timeout_s if timeout_s is None else timeout_s
+        try:
+            answer = await self.transport.call(address, request, timeout_s)
+        except CallTimedOut as fault:
+            self.look_again()
+            raise TimedOut(str(fault), hint="Is the broker overloaded, or the network down?", address=address) from None
+        except ConnectionLost as fault:
+            self.look_again()
+            hint = "Is the broker running, and is the address that it advertises (brokerIP1) one you can reach?"
+            raise unreachable(fault, address, hint) from None
+        except RequestTooLarge as fault:
+            raise _too_large(fault, address) from None
+        if answer.code not in expected:
+            raise refused(answer.code, answer.remark, address)
+        return answer
+
+    async def send_oneway(self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b"") -> None:
+        self.check_open()
+        try:
+            await self.transport.send(address, Command(code=code, fields=fields, body=body))
+        except ConnectionLost as fault:
+            self.look_again()
+            raise unreachable(fault, address, "Is the broker running?") from None
+        except RequestTooLarge as fault:
+            raise _too_large(fault, address) from None
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise Closed("this client is closed", hint="Use it inside its `async with` block")
+        if self._fault is not None:
+            raise Closed(f"a loop of this client died: {self._fault!r}", hint="See the log; make a new client")
+
+    def on_wire(self, name: str) -> str:
+        """A topic's or group's name with the client's namespace, as brokers know it."""
+        if not isinstance(name, str):
+            raise Error(f"{name!r} is no name of a topic or group", hint="Give a string")
+        return with_namespace(self.config.namespace, name) if self.config.namespace else name
+
+    def sends_to(self, address: str) -> str:
+        """Where messages for the broker with this address go: by the VIP channel, if the client uses it."""
+        if not self.config.vip_channel:
+            return address
+        try:
+            host, port = parse_address(address)
+        except ConfigError:
+            return address  # a broker registered what is no address: it cannot be reached, which is said by the call
+        return f"[{host}]:{port - VIP_STEP}" if ":" in host else f"{host}:{port - VIP_STEP}"
+
+    # --- routes ---------------------------------------------------------------------------------------------------
+
+    async def route(self, topic: str) -> Route:
+        """TopicNotFound, NoNameServer. Known ones are kept and read again in the background."""
+        self.check_open()
+        known = self._routes.get(topic)
+        return known if known is not None else await self._read_route(topic)
+
+    async def route_to_write(self, topic: str) -> Route:
+        """A topic that nobody knows is made by the first send, where brokers allow it: then their default's route."""
+        try:
+            route = await self.route(topic)
+        except TopicNotFound as missing:
+            try:
+                pattern = await self.route(names.AUTO_CREATE_TOPIC)
+            except TopicNotFound:
+                raise missing from None
+            route = _inherited(topic, pattern)
+        if not route.writable:
+            raise NoBroker(
+                f"topic {topic!r} has no queue that can be written",
+                hint="Are its masters running (mqadmin clusterList), and does its permission allow writing?",
+            )
+        return route
+
+    async def master(self, queue: MessageQueue) -> str:
+        """Where the queue is written. NoBroker while its master is away."""
+        return master_of(await self.route_to_write(queue.topic), queue)
+
+    def known_route(self, topic: str) -> Route | None:
+        return self._routes.get(topic)
+
+    async def _read_route(self, topic: str) -> Route:
+        """All who ask for a topic at a time share one question."""
+        task = self._asked.get(topic)
+        if task is None:
+            task = self._asked[topic] = asyncio.get_running_loop().create_task(self.name_servers.route(topic))
+            task.add_done_callback(lambda done: self._route_read(topic, done))
+        return await asyncio.shield(task)
+
+    def _route_read(self, topic: str, done: asyncio.Task[Route]) -> None:
+        del self._asked[topic]
+        if done.cancelled() or done.exception() is not None:
+            return  # an old route stays: its brokers may be back before the name server says so
+        is_new = topic not in self._routes
+        self._routes[topic] = done.result()
+        if is_new:
+            self._silent.ring()  # brokers that we have not met yet
+
+    def meet_brokers(self, topic: str) -> None:
+        """Its brokers get heartbeats from now on; while nobody knows the topic, those that could make it do."""
+        if topic not in self._awaited:
+            self._awaited.add(topic)
+            self._stale.ring()
+
+    def look_again(self) -> None:
+        """Something failed: read the routes at once."""
+        self._stale.ring()
+
+    async def _refresh_routes(self) -> None:
+        while True:
+            troubled = await self._stale.wait(self.config.route_refresh_s)
+            for topic in (*self._routes, *self._awaited.difference(self._routes)):
+                try:
+                    await (self._read_route(topic) if topic in self._routes else self.route_to_write(topic))
+                except Error as fault:
+                    log.debug("route not refreshed", topic=topic, fault=str(fault))
+            if troubled:
+                await self.clock.sleep(self.config.trouble_pause_s)
+
+    # --- heartbeats -----------------------------------------------------------------------------------------------
+
+    def next_sender(self) -> int:
+        """A number of its own for each sender of this client."""
+        self._senders += 1
+        return self._senders
+
+    def add_producer(self, group: str) -> None:
+        self._producers[group] = self._producers.get(group, 0) + 1
+        self._silent.ring()
+
+    async def remove_producer(self, group: str) -> None:
+        self._producers[group] -= 1
+        if not self._producers[group]:
+            del self._producers[group]
+            await self._unregister(UnregisterClient(client_id=self.client_id, producer_group=group))
+
+    def add_member(self, member: Member) -> None:
+        if member.group in self._members:
+            raise Error(
+                f"group {member.group!r} has a consumer in this client already",
+                hint="Brokers know one consumer of a group per client: make a second client, or take another group",
+            )
+        self._members[member.group] = member
+
+    async def remove_member(self, member: Member) -> None:
+        if self._members.get(member.group) is member:
+            del self._members[member.group]
+            await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=member.group))
+
+    def member(self, group: str) -> Member | None:
+        return self._members.get(group)
+
+    async def heartbeat(self) -> bool:
+        """To every broker that we know of, slaves only where we consume. False if one did not take it."""
+        if not self._producers and not self._members:
+            return True
+        beat = HeartbeatData(
+            client_id=self.client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in self._producers],
+            consumer_data_set=[member.describe() for member in self._members.values()],
+        )
+        body = encode_body(beat)
+        answered = asyncio.get_running_loop().create_future()
+        self._beats.add(answered)
+        try:
+            return all(await asyncio.gather(*(self._beat(address, body) for address in self._brokers())))
+        finally:
+            self._beats.discard(answered)
+            answered.set_result(None)
+
+    async def _beat(self, address: str, body: bytes) -> bool:
+        try:
+            await self.call(address, RequestCode.HEART_BEAT, body=body)
+        except Refused as fault:
+            self._refused_beats.refused(address, fault)
+            return False
+        except Error as fault:
+            log.debug("heartbeat failed", address=address, fault=str(fault))
+            return False
+        self._refused_beats.taken(address)
+        return True
+
+    async def _send_heartbeats(self) -> None:
+        """Every 30 s; at once for new brokers and groups; every second while a broker is away."""
+        while True:
+            await self._silent.wait(self.config.heartbeat_s)
+            while not await self.heartbeat():
+                await self.clock.sleep(self.config.trouble_pause_s)
+
+    async def _unregister(self, header: UnregisterClient) -> None:
+        async def tell(address: str) -> None:
+            try:
+                await self.call(address, RequestCode.UNREGISTER_CLIENT, header)
+            except Error as fault:
+                log.debug("not unregistered", address=address, fault=str(fault))  # it will notice by itself
+
+        if self._beats:  # Java's broker serves both at once: the older word would stand, for two minutes
+            await asyncio.wait(tuple(self._beats))
+        await asyncio.gather(*(tell(address) for address in self._brokers()))
+
+    def _brokers(self) -> set[str]:
+        return {
+            address
+            for route in self._routes.values()
+            for replicas in route.addresses.values()
+            for broker_id, address in replicas.items()
+            if broker_id == MASTER_ID or self._members
+        }
+
+    def _connection_lost(self, peer: Peer) -> None:
+        if not self.is_closed:
+            self._silent.ring()  # a broker forgets clients with their connections
+
+
+def _too_large(fault: RequestTooLarge, address: str) -> BadMessage:
+    hint = (
+        "Split it, or store the data elsewhere: this client's limits are the ones that brokers have by default "
+        "(com.rocketmq.remoting.frameMaxLength, headerMaxLength)"
+    )
+    return BadMessage(str(fault), hint=hint, address=address)
+
+
+def master_of(route: Route, queue: MessageQueue) -> str:
+    address = route.master(queue.broker_name)
+    if address is None:
+        raise NoBroker(
+            f"broker {queue.broker_name!r}, which holds queue {queue.queue_id} of {queue.topic!r}, has no master now",
+            hint="Start it again; sends with a key wait for their own queue",
+        )
+    return address
+
+
+def _inherited(topic: str, pattern: Route) -> Route:
+    queues = tuple(
+        MessageQueue(broker_name=queue.broker_name, queue_id=queue.queue_id, topic=topic)
+        for queue in pattern.writable
+        if queue.queue_id < AUTO_CREATED_QUEUES
+    )
+    return Route(topic=topic, addresses=pattern.addresses, writable=queues)

@@ -1,0 +1,158 @@
+"""One attempt at a message, or at a batch of them: the handler is called, and each message gets its outcome.
+
+Push consumers hand messages to an `Attempt`: a `Runner`, or what stands around it (traces, middleware). It never
+raises, apart from being cancelled. What follows from an outcome is decided in `handling.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from ... import logs
+from ...ambient import Clock
+from ...transport.turns.timeouts import Timeouts
+from ..core.retry import Reject, RetryLater
+from ..received import Received
+from .handlers import Handling, Outcomes, Work
+
+log = logs.get("pyromq.client")
+
+T = TypeVar("T")
+Attempt = Callable[[Sequence[Received]], Awaitable[Outcomes]]
+
+
+class Deadline:
+    """Cancels the block once its time is over (TimeoutError); `renew` lets the time begin anew.
+
+    As `asyncio.timeout`, which cannot be handed a clock, and with less around it: many messages pass here.
+    """
+
+    __slots__ = ("_before", "_is_late", "_left_s", "_limit_s", "_task", "_timeouts")
+
+    def __init__(self, timeouts: Timeouts[Deadline], limit_s: float | None, left_s: float | None) -> None:
+        """`left_s`: of the limit, for now."""
+        self._timeouts = timeouts
+        self._limit_s = limit_s
+        self._left_s = left_s
+        self._task: asyncio.Task[Any] | None = None
+        self._before = 0  # cancellations that were asked for already
+        self._is_late = False
+
+    def renew(self, seconds: float | None = None) -> None:
+        """`seconds` from now on, or the whole limit once more. Where there is no limit, nothing happens."""
+        if self._limit_s is not None and not self._is_late:
+            self._timeouts.begin(self, self._limit_s if seconds is None else seconds)
+
+    def late(self) -> None:
+        self._is_late = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def __enter__(self) -> Self:
+        if self._left_s is not None:
+            self._task = asyncio.current_task()
+            self._before = 0 if self._task is None else self._task.cancelling()
+            self._timeouts.begin(self, self._left_s)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._limit_s = None  # a handler may have given the message away: no renewal after the end
+        self._timeouts.end(self)
+        if self._is_late and self._task is not None:
+            only_ours = self._task.uncancel() <= self._before
+            if only_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+                raise TimeoutError("the handler took longer than its time-out") from fault
+
+
+class Begun(Generic[T]):
+    """What is left of a coroutine whose first step was made, to be awaited in the same task."""
+
+    __slots__ = ("_coroutine", "_waits_for")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: Any) -> None:
+        """`waits_for`: what that step has given to the event loop."""
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        coroutine, waits_for = self._coroutine, self._waits_for
+        while True:
+            try:
+                yield waits_for
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as fault:  # cancelled, for instance: the handler may go on all the same
+                try:
+                    waits_for = coroutine.throw(fault)
+                except StopIteration as end:
+                    found: T = end.value
+                    return found
+            else:
+                return (yield from coroutine.__await__())
+
+
+class Runner:
+    """Calls the handler.
+
+    Its first step is made at once: a handler that waits for nothing needs no time-out, since nothing could end it.
+    """
+
+    def __init__(self, handling: Handling, clock: Clock, timeout_s: float | None) -> None:
+        self._work: Work = handling.run
+        self._is_batch = handling.is_batch
+        self._clock = clock
+        self._timeouts: Timeouts[Deadline] = Timeouts(clock, Deadline.late)
+        self._timeout_s = timeout_s
+        self.done = 0
+        self.failed = 0
+
+    async def __call__(self, messages: Sequence[Received]) -> Outcomes:
+        """For each message what went wrong with it, None if it is done."""
+        began = self._clock.monotonic()
+        outcomes: Outcomes
+        try:
+            work = self._work(messages)
+            waits_for = work.send(None)
+        except StopIteration as end:
+            outcomes = end.value if self._is_batch else [None]
+        except Exception as fault:
+            outcomes = [fault] * len(messages)
+        else:
+            outcomes = await self._rest(messages, Begun(work, waits_for), began)
+        good = outcomes.count(None)
+        self.done += good
+        if good < len(messages):
+            for message, outcome in zip(messages, outcomes, strict=True):
+                if outcome is not None:
+                    self._failed(message, outcome)
+        return outcomes
+
+    async def _rest(self, messages: Sequence[Received], work: Begun[Any], began: float) -> Outcomes:
+        limit_s = self._timeout_s
+        if limit_s is not None:
+            wanted = [each.wanted_s for each in messages if each.wanted_s is not None]
+            limit_s = max(wanted) if wanted else max(0.0, limit_s + began - self._clock.monotonic())
+        try:
+            with Deadline(self._timeouts, self._timeout_s, limit_s) as deadline:
+                for each in messages:
+                    each.deadline = deadline
+                found = await work
+                return found if self._is_batch else [None]
+        except Exception as fault:
+            return [fault] * len(messages)
+        finally:
+            for each in messages:  # it may be handled once more
+                each.deadline = each.wanted_s = None
+
+    def _failed(self, message: Received, outcome: Exception) -> None:
+        self.failed += 1
+        if not isinstance(outcome, Reject | RetryLater):
+            log.warning(
+                "handler failed", topic=message.topic, id=message.id, attempt=message.attempt, fault=repr(outcome)
+            )

@@ -1,0 +1,184 @@
+"""Users' functions brought to one shape: what they take is told by their signature, what they return by the contract.
+
+A handler takes the message, its value by type hint, or both. With `max_batch` it takes lists of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from ..errors import Error
+from ..received import Received
+
+Handler = Callable[..., Any]
+H = TypeVar("H", bound=Handler)
+Outcomes = list[Exception | None]  # of each message: what went wrong with it, None if it is done
+Work = Callable[[Sequence[Received]], Coroutine[Any, Any, Any]]  # of a batch its `Outcomes`; else nobody asks
+
+
+class ComeAgain(Exception):
+    """What a batch handler says of a message by returning it, without a reason of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """A handler in one shape. One that blocks has threads of its own, which nothing can cancel."""
+
+    run: Callable[[Any], Coroutine[Any, Any, Any]]  # of `adapt`: a message in, its value out; of `worker`: a `Work`
+    threads: ThreadPoolExecutor | None = None
+    is_batch: bool = False
+
+    @property
+    def is_blocking(self) -> bool:
+        return self.threads is not None
+
+    def close(self) -> None:
+        """The handlers have ended."""
+        if self.threads is not None:
+            self.threads.shutdown(wait=False)
+
+
+def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
+    """What a handler takes: `(msg)`, its value by type hint `(order: Order)`, or both `(order: Order, msg)`."""
+    names, kind = _first_argument(handler, "a handler takes (message), (value) or both")
+    hints = _hints(handler)
+    for name in names:
+        if _is_list_of_messages(hints.get(name)):
+            raise Error(
+                f"{handler!r} takes a list of messages ({name}), and max_batch is not given",
+                hint=f"Write max_batch=32, or take one message: ({name}: pyromq.Received)",
+            )
+    if len(names) == 2:
+        return lambda received: (received.decode(kind), received)
+    if kind in (Received, Any):
+        return lambda received: (received,)
+    return lambda received: (received.decode(kind),)
+
+
+def adapt(handler: Handler, concurrency: int = 1) -> Handling:
+    """A plain function runs in one of `concurrency` threads, so that it may block."""
+    arguments = arguments_of(handler)
+    call, threads = _callable(handler, concurrency)
+
+    async def run(received: Received) -> Any:
+        return await call(*arguments(received))
+
+    return Handling(run, threads)
+
+
+def worker(handler: Handler, concurrency: int, is_batch: bool) -> Handling:
+    """For consumers: of one message at a time, or of lists, with outcomes. It may raise: then all of them failed."""
+    if is_batch:
+        return _batch_worker(handler, concurrency)
+    arguments = arguments_of(handler)
+    call, threads = _callable(handler, concurrency)
+    return Handling(lambda messages: call(*arguments(messages[0])), threads)
+
+
+def _batch_worker(handler: Handler, concurrency: int) -> Handling:
+    """`(msgs: list[Received])`, `(orders: list[Order])`, or `(orders: list[Order], msgs)`.
+
+    What cannot be decoded never reaches the handler: it fails alone, and not all that came with it.
+    """
+    names, kind = _first_argument(handler, "a batch handler takes (messages), (values) or both")
+    item = _item_of(handler, kind)
+    wants_values = len(names) == 2 or item not in (Received, Any)
+    call, threads = _callable(handler, concurrency)
+
+    async def work(messages: Sequence[Received]) -> Outcomes:
+        if not wants_values:
+            return outcomes_of(messages, await call(list(messages)))
+        values, bad = _decoded(messages, item)
+        good = [each for each in messages if each not in bad]
+        found: Any = None
+        if good:
+            found = await (call(values, good) if len(names) == 2 else call(values))
+        by_message = dict(zip(good, outcomes_of(good, found), strict=True))
+        return [bad[each] if each in bad else by_message[each] for each in messages]
+
+    return Handling(work, threads, is_batch=True)
+
+
+def outcomes_of(messages: Sequence[Received], returned: Any) -> Outcomes:
+    """What a batch handler's result says of each message. TypeError for what says nothing."""
+    if returned is None:
+        return [None] * len(messages)
+    if isinstance(returned, Mapping):
+        failed = dict(returned)
+    elif isinstance(returned, Iterable) and not isinstance(returned, str | bytes):
+        failed = {each: ComeAgain("the batch handler returned it") for each in returned}
+    else:
+        raise TypeError(
+            f"a batch handler returned {returned!r}: None is all done; otherwise return the messages that failed, "
+            "or a dict of messages and exceptions"
+        )
+    strange = [each for each in failed if each not in messages]
+    if strange:
+        raise TypeError(f"a batch handler returned {strange[0]!r}, which is none of the messages it was given")
+    return [failed.get(each) for each in messages]
+
+
+def _decoded(messages: Sequence[Received], kind: Any) -> tuple[list[Any], dict[Received, Exception]]:
+    values: list[Any] = []
+    bad: dict[Received, Exception] = {}
+    for each in messages:
+        try:
+            values.append(each.decode(kind))
+        except Exception as fault:  # a model's own validator may raise anything
+            bad[each] = fault
+    return values, bad
+
+
+def _item_of(handler: Handler, kind: Any) -> Any:
+    if kind in (Received, bytes, Any):  # no hint: messages, or with a second argument bodies
+        return kind
+    if get_origin(kind) in (list, Sequence, Iterable) and len(get_args(kind)) == 1:
+        return get_args(kind)[0]
+    if kind is list:
+        return Received
+    raise TypeError(f"{handler!r} is a batch handler (max_batch): it takes list[...], not {kind!r}")
+
+
+def _is_list_of_messages(kind: Any) -> bool:
+    return get_origin(kind) in (list, tuple, Sequence, Iterable) and get_args(kind)[:1] == (Received,)
+
+
+def _first_argument(handler: Handler, shape: str) -> tuple[list[str], Any]:
+    if not callable(handler):
+        raise Error(f"the handler is {handler!r}, and not a function", hint=f"Give one: {shape}")
+    names = [each.name for each in inspect.signature(handler).parameters.values() if each.default is each.empty]
+    if len(names) not in (1, 2):
+        raise TypeError(f"{handler!r} takes {len(names)} arguments: {shape}")
+    return names, _hints(handler).get(names[0], Received if len(names) == 1 else bytes)
+
+
+def _callable(
+    handler: Handler, concurrency: int
+) -> tuple[Callable[..., Coroutine[Any, Any, Any]], ThreadPoolExecutor | None]:
+    if is_async(handler):
+        return handler, None
+    threads = ThreadPoolExecutor(concurrency, "pyromq-handler")  # a thread begins with the first message
+
+    async def call(*arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(threads, handler, *arguments)
+
+    return call, threads
+
+
+def _hints(handler: Handler) -> dict[str, Any]:
+    target = handler if inspect.isroutine(handler) else handler.__call__  # type: ignore[operator]
+    try:
+        return get_type_hints(target)
+    except NameError as fault:
+        raise TypeError(
+            f"a type hint of {handler!r} cannot be read: {fault}. Import what it names at the top of the module"
+        ) from None
+
+
+def is_async(handler: Handler) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004

@@ -1,0 +1,157 @@
+"""Where a group stands in each queue: kept by the broker for a group that shares queues, in a file for broadcast.
+
+Two implementations behind one shape (`Offsets`), and the rule for a queue where nothing is known yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from ... import logs
+from ...errors import PyroError
+from ...files import replace_file
+from ...model import names
+from ...model.codes import RequestCode, ResponseCode
+from ...model.group import ConsumeFromWhere
+from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.keyed import ByQueue, MessageQueue
+from ...protocol.bodies.offsets import ResetOffsetBody
+from ...protocol.headers.header import Header
+from ...protocol.headers.offsets import (
+    GetMaxOffset,
+    GetMinOffset,
+    OffsetAnswer,
+    QueryConsumerOffset,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from ...protocol.json import FILE_LIMITS, Dialect
+from ..connect.answers import header_of
+from ..connect.session import Session
+from ..errors import Error, NoBroker
+
+log = logs.get("pyromq.client")
+
+
+class Offsets(Protocol):
+    async def read(self, queue: MessageQueue) -> int | None:
+        """None: nothing is kept for this queue."""
+        ...
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """What was kept; the rest failed, is logged, and may be saved again."""
+        ...
+
+
+class BrokerOffsets:
+    """Event loop only."""
+
+    def __init__(self, session: Session, group: str) -> None:
+        self._session = session
+        self._group = group
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        # Brokers would answer 0 for a young topic whatever the group asked for; here the group's own rule decides.
+        header = QueryConsumerOffset(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+        )
+        return await _offset(self._session, queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        saved = {}
+        for queue, offset in offsets.items():
+            header = UpdateConsumerOffset(
+                consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+            )
+            try:
+                address = await _master(self._session, queue)
+                await self._session.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+                saved[queue] = offset
+            except Error as fault:
+                log.warning("offset not committed", group=self._group, queue=str(queue), fault=str(fault))
+        return saved
+
+
+class LocalOffsets:
+    """A file per group, in the layout of Java's clients. Read once, replaced as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: ByQueue[int] | None = None
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        return self._table().get(queue)
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        table = self._table()
+        table.update(offsets)
+        content = encode_body(ResetOffsetBody(offset_table=table), Dialect.JAVA)  # Java's client may go on with it
+        try:
+            await asyncio.to_thread(replace_file, self._path, content)
+        except OSError as fault:
+            log.warning("offsets not written", path=str(self._path), fault=str(fault))
+            return {}
+        return dict(offsets)
+
+    def _table(self) -> ByQueue[int]:
+        if self._known is None:
+            self._known = self._written()
+        return self._known
+
+    def _written(self) -> ByQueue[int]:
+        """The file, or the one before it if that is damaged or gone, as Java's clients do."""
+        for path in (self._path, self._path.with_name(self._path.name + ".bak")):
+            try:
+                return decode_body(ResetOffsetBody, path.read_bytes(), FILE_LIMITS).offset_table
+            except FileNotFoundError:
+                continue
+            except (OSError, PyroError) as fault:
+                log.error("offsets cannot be read, what was before them counts", path=str(path), fault=str(fault))
+        return ByQueue()
+
+
+# --- what brokers know of a queue ------------------------------------------------------------------------------------
+
+
+async def lowest(session: Session, queue: MessageQueue) -> int:
+    header = GetMinOffset(topic=queue.topic, queue_id=queue.queue_id)
+    return await _offset(session, queue, RequestCode.GET_MIN_OFFSET, header) or 0
+
+
+async def highest(session: Session, queue: MessageQueue) -> int:
+    """One past the last message."""
+    header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
+    return await _offset(session, queue, RequestCode.GET_MAX_OFFSET, header) or 0
+
+
+async def at_time(session: Session, queue: MessageQueue, time_ms: int) -> int:
+    """The first message stored at that time or later."""
+    header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
+    return await _offset(session, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) or 0
+
+
+async def first_offset(session: Session, queue: MessageQueue, where: ConsumeFromWhere, time_ms: int | None) -> int:
+    """Where a group begins that has no offset. Retried messages are the group's own: always from the first one."""
+    if time_ms is not None:
+        return await at_time(session, queue, time_ms)
+    if names.is_retry(queue.topic) or where in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
+        return await lowest(session, queue)
+    return await highest(session, queue)
+
+
+async def _offset(session: Session, queue: MessageQueue, code: RequestCode, header: Header) -> int | None:
+    expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+    address = await _master(session, queue)
+    answer = await session.call(address, code, header, expected=expected)
+    return None if answer.code == ResponseCode.QUERY_NOT_FOUND else header_of(answer, OffsetAnswer, address).offset
+
+
+async def _master(session: Session, queue: MessageQueue) -> str:
+    """Offsets may be asked of a slave too, while the master is away."""
+    address = (await session.route(queue.topic)).reader(queue.broker_name)
+    if address is None:
+        raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
+    return address

@@ -1,0 +1,266 @@
+"""One pull of one queue: the request, the answer's four kinds, and which replica to ask next time.
+
+Answers are read record by record, up to a number of bytes: what is damaged, or more than that, never keeps the records
+before it from being delivered, and the next pull goes on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from ... import logs
+from ...errors import ProtocolError
+from ...model import names
+from ...model.codes import RequestCode, ResponseCode
+from ...model.message import Property, StoredMessage
+from ...model.route import MASTER_ID
+from ...model.wire_text import whole_number
+from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.command import Command
+from ...protocol.headers.pull import PullMessage, PullMessageAnswer
+from ...protocol.messages import ReadMessages, UnreadableMessage, read_messages, unframed
+from ..connect.answers import bad_answer, header_of
+from ..connect.session import Session
+from ..core.routing import Route
+from ..errors import NoBroker, TimedOut, Unreachable
+from ..subscription import Filter
+
+log = logs.get("pyromq.client")
+
+_COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+_ANSWER_S = 15.0  # on top of the time that the broker may hold a pull
+PULL_BYTES = 256 << 10
+PLAIN_BYTES = 100 << 20  # of one answer, once its bodies are decompressed
+AWAY_S = 5.0
+
+
+class Pulled(Enum):
+    FOUND = ResponseCode.SUCCESS
+    NONE = ResponseCode.PULL_NOT_FOUND
+    NO_MATCH = ResponseCode.PULL_RETRY_IMMEDIATELY  # the broker looked some way ahead and found none that fits
+    ILLEGAL_OFFSET = ResponseCode.PULL_OFFSET_MOVED
+
+
+_EXPECTED = tuple(status.value for status in Pulled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullResult:
+    """`messages` fit the filter by text, not only by hash. Pull on from `next_offset`.
+
+    `unreadable` are those among them that nobody can read; they have their places in both lists.
+    """
+
+    status: Pulled
+    messages: list[StoredMessage]
+    unreadable: list[UnreadableMessage] = field(default_factory=list)
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    queue: MessageQueue
+    offset: int
+    wanted: Filter
+    most: int
+    hold_s: float
+    commit: int | None
+    plain_bytes: int
+
+
+_Terms = tuple[Filter, int, float]  # of a question, what seldom changes
+
+
+class Puller:
+    """Event loop only. One per consumer."""
+
+    def __init__(self, session: Session, group: str) -> None:
+        self._session = session
+        self._group = group
+        self._suggested: dict[MessageQueue, int] = {}
+        self._common: dict[MessageQueue, tuple[_Terms, dict[str, str]]] = {}  # header fields
+        self._away_until: dict[str, float] = {}  # by address: replicas that did not answer
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        wanted: Filter,
+        *,
+        most: int = 32,
+        hold_s: float = 15.0,
+        commit: int | None = None,
+        plain_bytes: int = PLAIN_BYTES,
+    ) -> PullResult:
+        """Waits up to `hold_s` for something to come. `commit` goes along where the master is asked.
+
+        Compressed records are read until all bodies take `plain_bytes`; the rest comes with the next pull.
+
+        A replica that does not answer is stood in for by another one at once, and left alone for a while.
+        """
+        route = await self._session.route(queue.topic)
+        asked = _Question(queue, offset, wanted, most, hold_s, commit, plain_bytes)
+        wished = self._wished(route, queue)
+        address = self._standing_in(route, queue, wished)
+        try:
+            result = await self._ask(route, address, asked)
+        except (Unreachable, TimedOut):
+            self._away_until[address] = self._session.clock.monotonic() + AWAY_S
+            other = self._standing_in(route, queue, wished)
+            if other == address:
+                raise
+            address, result = other, await self._ask(route, other, asked)
+        if address != wished and result.status is Pulled.NO_MATCH and result.next_offset == offset:
+            raise NoBroker(
+                f"{wished} is away, and {address}, which could stand in, may not be read",
+                hint="Set slaveReadEnable=true on the slave to read from it meanwhile",
+                address=address,
+            )
+        return result
+
+    def _wished(self, route: Route, queue: MessageQueue) -> str:
+        """The suggested replica."""
+        address = route.reader(queue.broker_name, self._suggested.get(queue, MASTER_ID))
+        if address is None:
+            self._session.look_again()
+            raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
+        return address
+
+    def _standing_in(self, route: Route, queue: MessageQueue, wished: str) -> str:
+        """Another one, while that is away and one is there."""
+        if not self._is_away(wished):
+            return wished
+        replicas = route.addresses[queue.broker_name]
+        return next((replicas[each] for each in sorted(replicas) if not self._is_away(replicas[each])), wished)
+
+    def _is_away(self, address: str) -> bool:
+        until = self._away_until.get(address)
+        return until is not None and self._session.clock.monotonic() < until
+
+    async def _ask(self, route: Route, address: str, asked: _Question) -> PullResult:
+        queue, offset, wanted = asked.queue, asked.offset, asked.wanted
+        commit = asked.commit if asked.commit is not None and address == route.master(queue.broker_name) else -1
+        answer = await self._session.call(
+            address,
+            RequestCode.PULL_MESSAGE,
+            self._fields(asked, commit),
+            timeout_s=asked.hold_s + _ANSWER_S,
+            expected=_EXPECTED,
+        )
+        facts = header_of(answer, PullMessageAnswer, address)
+        self._suggested[queue] = facts.suggest_which_broker_id or MASTER_ID
+        next_offset = offset if facts.next_begin_offset is None else facts.next_begin_offset
+        if next_offset < 0:
+            raise bad_answer(address, f"it says that {queue} goes on at offset {next_offset}")
+        messages: list[StoredMessage] = []
+        unreadable: list[UnreadableMessage] = []
+        if answer.code == ResponseCode.SUCCESS:
+            found = read_messages(answer.body, budget=asked.plain_bytes)
+            if not found.is_whole:
+                behind = _behind(found)
+                if behind <= offset:
+                    return await self._ask_for_one(route, address, asked, answer, next_offset)
+                if found.broken:
+                    _tell_broken(asked, found, behind)
+                next_offset = min(next_offset, behind)
+            messages, unreadable = found.messages, found.unreadable
+        if wanted.tags:
+            messages = [each for each in messages if wanted.matches(each)]
+            unreadable = [each for each in unreadable if wanted.matches(each)]
+        if names.is_retry(queue.topic):
+            for each in messages:
+                _restore(each)
+        return PullResult(
+            status=Pulled(answer.code),
+            messages=messages,
+            unreadable=unreadable,
+            next_offset=next_offset,
+            min_offset=facts.min_offset or 0,
+            max_offset=facts.max_offset or 0,
+        )
+
+    async def _ask_for_one(
+        self, route: Route, address: str, asked: _Question, answer: Command, next_offset: int
+    ) -> PullResult:
+        """Nothing of an answer can be told apart. One record alone can: it is good, or it is the broken one.
+
+        The broken one is stood for by a message that says so, and the queue goes on behind it.
+        """
+        queue = asked.queue
+        if asked.most > 1:
+            return await self._ask(route, address, replace(asked, most=1))
+        fault = read_messages(answer.body).broken
+        if not fault or next_offset <= asked.offset:
+            raise ProtocolError(
+                f"{address} answered a pull of {queue} from offset {asked.offset} on without a whole record: {fault}"
+            )
+        broken = unframed(queue.topic, queue.queue_id, next_offset - 1, fault)
+        return PullResult(
+            status=Pulled.FOUND,
+            messages=[broken],
+            unreadable=[broken],
+            next_offset=next_offset,
+            min_offset=0,
+            max_offset=next_offset,
+        )
+
+    def _fields(self, asked: _Question, commit: int) -> dict[str, str]:
+        """Most are the same for all pulls of a queue, and are encoded once. Commit -1: nothing to commit."""
+        terms = (asked.wanted, asked.most, asked.hold_s)
+        known = self._common.get(asked.queue)
+        if known is None or known[0] != terms:
+            known = self._common[asked.queue] = (terms, self._encoded(asked))
+        fields = known[1].copy()
+        fields["queueOffset"] = str(asked.offset)
+        if commit >= 0:
+            fields["commitOffset"] = str(commit)
+            fields["sysFlag"] = str((whole_number(fields["sysFlag"]) or 0) | _COMMIT)
+        return fields
+
+    def _encoded(self, asked: _Question) -> dict[str, str]:
+        return PullMessage(
+            consumer_group=self._group,
+            topic=asked.queue.topic,
+            queue_id=asked.queue.queue_id,
+            queue_offset=0,
+            max_msg_nums=asked.most,
+            sys_flag=(_SUSPEND if asked.hold_s > 0 else 0) | _SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=round(asked.hold_s * 1000),
+            subscription=asked.wanted.expression,
+            sub_version=0,
+            expression_type=asked.wanted.expression_type,
+            max_msg_bytes=PULL_BYTES,
+            bname=asked.queue.broker_name,
+        ).to_fields()
+
+    def forget(self, queue: MessageQueue) -> None:
+        self._suggested.pop(queue, None)
+        self._common.pop(queue, None)
+
+
+def _behind(found: ReadMessages) -> int:
+    """The offset behind the last record that was read; -1 if there is none."""
+    if not found.messages:
+        return -1
+    last = found.messages[-1]
+    return last.next_offset if isinstance(last, UnreadableMessage) else last.queue_offset + 1
+
+
+def _tell_broken(asked: _Question, found: ReadMessages, behind: int) -> None:
+    log.warning(
+        "the answer to a pull breaks off, its rest is asked for again",
+        queue=str(asked.queue),
+        offset=asked.offset,
+        read=len(found.messages),
+        goes_on_at=behind,
+        fault=found.broken,
+    )
+
+
+def _restore(message: StoredMessage) -> None:
+    """A message that comes again stands in the group's retry topic; it belongs to its own."""
+    message.topic = message.properties.get(Property.RETRY_TOPIC, message.topic)

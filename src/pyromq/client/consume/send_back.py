@@ -1,0 +1,149 @@
+"""Messages that a handler could not deal with go back to their broker, which delivers them later or keeps them dead.
+
+As Java does it: request 36; if that fails, a send of our own to the group's retry topic; if that fails too, the caller
+keeps the message and tries again itself.
+"""
+
+from __future__ import annotations
+
+from ... import logs
+from ...model import names
+from ...model.codes import RequestCode
+from ...model.message import Property, SysFlag
+from ...protocol.bodies.groups import SubscriptionGroupConfig
+from ...protocol.headers.groups import GetSubscriptionGroupConfig
+from ...protocol.headers.send import ConsumerSendMsgBack
+from ...protocol.messages import UnreadableMessage
+from ..connect.answers import body_of
+from ..connect.session import Session
+from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after
+from ..errors import BadMessage, Error, Refused
+from ..produce.outgoing import Outgoing, Packing, pack
+from ..produce.sending import Sender, SendPolicy
+from ..received import Received
+
+log = logs.get("pyromq.client")
+
+_GROUP = "CLIENT_INNER_PRODUCER"  # Java's name for it
+MOST_REFUSALS = 16  # of a record that nobody can read, before it is left where it is and its queue goes on
+# Of such a body. The marks of an inner batch go: brokers take them of no plain send, and this one is broken anyway.
+_AS_STORED = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
+_NOT_SENT_AGAIN = (Property.CRC32, Property.DELAY, Property.TRAN_MSG, Property.RECONSUME_TIME)
+
+
+class GivingBack:
+    """Event loop only. One per consumer."""
+
+    def __init__(self, session: Session, group: str, retry: Retry) -> None:
+        self._session = session
+        self._group = group
+        self._retry = retry
+        self._sender = Sender(session, _GROUP, SendPolicy())
+
+    async def __call__(self, received: Received, level: int) -> bool:
+        """True: somebody else has it now. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
+        unreadable = received.message if isinstance(received.message, UnreadableMessage) else None
+        if unreadable is not None and unreadable.is_curable and unreadable.reconsume_times < self._retry.most:
+            level = BROKER_CHOOSES  # this client may have the package by then, or another member gets it
+        try:
+            await self._send_back(received, level)
+        except Error as first:
+            try:
+                await self._send_again(received, level)
+            except Error as second:
+                log.warning(
+                    "message not given back", group=self._group, id=received.id, fault=str(first), then=str(second)
+                )
+                return unreadable is not None and self._is_left(unreadable, first, second)
+        return True
+
+    def _is_left(self, message: UnreadableMessage, *faults: Error) -> bool:
+        """True once brokers have refused an unreadable record often enough: it stays where it is, and is skipped."""
+        if not all(isinstance(fault, Refused | BadMessage) for fault in faults):
+            return False  # nobody there to take it: that passes
+        message.refusals += 1
+        if message.refusals < MOST_REFUSALS:
+            return False
+        log.error(
+            "a record that cannot be read is skipped: its broker does not take it among the dead letters",
+            group=self._group,
+            queue_id=message.queue_id,
+            offset=message.queue_offset,
+            position=message.physical_offset,
+            id=message.message_id,
+            fault=str(faults[0]),
+        )
+        return True
+
+    async def dead(self, received: Received) -> bool:
+        """Orderly consumers keep failed messages until this: a send that the broker turns into a dead letter.
+
+        One that nobody can read goes back as it is stored.
+        """
+        if isinstance(received.message, UnreadableMessage):
+            return await self(received, DEAD_LETTER)
+        try:
+            await self._send_again(received, DEAD_LETTER)
+        except Error as fault:
+            log.warning("message not put among the dead letters", id=received.id, fault=str(fault))
+            return False
+        return True
+
+    async def most(self, received: Received) -> int:
+        """How often this message may come again: our own number, or that of the group at the broker of its queue."""
+        if not self._retry.of_group:
+            return self._retry.most
+        try:
+            address = await self._address(received)
+            answer = await self._session.call(
+                address,
+                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+                GetSubscriptionGroupConfig(group=self._group),
+            )
+            bound = body_of(answer, SubscriptionGroupConfig, address).retry_max_times
+        except Error as fault:
+            log.warning("the group's bound is not known, the message is kept", group=self._group, fault=str(fault))
+            return NO_END
+        return NO_END if bound < 0 else bound
+
+    async def _address(self, received: Received) -> str:
+        route = await self._session.route(received.queue.topic)
+        address = route.master(received.queue.broker_name)
+        if address is None:
+            raise Error(f"broker {received.queue.broker_name!r} has no master now")
+        return address
+
+    async def _send_back(self, received: Received, level: int) -> None:
+        address = await self._address(received)
+        header = ConsumerSendMsgBack(
+            offset=received.message.physical_offset,
+            group=self._group,
+            delay_level=level,
+            origin_msg_id=received.id,
+            origin_topic=received.wire_topic,
+            max_reconsume_times=self._retry.told,
+            bname=received.queue.broker_name,
+        )
+        await self._session.call(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+    async def _send_again(self, received: Received, level: int) -> None:
+        await self._sender.send(self._outgoing(received, level))
+
+    def _outgoing(self, received: Received, level: int) -> Outgoing:
+        message = received.message
+        properties = {name: value for name, value in message.properties.items() if name not in _NOT_SENT_AGAIN}
+        properties |= {Property.RETRY_TOPIC: received.wire_topic, Property.ORIGIN_MESSAGE_ID: received.id}
+        properties.setdefault(Property.UNIQ_KEY, received.id)
+        if level == BROKER_CHOOSES:
+            level = level_after(message.reconsume_times)
+        if level != DEAD_LETTER:
+            properties[Property.DELAY] = str(level)
+        as_stored = isinstance(message, UnreadableMessage)
+        packing = Packing(compression=None) if as_stored else Packing()
+        outgoing = pack(names.retry_topic(self._group), message.body, properties, packing)
+        if as_stored:
+            outgoing.sys_flag = message.sys_flag & _AS_STORED
+        outgoing.reconsume_times = message.reconsume_times + 1
+        # More attempts than allowed: that is how a broker is told to keep it among the dead letters.
+        outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.told
+        return outgoing

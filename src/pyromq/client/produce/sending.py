@@ -1,0 +1,230 @@
+"""One message to one queue, and again elsewhere if that fails: which queue next, how long, and when to give up.
+
+Used by the producer, and by consumers that give messages back by sending them. A send without key goes to another
+broker after a failure; a send with a key stays on the queue of its key, so that its order holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from ...model.codes import ResponseCode
+from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.command import Command
+from ...protocol.headers.send import SendMessageAnswer
+from ..arguments import check_count, check_length
+from ..connect.answers import header_of
+from ..connect.session import Session, master_of
+from ..core.latency import Latencies
+from ..core.retry import RETRIED_CODES, busy_pause_s
+from ..core.routing import Rotation, Route, queue_for_key
+from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable, refused
+from .outgoing import Outgoing, SendHeaders
+
+DEFAULT_REGION = "DefaultRegion"  # Java's, of brokers that do not name theirs
+
+QueueChoice = Callable[[Sequence[MessageQueue]], MessageQueue]
+
+
+class SendStatus(Enum):
+    """The message is stored in any case; anything but OK says what of the broker's promise is missing."""
+
+    OK = 0
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+
+
+_STATUSES = {status.value: status for status in SendStatus}
+_STORED = tuple(_STATUSES)
+
+
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a message went. Of a batch each message has its own."""
+
+    message_id: str
+    offset_message_id: str
+    queue: MessageQueue
+    queue_offset: int
+    status: SendStatus = SendStatus.OK
+    recall_handle: str | None = None  # of a message with a delivery time, where the broker can take it back
+    region: str = DEFAULT_REGION
+    is_traced: bool = True  # False: the broker wants no traces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendPolicy:
+    """`retries` on top of the first attempt; `timeout_s` for all of them together."""
+
+    timeout_s: float = 3.0
+    retries: int = 2
+    retry_not_ok: bool = False  # also repeat a message that was stored, but not flushed or copied in time
+    avoid_slow_brokers: bool = True
+    once: bool = False  # name each send for the brokers' duplicate window, and repeat it where it may be stored
+
+    def __post_init__(self) -> None:
+        check_length("timeout_s", self.timeout_s)
+        check_count("retries", self.retries, least=0, example=2)
+
+
+class Sender:
+    """Event loop only. One per producer: what it learns of brokers serves all its sends."""
+
+    def __init__(self, session: Session, group: str, policy: SendPolicy) -> None:
+        self._session = session
+        self._headers = SendHeaders(group)
+        self._policy = policy
+        self._rotation = Rotation(session.rng)
+        self._latencies = Latencies()
+        self._number = session.next_sender()
+        self._sent = 0
+
+    async def send(
+        self, message: Outgoing, choose: QueueChoice | None = None, timeout_s: float | None = None
+    ) -> list[SendResult]:
+        """One result per message in it. The last failure is raised, with the number of attempts in its text."""
+        clock = self._session.clock
+        now = clock.monotonic()
+        deadline = now + (self._policy.timeout_s if timeout_s is None else timeout_s)
+        last_broker = ""
+        faults: list[Error] = []
+        if self._policy.once:
+            message.name_send(self._next_send_id())
+        while not faults or (self._attempts_left(faults) > 0 and now < deadline):
+            queue: MessageQueue | None = None
+            try:
+                route = self._session.known_route(message.topic)
+                if route is None or not route.writable:
+                    route = await self._route(message.topic, deadline - now)
+                    now = clock.monotonic()
+                queue = choose(route.writable) if choose else self._next_queue(route, last_broker, now)
+                share_s = self._share_s(route, choose, deadline - now, faults)
+                return await self._attempt(message, route, queue, share_s, now)
+            except (Unreachable, TimedOut, NoBroker, Refused) as fault:
+                if isinstance(fault, Refused) and not self._may_repeat(fault):
+                    raise
+                faults.append(fault)
+            if queue is not None:
+                if self._policy.once and isinstance(faults[-1], Unreachable | TimedOut):
+                    choose = _only(queue)  # it may be stored there, and no other broker would know
+                last_broker = queue.broker_name
+                self._latencies.failed(last_broker, clock.monotonic())
+            await self._pause(faults, deadline)
+            now = clock.monotonic()
+        raise self._failure(message.topic, faults)
+
+    def _next_send_id(self) -> str:
+        """`PRODUCER/EPOCH/SEQUENCE`, see docs/duplicates.md. A client's id is never taken over, so its epoch is 0."""
+        self._sent += 1
+        return f"{self._session.ids.of_process}:{self._number}/0/{self._sent}"
+
+    def _attempts_left(self, faults: list[Error]) -> int:
+        """Brokers that cannot be reached cost time, not attempts: one that restarts is found again within the time."""
+        return self._policy.retries + 1 - sum(not isinstance(fault, Unreachable | NoBroker) for fault in faults)
+
+    async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None:
+        route = await self._session.route_to_write(message.topic)
+        queue = choose(route.writable) if choose else self._next_queue(route, "", self._session.clock.monotonic())
+        fields = self._headers.fields(message, queue, self._session.clock.now_ms())
+        address = self._session.sends_to(master_of(route, queue))
+        await self._session.send_oneway(address, message.code, fields, message.body)
+
+    # --- one attempt ----------------------------------------------------------------------------------------------
+
+    async def _route(self, topic: str, left_s: float) -> Route:
+        try:
+            async with self._session.clock.timeout(left_s):
+                return await self._session.route_to_write(topic)
+        except TimeoutError:
+            raise TimedOut(f"no route of {topic!r} within {left_s:g} s", hint="Are the name servers well?") from None
+
+    def _next_queue(self, route: Route, last_broker: str, now: float) -> MessageQueue:
+        queues = route.writable
+        if len(route.writers) == 1:
+            return self._rotation.next(queues)
+        others = route.writers - {last_broker} or {last_broker}
+        if self._policy.avoid_slow_brokers:
+            well = {name for name in others if self._latencies.is_available(name, now)}
+            others = well or {self._latencies.least_bad(others, now)}
+            if len(others) == len(route.writers):
+                return self._rotation.next(queues)
+        return self._rotation.pick(queues, lambda queue: queue.broker_name in others) or queues[0]
+
+    def _share_s(self, route: Route, choose: QueueChoice | None, left_s: float, faults: list[Error]) -> float:
+        """A hung broker must leave time for another one; where there is none, it gets all there is."""
+        has_others = choose is None and len(route.writers) > 1
+        return max(left_s / self._attempts_left(faults) if has_others else left_s, 0.001)
+
+    async def _attempt(
+        self, message: Outgoing, route: Route, queue: MessageQueue, timeout_s: float, began: float
+    ) -> list[SendResult]:
+        clock, address = self._session.clock, self._session.sends_to(master_of(route, queue))
+        fields = self._headers.fields(message, queue, clock.now_ms())
+        answer = await self._session.call(
+            address, message.code, fields, message.body, timeout_s=timeout_s, expected=_STORED
+        )
+        now = clock.monotonic()
+        self._latencies.sent(queue.broker_name, (now - began) * 1000, now)
+        if answer.code != ResponseCode.SUCCESS and self._policy.retry_not_ok:
+            raise refused(answer.code, answer.remark, address)
+        return _results(message, queue, answer)
+
+    def _may_repeat(self, fault: Refused) -> bool:
+        return fault.code in RETRIED_CODES or (self._policy.retry_not_ok and fault.code in _STORED)
+
+    async def _pause(self, faults: list[Error], deadline: float) -> None:
+        """A broker that is busy is not asked again at once; nor one that just refused the connection."""
+        held_back = [
+            fault
+            for fault in faults
+            if fault.code == ResponseCode.SYSTEM_BUSY or isinstance(fault, Unreachable | NoBroker)
+        ]
+        if held_back and held_back[-1] is faults[-1]:
+            clock = self._session.clock
+            pause_s = busy_pause_s(len(held_back), self._session.rng)
+            await clock.sleep(min(pause_s, max(0.0, deadline - clock.monotonic())))
+
+    def _failure(self, topic: str, faults: list[Error]) -> Error:
+        last = faults[-1]
+        text = f"sending to {topic!r} failed {len(faults)} times, at last: {last}"
+        if all(isinstance(fault, Unreachable | NoBroker) for fault in faults):
+            return NoBroker(f"no broker of topic {topic!r} can be reached: {last}", address=last.address)
+        return type(last)(text, address=last.address, code=last.code)
+
+
+def _only(queue: MessageQueue) -> QueueChoice:
+    return lambda queues: queue
+
+
+def by_key(key: str) -> QueueChoice:
+    """As Java's SelectMessageQueueByHash."""
+    return lambda queues: queue_for_key(queues, key)
+
+
+def _results(message: Outgoing, queue: MessageQueue, answer: Command) -> list[SendResult]:
+    header = header_of(answer, SendMessageAnswer, queue.broker_name)
+    if header.queue_id is not None and header.queue_id != queue.queue_id:
+        queue = MessageQueue(broker_name=queue.broker_name, queue_id=header.queue_id, topic=queue.topic)
+    places = [header.msg_id or ""]
+    if len(message.ids) > 1:
+        places = places[0].split(",")
+        places += [""] * (len(message.ids) - len(places))
+    first, status = header.queue_offset or 0, _STATUSES[answer.code]
+    region, is_traced = header.msg_region or DEFAULT_REGION, header.trace_on is not False
+    return [
+        SendResult(
+            message_id=unique_id,
+            offset_message_id=place,
+            queue=queue,
+            queue_offset=first + number,
+            status=status,
+            recall_handle=header.recall_handle,
+            region=region,
+            is_traced=is_traced,
+        )
+        for number, (unique_id, place) in enumerate(zip(message.ids, places, strict=False))
+    ]

@@ -1,0 +1,196 @@
+"""Transactions of one producer: a half message first, the caller's own work, then commit or rollback.
+
+A half message is stored but not delivered. If the end never reaches the broker, it asks (39), and the check handler
+answers. While the block of a transaction is still open here, the answer is "not known yet" and no handler is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from enum import Enum
+
+from ... import logs
+from ...model.codes import RequestCode
+from ...model.ids import parse_offset_message_id
+from ...model.message import SysFlag
+from ...protocol.command import ONEWAY_FLAG, Command
+from ...protocol.headers.transactions import CheckTransactionState, EndTransaction
+from ...transport.peer import Peer
+from ..connect.answers import bad_answer
+from ..connect.session import Session
+from ..consume.handlers import Handler, Handling, adapt
+from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable
+from ..received import Received
+from ..tracing.trace_writer import Tracer
+from ..tracing.traced_work import trace_answer, trace_end
+from .sending import SendResult, SendStatus
+
+log = logs.get("pyromq.client")
+
+CHECKS_AT_ONCE = 4  # threads of a check handler that blocks
+
+
+class Decision(Enum):
+    """How a transaction ends. UNKNOWN: the broker asks again later."""
+
+    UNKNOWN = 0
+    COMMIT = SysFlag.TRANSACTION_COMMIT
+    ROLLBACK = SysFlag.TRANSACTION_ROLLBACK
+
+
+_STATES = {  # in traces, by Java's names
+    Decision.UNKNOWN: "UNKNOW",
+    Decision.COMMIT: "COMMIT_MESSAGE",
+    Decision.ROLLBACK: "ROLLBACK_MESSAGE",
+}
+
+
+class Transaction:
+    """One half message, as the block of `Producer.transaction` sees it."""
+
+    def __init__(self, result: SendResult, properties: Mapping[str, str]) -> None:
+        self.result = result
+        self.properties = properties
+        self.decision: Decision | None = None
+
+    @property
+    def message_id(self) -> str:
+        """Note it with your own work: the check handler is asked by this id."""
+        return self.result.message_id
+
+    def rollback(self) -> None:
+        """At the end of the block the message is dropped."""
+        self.decision = Decision.ROLLBACK
+
+    def leave_open(self) -> None:
+        """At the end of the block nothing is said: the broker will ask the check handler."""
+        self.decision = Decision.UNKNOWN
+
+
+class Transactions:
+    """Event loop only."""
+
+    def __init__(self, session: Session, group: str, tracer: Tracer | None = None) -> None:
+        self._session = session
+        self._group = group
+        self._tracer = tracer
+        self._open: dict[str, Transaction] = {}
+        self._checks: dict[str, Handling] = {}
+        self.checking = 0  # messages that check handlers are busy with
+
+    # --- the block ------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def block(self, result: SendResult, properties: Mapping[str, str]) -> AsyncIterator[Transaction]:
+        """A clean end commits, an exception rolls back."""
+        transaction = self._open[result.message_id] = Transaction(result, properties)
+        try:
+            if result.status is not SendStatus.OK:
+                raise Refused(
+                    f"the half message was stored as {result.status.name}: it is rolled back, as Java's client does",
+                    hint="See why the broker does not flush or copy in time",
+                    code=result.status.value,
+                )
+            yield transaction
+        except BaseException:
+            await self._roll_back(transaction)
+            raise
+        else:
+            await self._end(transaction, transaction.decision or Decision.COMMIT)
+        finally:
+            del self._open[result.message_id]
+
+    async def _roll_back(self, transaction: Transaction) -> None:
+        """The caller's own error matters more than one of the rollback: without it the broker asks, or gives up."""
+        try:
+            await self._end(transaction, Decision.ROLLBACK)
+        except Error as fault:
+            log.warning("transaction not rolled back, the broker will ask", id=transaction.message_id, fault=str(fault))
+
+    async def _end(self, transaction: Transaction, decision: Decision) -> None:
+        result = transaction.result
+        if self._tracer is not None:
+            trace_end(
+                self._tracer,
+                group=self._group,
+                state=_STATES[decision],
+                half=result,
+                properties=transaction.properties,
+            )
+        if decision is Decision.UNKNOWN:
+            return
+        topic = result.queue.topic
+        try:
+            position = parse_offset_message_id(result.offset_message_id).physical_offset
+        except ValueError as fault:
+            raise bad_answer(result.queue.broker_name, f"{fault}; the broker will ask about the transaction") from None
+        header = EndTransaction(
+            topic=topic,
+            producer_group=self._group,
+            tran_state_table_offset=result.queue_offset,
+            commit_log_offset=position,
+            commit_or_rollback=decision.value,
+            msg_id=result.message_id,
+            transaction_id=result.message_id,
+            bname=result.queue.broker_name,
+        )
+        try:
+            await self._session.call(await self._session.master(result.queue), RequestCode.END_TRANSACTION, header)
+        except (Unreachable, TimedOut, NoBroker) as fault:
+            if topic not in self._checks:
+                hint = "Whether it took effect is not known; a handler given to `transaction_check` would settle it"
+                raise type(fault)(f"{decision.name.lower()} of {result.message_id}: {fault}", hint=hint) from None
+            log.warning("the broker will ask about a transaction", id=result.message_id, fault=str(fault))
+
+    # --- the broker asks ------------------------------------------------------------------------------------------
+
+    def answer_by(self, topic: str, handler: Handler) -> None:
+        """The handler answers for this topic (by its name on the wire): True commits, False rolls back, None waits."""
+        self._checks[topic] = adapt(handler, CHECKS_AT_ONCE)
+
+    async def asked(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:
+        decision = await self._decide(half)
+        if self._tracer is not None:
+            trace_answer(self._tracer, group=self._group, state=_STATES[decision], half=half, address=peer.address)
+        ended = EndTransaction(
+            topic=half.wire_topic,
+            producer_group=self._group,
+            tran_state_table_offset=header.tran_state_table_offset,
+            commit_log_offset=header.commit_log_offset,
+            commit_or_rollback=decision.value,
+            from_transaction_check=True,
+            msg_id=half.id,
+            transaction_id=header.transaction_id,
+        )
+        answer = Command(code=RequestCode.END_TRANSACTION, flag=ONEWAY_FLAG, fields=ended.to_fields())
+        if self._session.signer is not None:
+            self._session.signer.sign(answer)
+        peer.send(answer)
+
+    async def _decide(self, half: Received) -> Decision:
+        if half.id in self._open:
+            return Decision.UNKNOWN
+        check = self._checks.get(half.wire_topic)
+        if check is None:
+            log.warning("a broker asks about a transaction, nobody answers", topic=half.topic, id=half.id)
+            return Decision.UNKNOWN
+        self.checking += 1
+        try:
+            return _DECISIONS[await check.run(half)]
+        except Exception as fault:
+            log.warning("transaction check failed", topic=half.topic, id=half.id, fault=repr(fault))
+            return Decision.UNKNOWN
+        finally:
+            self.checking -= 1
+
+    def close(self) -> None:
+        for check in self._checks.values():
+            check.close()
+
+
+_DECISIONS: dict[bool | None, Decision] = {
+    True: Decision.COMMIT,
+    False: Decision.ROLLBACK,
+    None: Decision.UNKNOWN,
+}

@@ -1,0 +1,136 @@
+"""Gathers the trace events of a client and writes them in the background into the trace topic, in Java's format.
+
+Switched on by `connect(trace=True)`. `traced_work.py` makes the events. Nothing here delays or fails the user's own
+work: what cannot be kept or written is dropped, counted and logged now and then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ... import logs
+from ...errors import ProtocolError
+from ...model.ids import host_text, parse_offset_message_id
+from ...model.message_trace import Traced
+from ...protocol.trace import encode_trace, trace_keys
+from ..connect.background import Bell, Tasks
+from ..connect.session import Session
+from ..errors import Error
+from ..produce.outgoing import Outgoing, Packing, message_properties, pack
+from ..produce.sending import Sender, SendPolicy, SendResult
+
+log = logs.get("pyromq.client")
+
+GROUP = "pyromq_trace"
+KEPT_EVENTS = 10_000  # beyond it new ones are dropped
+MESSAGE_EVENTS = 100
+MESSAGE_BYTES = 100_000  # Java's clients write up to 128,000
+KEYS_BYTES = 24_000  # all properties of a message have 32,767
+EVENT_BYTES = 200  # of an event without its keys and names, about
+WRITE_S = 0.5  # events wait for company so long
+STOP_S = 3.0
+
+
+class Tracer:
+    """Event loop only. Started with the client, stopped after its producers and consumers."""
+
+    def __init__(self, session: Session, topic: str) -> None:
+        self._session = session
+        self.clock = session.clock
+        self.topic = topic
+        self._sender = Sender(session, GROUP, SendPolicy(retries=1))
+        self._events: deque[Traced] = deque()
+        self._few = logs.Limited(log, session.clock)
+        self._filled = Bell(session.clock)
+        self._tasks = Tasks(lambda fault: log.error("traces are no longer written", fault=repr(fault)))
+        self._is_stopping = False
+        self.written = 0
+        self.lost = 0
+
+    def start(self) -> None:
+        self._tasks.start(self._write_on())
+
+    async def stop(self) -> None:
+        """What is left is written, if that is quick."""
+        self._is_stopping = True
+        self._filled.ring()
+        try:
+            async with self.clock.timeout(STOP_S):
+                await self._tasks.finished()
+        except TimeoutError:
+            log.warning("traces were not written before the end", topic=self.topic, events=len(self._events))
+            await self._tasks.cancel()
+
+    def note(self, event: Traced) -> None:
+        if len(self._events) >= KEPT_EVENTS:
+            self._lose(1, "events come faster than they can be written")
+            return
+        self._events.append(event)
+        if len(self._events) == MESSAGE_EVENTS:
+            self._filled.ring()
+
+    def next_id(self) -> str:
+        """Both events of a delivery carry one."""
+        return self._session.ids.next()
+
+    def store_host(self, result: SendResult) -> str:
+        """The master's address; of a topic that was just made its route is not known yet, and the offset id tells."""
+        route = self._session.known_route(result.queue.topic)
+        known = None if route is None else route.master(result.queue.broker_name)
+        if known is not None or not result.offset_message_id:
+            return known or ""
+        try:
+            return host_text(parse_offset_message_id(result.offset_message_id).host)
+        except ValueError:
+            return ""  # a broker with ids of its own
+
+    def _lose(self, events: int, why: str) -> None:
+        self.lost += events
+        self._few.warning("traces are lost", topic=self.topic, why=why, lost_in_all=self.lost)
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    async def _write_on(self) -> None:
+        while not self._is_stopping:
+            await self._filled.wait(WRITE_S)
+            while self._events:
+                await self._write(self._next_portion())
+
+    async def _write(self, events: list[Traced]) -> None:
+        """One that cannot be written (somebody else chose its keys) takes none of the others with it."""
+        try:
+            message = self._message(events)
+        except (Error, ValueError) as fault:
+            if len(events) == 1:
+                self._lose(1, str(fault))
+                return
+            for event in events:
+                await self._write([event])
+            return
+        try:
+            await self._sender.send(message)
+        except (Error, ProtocolError) as fault:
+            self._lose(len(events), str(fault))
+        else:
+            self.written += len(events)
+
+    def _next_portion(self) -> list[Traced]:
+        portion = [self._events.popleft()]
+        size, keys = _sizes(portion[0])
+        while self._events and len(portion) < MESSAGE_EVENTS:
+            more_size, more_keys = _sizes(self._events[0])
+            size, keys = size + more_size, keys + more_keys
+            if size > MESSAGE_BYTES or keys > KEYS_BYTES:
+                break
+            portion.append(self._events.popleft())
+        return portion
+
+    def _message(self, events: list[Traced]) -> Outgoing:
+        properties = message_properties(self._session.ids.next(), keys=trace_keys(events))
+        return pack(self.topic, encode_trace(events), properties, Packing())
+
+
+def _sizes(event: Traced) -> tuple[int, int]:
+    """Of its body and of its keys, in bytes, not less than they are."""
+    keys = 4 * len(event.keys) + len(event.message_id) + 2
+    return EVENT_BYTES + keys + 4 * (len(event.group) + len(event.region)), keys

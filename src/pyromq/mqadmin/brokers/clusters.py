@@ -1,0 +1,146 @@
+"""Clusters at a glance, and how quickly their brokers take messages."""
+
+from __future__ import annotations
+
+from ...admin import cluster
+from ...client.errors import Error
+from ...model.wire_text import decimal_number
+from ..command import Failed, Run, command
+from ..messages.message_send import producer_of
+from ..options import INTERVAL, flag, may
+from ..printing import truth, when_s
+
+HEAD = "{:<22}  {:<22}  {:<4}  {:<22} {:<16}  {:>16}  {:>30}  {:<22}  {:<11}  {:<12}  {:<8}  {:<10}"
+LINE = "{:<22}  {:<22}  {:<4}  {:<22} {:<16}  {:>16}  {:>30}  {:<22}  {:>11}  {:<12}  {:<8}  {:>10}"
+TOTALS = "{:<16}  {:<32} {:>14} {:>14} {:>14} {:>14}"
+HOUR_MS = 3_600_000
+
+
+@command(
+    "clusterList",
+    "Brokers of all clusters",
+    may("c", "clusterName", "only this cluster"),
+    INTERVAL,
+    flag("m", "moreStats", "messages of yesterday and today instead"),
+)
+async def cluster_list(run: Run) -> None:
+    async for number in run.rounds():
+        if number:
+            run.say()
+        places = await (run.cluster(run["c"]) if "c" in run else cluster.brokers(run.calls))
+        await (_more(run, places) if "m" in run else _base(run, places))
+
+
+async def _runtime(run: Run, address: str) -> dict[str, str]:
+    try:
+        return await cluster.runtime(run.calls, address)
+    except Error as fault:
+        run.warn(str(fault))
+        return {}
+
+
+async def _base(run: Run, places: list[cluster.BrokerPlace]) -> None:
+    run.say(
+        HEAD.format(
+            "#Cluster Name",
+            "#Broker Name",
+            "#BID",
+            "#Addr",
+            "#Version",
+            "#InTPS(LOAD)",
+            "#OutTPS(LOAD)",
+            "#Timer(Progress)",
+            "#PCWait(ms)",
+            "#Hour",
+            "#SPACE",
+            "#ACTIVATED",
+        )
+    )
+    for place in places:
+        found = await _runtime(run, place.address)
+        run.say(LINE.format(place.cluster, place.name, place.id, place.address, *_load(run, found)))
+
+
+def _load(run: Run, of: dict[str, str]) -> tuple[str, ...]:
+    """The columns from the version on."""
+    send = f"{of.get('sendThreadPoolQueueSize', '')},{of.get('sendThreadPoolQueueHeadWaitTimeMills', '')}ms"
+    pull = f"{of.get('pullThreadPoolQueueSize', '')},{of.get('pullThreadPoolQueueHeadWaitTimeMills', '')}ms"
+    ack = f"{of.get('ackThreadPoolQueueSize', 'N')},{of.get('ackThreadPoolQueueHeadWaitTimeMills', 'N')}ms"
+    rates = f"{first_number(of, 'timerCongestNum') / 10000:.1f}w, {first_number(of, 'timerEnqueueTps'):.1f}"
+    timer = f"{first_number(of, 'timerReadBehind'):.0f}-{first_number(of, 'timerOffsetBehind'):.0f}"
+    earliest = first_number(of, "earliestMessageTimeStamp")
+    hours = (run.clock.now_ms() - earliest) / HOUR_MS if of.get("earliestMessageTimeStamp") else 0.0
+    return (
+        of.get("brokerVersionDesc", ""),
+        f"{first_number(of, 'putTps'):9.2f}({send})",
+        f"{first_number(of, 'getTransferredTps'):9.2f}({pull}|{ack})",
+        f"{timer}({rates}, {first_number(of, 'timerDequeueTps'):.1f})",
+        of.get("pageCacheLockTimeMills", ""),
+        f"{hours:2.2f}",
+        f"{first_number(of, 'commitLogDiskRatio'):.4f}",
+        truth(of.get("brokerActive") == "true"),
+    )
+
+
+def first_number(of: dict[str, str], key: str) -> float:
+    """A number, or the first of several; 0 where the broker says none."""
+    words = of.get(key, "").split()
+    return decimal_number(words[0] if words else None) or 0.0
+
+
+async def _more(run: Run, places: list[cluster.BrokerPlace]) -> None:
+    columns = ("#InTotalYest", "#OutTotalYest", "#InTotalToday", "#OutTotalToday")
+    run.say(TOTALS.format("#Cluster Name", "#Broker Name", *columns))
+    for place in places:
+        of = await _runtime(run, place.address)
+        counts = [
+            int(first_number(of, f"msg{way}Total{until}") - first_number(of, f"msg{way}Total{since}"))
+            for until, since in (("TodayMorning", "YesterdayMorning"), ("TodayNow", "TodayMorning"))
+            for way in ("Put", "Get")
+        ]
+        run.say(TOTALS.format(place.cluster, place.name, *counts))
+
+
+@command(
+    "clusterRT",
+    "How long brokers take to store a message, again and again",
+    may("a", "amount", "messages a round, default 100"),
+    may("c", "cluster", "only this cluster"),
+    may("i", "interval", "seconds between rounds, default 10"),
+    may("m", "machine room", "a name for this place, with -p"),
+    may("p", "print log", "true: lines for a log file"),
+    may("s", "size", "bytes of a message, default 128"),
+)
+async def cluster_rt(run: Run) -> None:
+    amount, as_log = run.number("a", 100), run.truth("p")
+    body = b"a" * run.number("s", 128)
+    if not as_log:
+        head = ("#Cluster Name", "#Broker Name", "#RT", "#successCount", "#failCount")
+        run.say("{:<24}  {:<24}  {:<4}  {:<8}  {:<8}".format(*head))
+    while True:
+        found = await cluster.info(run.calls)
+        if "c" in run and run["c"] not in found.cluster_addr_table:
+            raise Failed(f"cluster [{run['c']}] not exist")
+        for name, members in found.cluster_addr_table.items():
+            for broker in sorted(members) if run.get("c", name) == name else ():
+                good, mean = await _round_trips(run, broker, body, amount)
+                line = (name, broker, f"{mean:.2f}", good, amount - good)
+                shown = f"{when_s(run.clock.now_ms())}|{run.get('m', 'noname')}|{name}|{broker}|{round(mean)}"
+                run.say(shown if as_log else "{:<24}  {:<24}  {:<8}  {:<16}  {:<16}".format(*line))
+        await run.clock.sleep(run.number("i", 10))
+
+
+async def _round_trips(run: Run, broker: str, body: bytes, amount: int) -> tuple[int, float]:
+    """How many were stored, and the mean of all but the first in ms. Each broker has a topic of its own name."""
+    good, elapsed = 0, 0.0
+    async with producer_of(run) as producer:
+        for number in range(amount):
+            began = run.clock.monotonic()
+            try:
+                await producer.send(broker, body)
+                good += 1
+            except Error as fault:
+                run.warn(str(fault))
+            if number:  # the first one looks up the route
+                elapsed += (run.clock.monotonic() - began) * 1000
+    return good, elapsed / max(1, amount - 1)

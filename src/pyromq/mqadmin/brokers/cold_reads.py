@@ -1,0 +1,77 @@
+"""Limits for groups that read what is no longer in memory, and how the commit log is read ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...admin import upkeep
+from ..command import Run, command
+from ..options import BROKER, CLUSTER, need
+from ..parsing import UsageError
+from ..printing import pretty_value, when
+from .brokers import broker_or_all
+
+GROUP = need("g", "consumerGroup", "the group")
+SHOWN = ("configTable", "cgColdReadThreshold", "globalColdReadThreshold", "globalAcc")
+
+
+@command("getColdDataFlowCtrInfo", "Cold reads: who reads how much, and the limits", BROKER, CLUSTER)
+async def get_cold_data_flow(run: Run) -> None:
+    for address, heading in await broker_or_all(run):
+        found = msgspec.to_builtins(await upkeep.cold_reads(run.calls, address))
+        runtime = {group: _readable(of) for group, of in found["runtimeTable"].items()}
+        run.say(f" {heading}")
+        shown = {"runtimeTable": runtime} | {name: found[name] for name in SHOWN}
+        run.print(pretty_value(shown) + "\n")
+
+
+def _readable(of: dict[str, Any]) -> dict[str, Any]:
+    """Times as people read them."""
+    return {
+        "coldAcc": of["coldAcc"],
+        "lastColdReadTimeFormat": when(of["lastColdReadTimeMills"]),
+        "createTimeFormat": when(of["createTimeMills"]),
+    }
+
+
+@command(
+    "updateColdDataFlowCtrGroupConfig",
+    "Limit the cold reads of a group",
+    BROKER,
+    CLUSTER,
+    GROUP,
+    need("v", "threshold", "bytes per second"),
+)
+async def update_cold_data_flow(run: Run) -> None:
+    for address in await run.masters():
+        await upkeep.limit_cold_reads(run.calls, address, run["g"], str(run.number("v")))
+        run.say(f"updateColdDataFlowCtrGroupConfig success, {address}")
+
+
+@command("removeColdDataFlowCtrGroupConfig", "Take the limit of a group away", BROKER, CLUSTER, GROUP)
+async def remove_cold_data_flow(run: Run) -> None:
+    for address in await run.masters():
+        await upkeep.unlimit_cold_reads(run.calls, address, run["g"])
+        run.say(f"remove broker cold read threshold success, {address}")
+
+
+@command(
+    "setCommitLogReadAheadMode",
+    "How the system reads commit log files ahead",
+    BROKER,
+    CLUSTER,
+    need("m", "commitLogReadAheadMode", "0 as usual, 1 not at all: reads are at random places"),
+)
+async def set_read_ahead(run: Run) -> None:
+    mode = run["m"]
+    if mode not in ("0", "1"):
+        raise UsageError(f"-m {mode}: 0 (as usual) or 1 (random places)")
+    for address, heading in await broker_or_all(run):
+        said = (
+            await upkeep.set_read_ahead(run.calls, address, mode)
+            or f"set commitlog readahead mode success, mode: {mode}"
+        )
+        run.say(f" {heading}")
+        run.say(f"commitLog set readAhead mode rstStr{said}")

@@ -1,0 +1,181 @@
+"""Controllers, which elect masters, and broker containers."""
+
+from __future__ import annotations
+
+from ...admin import controllers
+from ...model.wire_text import whole_number
+from ...protocol.bodies.replication import ReplicaIdentity
+from ...protocol.headers.replication import CleanBrokerData, ElectMaster
+from ..command import Failed, Run, command
+from ..options import INTERVAL, flag, may, need
+from ..parsing import UsageError
+from ..printing import java, java_list, setting_text
+from .replication import CONTROLLER
+
+CONTAINER = "broker containers"
+AT = need("a", "controllerAddress", "controllers, host:port;host:port")
+
+
+@command(
+    "getSyncStateSet",
+    "Which replicas of brokers are in sync, as the controller knows",
+    AT,
+    may("b", "brokerName", "name of the broker"),
+    may("c", "clusterName", "the cluster"),
+    INTERVAL,
+    waits_for=CONTROLLER,
+)
+async def get_sync_state_set(run: Run) -> None:
+    if "b" not in run and "c" not in run:
+        raise UsageError("say which: -b with a broker's name, or -c with a cluster's name")
+    async for _ in run.rounds():
+        names = {run["b"]} if "b" in run else {place.name for place in await run.cluster(run["c"])}
+        found = await controllers.in_sync(run.calls, _controller(run), sorted(names))
+        for name, of in found.replicas_info_table.items():
+            run.say("", f"#brokerName\t{name}", f"#MasterBrokerId\t{java(of.master_broker_id)}")
+            run.say(f"#MasterAddr\t{java(of.master_address)}", f"#MasterEpoch\t{java(of.master_epoch)}")
+            run.say(
+                f"#SyncStateSetEpoch\t{java(of.sync_state_set_epoch)}", f"#SyncStateSetNums\t{len(of.in_sync_replicas)}"
+            )
+            for member in of.in_sync_replicas:
+                run.say("", f"InSyncReplica:\t{_replica(member)}")
+            for member in of.not_in_sync_replicas:
+                run.say("", f"NotInSyncReplica:\t{_replica(member)}")
+
+
+def _replica(of: ReplicaIdentity) -> str:
+    return (
+        f"ReplicaIdentity{{brokerName='{of.broker_name}', brokerId={java(of.broker_id)}, "
+        f"brokerAddress='{of.broker_address}', alive={java(of.alive)}}}"
+    )
+
+
+def _controller(run: Run) -> str:
+    """The first of `-a`: it knows the leader."""
+    return run["a"].replace(",", ";").split(";")[0].strip()
+
+
+async def _leader(run: Run) -> str:
+    found = await controllers.metadata(run.calls, _controller(run))
+    if not found.controller_leader_address:
+        raise Failed(f"the controllers of {run['a']} have no leader now")
+    return found.controller_leader_address
+
+
+@command("getControllerMetaData", "Who leads the controllers", AT, waits_for=CONTROLLER)
+async def get_controller_metadata(run: Run) -> None:
+    found = await controllers.metadata(run.calls, _controller(run))
+    run.say("", f"#ControllerGroup\t{java(found.group)}")
+    run.say(f"#ControllerLeaderId\t{java(found.controller_leader_id)}")
+    run.say(f"#ControllerLeaderAddress\t{java(found.controller_leader_address)}")
+    for peer in filter(None, (found.peers or "").split(";")):
+        run.say(f"#Peer:\t{peer}")
+
+
+@command("getControllerConfig", "Settings of controllers", AT, waits_for=CONTROLLER)
+async def get_controller_config(run: Run) -> None:
+    for address in filter(None, (each.strip() for each in run["a"].split(";"))):
+        found = await controllers.settings(run.calls, address)
+        run.say(f"============{address}============")
+        for key, value in found.items():
+            run.say(setting_text(key, value))
+
+
+@command(
+    "updateControllerConfig",
+    "Change a setting of controllers",
+    AT,
+    need("k", "key", "the setting"),
+    need("v", "value", "its new value"),
+    waits_for=CONTROLLER,
+)
+async def update_controller_config(run: Run) -> None:
+    addresses = [each.strip() for each in run["a"].split(";") if each.strip()]
+    for address in addresses:
+        await controllers.change_settings(run.calls, address, {run["k"]: run["v"]})
+    run.say(f"update controller config success!{java_list(addresses)}", f"{run['k']} : {run['v']}")
+
+
+@command(
+    "electMaster",
+    "Let the controller make a broker the master",
+    AT,
+    need("b", "brokerId", "its id"),
+    need("bn", "brokerName", "its name"),
+    need("c", "clusterName", "its cluster"),
+    waits_for=CONTROLLER,
+)
+async def elect_master(run: Run) -> None:
+    wanted = ElectMaster(
+        cluster_name=run["c"],
+        broker_name=run["bn"],
+        broker_id=run.number("b"),
+        designate_elect=True,
+        invoke_time=run.clock.now_ms(),
+    )
+    answer, body = await controllers.elect(run.calls, await _leader(run), wanted)
+    run.say("", f"#ClusterName\t{run['c']}", f"#BrokerName\t{run['bn']}")
+    run.say(f"#BrokerMasterAddr\t{java(answer.master_address)}", f"#MasterEpoch\t{java(answer.master_epoch)}")
+    run.say(f"#SyncStateSetEpoch\t{java(answer.sync_state_set_epoch)}")
+    for broker_id, address in (body.broker_member_group.broker_addrs if body.broker_member_group else {}).items():
+        run.say(f"\t#Broker\t{broker_id}\t{address}")
+
+
+@command(
+    "cleanBrokerMetadata",
+    "Let the controller forget brokers",
+    AT,
+    may("b", "brokerControllerIdsToClean", "ids, with semicolons; default: all of the name"),
+    need("bn", "brokerName", "name of the brokers"),
+    may("c", "clusterName", "their cluster"),
+    flag("l", "cleanLivingBroker", "even those that are alive"),
+    waits_for=CONTROLLER,
+)
+async def clean_broker_metadata(run: Run) -> None:
+    ids = run.get("b")
+    if not all(whole_number(part.strip()) is not None for part in ids.split(";") if part):
+        raise UsageError(f"-b {ids}: ids are numbers, with semicolons between")
+    if "l" not in run and "c" not in run:
+        raise UsageError("-c with the cluster is needed, unless -l cleans living brokers too")
+    wanted = CleanBrokerData(
+        cluster_name=run.get("c") or None,
+        broker_name=run["bn"],
+        broker_controller_ids_to_clean=ids or None,
+        is_clean_living_broker="l" in run,
+        invoke_time=run.clock.now_ms(),
+    )
+    await controllers.forget_brokers(run.calls, await _leader(run), wanted)
+    run.say(f"clear broker {run['bn']} metadata from controller success! ")
+
+
+# --- containers -------------------------------------------------------------------------------------------------------
+
+AT_CONTAINER = need("c", "brokerContainerAddr", "the container, host:port")
+
+
+@command(
+    "addBroker",
+    "Start a broker in a container",
+    need("b", "brokerConfigPath", "its settings file, on the container's machine"),
+    AT_CONTAINER,
+    waits_for=CONTAINER,
+)
+async def add_broker(run: Run) -> None:
+    await controllers.add_broker(run.calls, run["c"], run["b"])
+    run.say(f"add broker to {run['c']} success")
+
+
+@command(
+    "removeBroker",
+    "Stop a broker of a container",
+    need("b", "brokerIdentity", "clusterName:brokerName:brokerId"),
+    AT_CONTAINER,
+    waits_for=CONTAINER,
+)
+async def remove_broker(run: Run) -> None:
+    parts = run["b"].split(":")
+    number = whole_number(parts[-1])
+    if len(parts) != 3 or number is None:
+        raise UsageError(f"-b {run['b']}: clusterName:brokerName:brokerId is needed")
+    await controllers.remove_broker(run.calls, run["c"], parts[0], parts[1], number)
+    run.say(f"remove broker from {run['c']} success")

@@ -1,0 +1,67 @@
+"""Name servers: their key-value table, their settings, and whether brokers may be written."""
+
+from __future__ import annotations
+
+from ...admin import cluster, settings
+from ...client.errors import Error
+from ..command import Failed, Run, command
+from ..options import need
+from ..printing import java_list, setting_text
+
+NAMESPACE = need("s", "namespace", "namespace of the key")
+KEY = need("k", "key", "the key")
+VALUE = need("v", "value", "its value")
+BROKER_NAME = need("b", "brokerName", "name of the broker")
+
+
+@command("updateKvConfig", "Set a key of the name servers", KEY, NAMESPACE, VALUE)
+async def update_kv_config(run: Run) -> None:
+    await settings.kv_put(run.calls, run["s"], run["k"], run["v"])
+    run.say("create or update kv config to namespace success.")
+
+
+@command("deleteKvConfig", "Delete a key of the name servers", KEY, NAMESPACE)
+async def delete_kv_config(run: Run) -> None:
+    await settings.kv_delete(run.calls, run["s"], run["k"])
+    run.say("delete kv config from namespace success.")
+
+
+@command("wipeWritePerm", "Let nobody write to a broker any more: name servers tell clients so", BROKER_NAME)
+async def wipe_write_perm(run: Run) -> None:
+    await _change_perm(run, "wipe")
+
+
+@command("addWritePerm", "Let clients write to a broker again", BROKER_NAME)
+async def add_write_perm(run: Run) -> None:
+    await _change_perm(run, "add")
+
+
+async def _change_perm(run: Run, verb: str) -> None:
+    change = cluster.wipe_write_perm if verb == "wipe" else cluster.add_write_perm
+    faults = []
+    for address in run.name_servers:
+        place = f"{verb} write perm of broker[{run['b']}] in name server[{address}]"
+        try:
+            run.say(f"{place} OK, {await change(run.calls, address, run['b'])}")
+        except Error as fault:
+            run.say(f"{place} Failed")
+            faults.append(str(fault))
+    if faults:
+        raise Failed("; ".join(faults))
+
+
+@command("getNamesrvConfig", "Settings of the name servers")
+async def get_namesrv_config(run: Run) -> None:
+    for address in run.name_servers:
+        found = await settings.of_name_server(run.calls, address)
+        run.say(f"============{address}============")
+        for key, value in found.items():
+            run.say(setting_text(key, value))
+
+
+@command("updateNamesrvConfig", "Change a setting of the name servers", KEY, VALUE)
+async def update_namesrv_config(run: Run) -> None:
+    for address in run.name_servers:
+        await settings.change_name_server(run.calls, address, {run["k"]: run["v"]})
+    run.say(f"update name server config success!{java_list(run.name_servers)}")
+    run.say(f"{run['k']} : {run['v']}")

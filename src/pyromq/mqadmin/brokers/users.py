@@ -1,0 +1,236 @@
+"""Users and permissions (ACL 2.0)."""
+
+from __future__ import annotations
+
+from ...admin import users
+from ...protocol.bodies.users import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from ..command import Failed, Run, command
+from ..options import BROKER_OR_CLUSTER, may, need, one_of
+from ..printing import java
+
+WAITS_FOR = "users and permissions (ACL 2.0)"
+USER = need("u", "username", "the user")
+SUBJECT = need("s", "subject", "whom, User:name")
+ACTIONS = need("a", "actions", "Pub, Sub, Create, Update, Delete, Get, List, All; with commas")
+RESOURCES = need("r", "resources", "Topic:name, Group:prefix*, Cluster:*; with commas")
+DECISION = need("d", "decision", "Allow or Deny")
+SOURCES = may("i", "sourceIp", "only from these addresses, with commas")
+USER_LINE = "{:<16}  {:<22}  {:<22}  {:<22}"
+ACL_HEAD = "{:<16}  {:<10}  {:<22}  {:<20}  {:<24}  {:<10}"
+
+
+async def _all_brokers(run: Run) -> list[str]:
+    """Changes go to slaves too: each keeps users of its own."""
+    if "b" in run:
+        return [run["b"]]
+    return [place.address for place in await run.cluster(run["c"])]
+
+
+@command(
+    "createUser",
+    "Create a user",
+    BROKER_OR_CLUSTER,
+    need("p", "password", "its password"),
+    may("t", "userType", "Super or Normal"),
+    USER,
+    waits_for=WAITS_FOR,
+)
+async def create_user(run: Run) -> None:
+    user = UserInfo(username=run["u"], password=run["p"], user_type=run.get("t") or None)
+    for address in await _all_brokers(run):
+        await users.create(run.calls, address, user)
+        run.say(f"create user to {address} success.")
+
+
+@command(
+    "updateUser",
+    "Change a user's password, type or status",
+    BROKER_OR_CLUSTER,
+    one_of(
+        may("p", "password", "a new password"),
+        may("s", "userStatus", "enable or disable"),
+        may("t", "userType", "Super or Normal"),
+    ),
+    USER,
+    waits_for=WAITS_FOR,
+)
+async def update_user(run: Run) -> None:
+    user = UserInfo(
+        username=run["u"],
+        password=run.get("p") or None,
+        user_status=run.get("s") or None,
+        user_type=run.get("t") or None,
+    )
+    for address in await _all_brokers(run):
+        await users.change(run.calls, address, user)
+        run.say(f"update user to {address} success.")
+
+
+@command("deleteUser", "Delete a user", BROKER_OR_CLUSTER, USER, waits_for=WAITS_FOR)
+async def delete_user(run: Run) -> None:
+    for address in await _all_brokers(run):
+        await users.delete(run.calls, address, run["u"])
+        run.say(f"delete user to {address} success.")
+
+
+def _print_users(run: Run, found: list[UserInfo]) -> None:
+    if found:
+        run.say(USER_LINE.format("#UserName", "#Password", "#UserType", "#UserStatus"))
+    for one in found:
+        run.say(USER_LINE.format(java(one.username), java(one.password), java(one.user_type), java(one.user_status)))
+
+
+@command("getUser", "Show a user", BROKER_OR_CLUSTER, may("u", "username", "the user"), waits_for=WAITS_FOR)
+async def get_user(run: Run) -> None:
+    if not run.get("u"):
+        raise Failed("-u with the user's name is needed; listUser shows all")
+    for address in await run.masters():
+        found = await users.one(run.calls, address, run["u"])
+        _print_users(run, [found] if found is not None else [])
+
+
+@command("listUser", "All users", BROKER_OR_CLUSTER, may("f", "filter", "part of the name"), waits_for=WAITS_FOR)
+async def list_user(run: Run) -> None:
+    for address in await run.masters():
+        _print_users(run, await users.all_users(run.calls, address, run.get("f") or None))
+        if "c" in run:
+            run.say(f"get user from {address} success.")
+
+
+@command(
+    "copyUser",
+    "Copy users to another broker",
+    need("f", "fromBroker", "where they are, host:port"),
+    need("t", "toBroker", "where they go, host:port"),
+    may("u", "usernames", "only these, with commas"),
+    waits_for=WAITS_FOR,
+)
+async def copy_user(run: Run) -> None:
+    source, target = run["f"], run["t"]
+    found = await users.all_users(run.calls, source)
+    for user in found:
+        if "u" in run and user.username not in _words(run["u"]):
+            continue
+        there = await users.one(run.calls, target, user.username or "")
+        await (users.create if there is None else users.change)(run.calls, target, user)
+        run.say(f"copy user of {user.username} from {source} to {target} success.")
+
+
+def _words(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+# --- permissions ------------------------------------------------------------------------------------------------------
+
+
+def _acl(run: Run) -> AclInfo:
+    sources = _words(run.get("i")) or None
+    entries = [
+        PolicyEntryInfo(resource=each, actions=_words(run["a"]), decision=run["d"], source_ips=sources)
+        for each in _words(run["r"])
+    ]
+    return AclInfo(subject=run["s"], policies=[PolicyInfo(entries=entries)])
+
+
+@command(
+    "createAcl",
+    "Give or deny permissions to a user",
+    ACTIONS,
+    BROKER_OR_CLUSTER,
+    DECISION,
+    SOURCES,
+    RESOURCES,
+    SUBJECT,
+    waits_for=WAITS_FOR,
+)
+async def create_acl(run: Run) -> None:
+    for address in await _all_brokers(run):
+        await users.create_acl(run.calls, address, _acl(run))
+        run.say(f"create acl to {address} success.")
+
+
+@command(
+    "updateAcl",
+    "Change permissions of a user",
+    ACTIONS,
+    BROKER_OR_CLUSTER,
+    DECISION,
+    SOURCES,
+    RESOURCES,
+    SUBJECT,
+    waits_for=WAITS_FOR,
+)
+async def update_acl(run: Run) -> None:
+    for address in await _all_brokers(run):
+        await users.change_acl(run.calls, address, _acl(run))
+        run.say(f"update acl to {address} success.")
+
+
+@command(
+    "deleteAcl",
+    "Delete permissions of a user",
+    BROKER_OR_CLUSTER,
+    may("r", "resources", "only those for these, with commas"),
+    SUBJECT,
+    waits_for=WAITS_FOR,
+)
+async def delete_acl(run: Run) -> None:
+    for address in await _all_brokers(run):
+        for resource in _words(run.get("r")) or [""]:
+            await users.delete_acl(run.calls, address, run["s"], resource or None)
+        run.say(f"delete acl to {address} success.")
+
+
+def _print_acls(run: Run, found: list[AclInfo]) -> None:
+    if found:
+        head = ("#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision")
+        run.say(ACL_HEAD.format(*head))
+    for one in found:
+        entries = [(policy, entry) for policy in one.policies or [] for entry in policy.entries]
+        if not entries:
+            run.say(ACL_HEAD.format(java(one.subject), "", "", "", "", ""))
+        for policy, entry in entries:
+            what = (java(policy.policy_type), java(entry.resource), java(entry.actions))
+            run.say(ACL_HEAD.format(java(one.subject), *what, java(entry.source_ips), java(entry.decision)))
+
+
+@command(
+    "getAcl", "Permissions of a user", BROKER_OR_CLUSTER, may("s", "subject", "whom, User:name"), waits_for=WAITS_FOR
+)
+async def get_acl(run: Run) -> None:
+    if not run.get("s"):
+        raise Failed("-s with the subject, User:name, is needed; listAcl shows all")
+    for address in await run.masters():
+        found = await users.acl(run.calls, address, run["s"])
+        _print_acls(run, [found] if found is not None else [])
+
+
+@command(
+    "listAcl",
+    "All permissions",
+    BROKER_OR_CLUSTER,
+    may("r", "resource", "part of the resource"),
+    may("s", "subject", "part of the subject"),
+    waits_for=WAITS_FOR,
+)
+async def list_acl(run: Run) -> None:
+    for address in await run.masters():
+        _print_acls(run, await users.acls(run.calls, address, run.get("s") or None, run.get("r") or None))
+
+
+@command(
+    "copyAcl",
+    "Copy permissions to another broker",
+    need("f", "fromBroker", "where they are, host:port"),
+    may("s", "subjects", "only those of these, with commas"),
+    need("t", "toBroker", "where they go, host:port"),
+    waits_for=WAITS_FOR,
+)
+async def copy_acl(run: Run) -> None:
+    source, target = run["f"], run["t"]
+    known = {each.subject for each in await users.acls(run.calls, target)}
+    for acl in await users.acls(run.calls, source):
+        if "s" in run and acl.subject not in _words(run["s"]):
+            continue
+        await (users.change_acl if acl.subject in known else users.create_acl)(run.calls, target, acl)
+        run.say(f"copy acl of {acl.subject} from {source} to {target} success.")

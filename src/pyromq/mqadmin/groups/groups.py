@@ -1,0 +1,168 @@
+"""Consumer groups: made, changed, deleted; their settings and their way of consuming."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...admin import cluster, consume_modes, groups, topics
+from ...model.group import MessageRequestMode
+from ...model.names import dlq_topic, retry_topic
+from ...protocol.bodies.body import decode_body
+from ...protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
+from ...protocol.bodies.heartbeat import SetMessageRequestModeRequestBody
+from ...protocol.json import ANSWER_LIMITS
+from ..command import Failed, Run, command
+from ..files import read_file
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
+from ..parsing import UsageError
+from ..printing import java, java_list, java_map, truth
+from ..topics.topics import attribute_map
+
+
+@command(
+    "updateSubGroup",
+    "Create or change a consumer group",
+    may("a", "notifyConsumerIdsChanged", "true: members are told when others come or go, default true"),
+    may("", "attributes", "+key=value adds or alters, -key removes; several with commas"),
+    BROKER,
+    CLUSTER,
+    may("d", "consumeBroadcastEnable", "true: broadcasting is allowed, default false"),
+    need("g", "groupName", "the group"),
+    may("i", "brokerId", "id of the broker to read from, default 0"),
+    may("m", "consumeFromMinEnable", "true: may start at the least offset, default false"),
+    may("o", "consumeMessageOrderly", "true: an orderly group"),
+    may("p", "groupRetryPolicy", "when to deliver again, as JSON"),
+    may("q", "retryQueueNums", "queues of its retry topic, default 1"),
+    may("r", "retryMaxTimes", "deliveries again before the dead letter topic, default 16"),
+    may("s", "consumeEnable", "false: may not consume"),
+    may("w", "whichBrokerWhenConsumeSlowly", "id of the broker for slow readers, default 1"),
+)
+async def update_sub_group(run: Run) -> None:
+    config = SubscriptionGroupConfig(
+        group_name=run["g"],
+        attributes=attribute_map(run.get("attributes")),
+        notify_consumer_ids_changed_enable=run.truth("a", True),
+        consume_broadcast_enable=run.truth("d"),
+        consume_from_min_enable=run.truth("m"),
+        consume_message_orderly=run.truth("o"),
+        consume_enable=run.truth("s", True),
+        broker_id=run.number("i", 0),
+        retry_queue_nums=run.number("q", 1),
+        retry_max_times=run.number("r", 16),
+        which_broker_when_consume_slowly=run.number("w", 1),
+    )
+    if "p" in run:
+        config.group_retry_policy = decode_body(GroupRetryPolicy, run["p"].encode())
+    for address in await run.masters():
+        await groups.put(run.calls, address, config)
+        run.say(f"create subscription group to {address} success.")
+    run.say("SubscriptionGroupConfig{" + ", ".join(f"{name}={text}" for name, text in group_fields(config)) + "}")
+
+
+def group_fields(group: SubscriptionGroupConfig) -> list[tuple[str, str]]:
+    """In the order in which Java declares them."""
+    subscriptions = group.subscription_data_set
+    return [
+        ("groupName", group.group_name),
+        ("consumeEnable", truth(group.consume_enable)),
+        ("consumeFromMinEnable", truth(group.consume_from_min_enable)),
+        ("consumeBroadcastEnable", truth(group.consume_broadcast_enable)),
+        ("consumeMessageOrderly", truth(group.consume_message_orderly)),
+        ("retryQueueNums", str(group.retry_queue_nums)),
+        ("retryMaxTimes", str(group.retry_max_times)),
+        ("groupRetryPolicy", _policy_text(group.group_retry_policy)),
+        ("brokerId", str(group.broker_id)),
+        ("whichBrokerWhenConsumeSlowly", str(group.which_broker_when_consume_slowly)),
+        ("notifyConsumerIdsChangedEnable", truth(group.notify_consumer_ids_changed_enable)),
+        ("groupSysFlag", str(group.group_sys_flag)),
+        ("consumeTimeoutMinute", str(group.consume_timeout_minute)),
+        (
+            "subscriptionDataSet",
+            java(None if subscriptions is None else [msgspec.to_builtins(s) for s in subscriptions]),
+        ),
+        ("attributes", java_map(group.attributes)),
+    ]
+
+
+def _policy_text(policy: GroupRetryPolicy) -> str:
+    steps, doubling = policy.customized_retry_policy, policy.exponential_retry_policy
+    custom = "null" if steps is None else f"CustomizedRetryPolicy{{next={java_list(steps.next)}}}"
+    exponential = "null"
+    if doubling is not None:
+        steps_of = f"initial={doubling.initial}, max={doubling.max}, multiplier={doubling.multiplier}"
+        exponential = f"ExponentialRetryPolicy{{{steps_of}}}"
+    return (
+        f"GroupRetryPolicy{{type={policy.type}, exponentialRetryPolicy={exponential}, customizedRetryPolicy={custom}}}"
+    )
+
+
+@command(
+    "updateSubGroupList",
+    "Create or change the consumer groups of a file",
+    BROKER_OR_CLUSTER,
+    need("f", "filename", "file with a JSON list of group settings, as exportMetadata writes each"),
+)
+async def update_sub_group_list(run: Run) -> None:
+    configs = decode_body(list[SubscriptionGroupConfig], read_file(run["f"]), ANSWER_LIMITS)
+    if not configs:
+        raise Failed(f"{run['f']} lists no group")
+    for address in await run.masters():
+        await groups.put_many(run.calls, address, configs)
+        run.say(f"submit batch of subscription group config to {address} success, please check the result later.")
+
+
+@command(
+    "deleteSubGroup",
+    "Delete a consumer group",
+    BROKER,
+    CLUSTER,
+    need("g", "groupName", "the group"),
+    may("r", "removeOffset", "true: its offsets too"),
+)
+async def delete_sub_group(run: Run) -> None:
+    group, name = run["g"], run.get("c")
+    within = f" in cluster [{name}]" if "b" not in run else ""
+    for address in await run.masters():
+        await groups.delete(run.calls, address, group, with_offsets=run.truth("r"))
+        run.say(f"delete subscription group [{group}] from broker [{address}]{within} success.")
+    if "b" in run:
+        return
+    for topic in (retry_topic(group), dlq_topic(group)):
+        for address in await run.masters():
+            await topics.delete_in_broker(run.calls, address, topic)
+        await topics.delete_in_name_servers(run.calls, topic, name)
+
+
+@command("getConsumerConfig", "Settings of a group on every broker that has it", need("g", "groupName", "the group"))
+async def get_consumer_config(run: Run) -> None:
+    for place in await cluster.masters(run.calls):
+        config = await groups.config(run.calls, place.address, run["g"])
+        if config is None:
+            continue
+        run.say(f"{'=' * 29}{place.cluster}:{place.name}{'=' * 29}")
+        for name, text in group_fields(config):
+            run.say(f"{name:<40}=  {'' if text == 'null' else text}")
+
+
+@command(
+    "setConsumeMode",
+    "How a group consumes a topic: pull or pop",
+    BROKER,
+    CLUSTER,
+    need("g", "groupName", "the group"),
+    need("m", "mode", "PULL or POP"),
+    may("q", "popShareQueueNum", "with POP: how many members share each queue"),
+    need("t", "topicName", "the topic"),
+    waits_for="pop consumption",
+)
+async def set_consume_mode(run: Run) -> None:
+    try:
+        mode = MessageRequestMode[run["m"].upper()]
+    except KeyError:
+        raise UsageError(f"-m {run['m']}: PULL or POP") from None
+    topic, group, share = run["t"], run["g"], run.number("q", 0)
+    wanted = SetMessageRequestModeRequestBody(consumer_group=group, topic=topic, mode=mode, pop_share_queue_num=share)
+    for address in await run.masters():
+        await consume_modes.put(run.calls, address, wanted)
+        run.say(f"set consume mode to {address} success.")
+    run.say(f"topic[{topic}] group[{group}] consume mode[{mode.name}] popShareQueueNum[{share}]")

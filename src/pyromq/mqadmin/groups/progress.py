@@ -1,0 +1,179 @@
+"""How far consumer groups are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...admin import groups, offsets, topics
+from ...client.errors import Error
+from ...model.codes import ResponseCode
+from ...model.group import ConsumeType, MessageModel
+from ...model.names import RETRY_PREFIX
+from ...protocol.bodies.connections import ConsumerConnection
+from ...protocol.bodies.keyed import ByQueue, MessageQueue
+from ...protocol.bodies.offsets import ConsumeStats, OffsetWrapper
+from .. import places
+from ..command import Failed, Run, command, failed
+from ..options import ROUTE_BY, may, need
+from ..printing import cut, queue_order, version_name, when_s
+
+QUEUE = "{:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20} {:<20}"
+QUEUE_OF = "{:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20} {:<20} {:<20}"
+GROUP = "{:<64}  {:<6}  {:<24} {:<5}  {:<14}  {:<7}  {}"
+OF_BROKER = "{:<64}  {:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20}  {}"
+
+
+async def progress_of(run: Run, group: str, topic: str | None = None, cluster: str = "") -> ConsumeStats:
+    """From all brokers that know the group. Fails where it has consumed nothing and nobody is online."""
+    table: ByQueue[OffsetWrapper] = ByQueue()
+    rate = 0.0
+    brokers = await places.brokers_of_group(run, group, cluster, topic or "")
+    for _, address in brokers:
+        stats = await offsets.progress(run.calls, address, group, topic)
+        table.update(stats.offset_table)
+        rate += stats.consume_tps
+    if not table:
+        await _explain_nothing(run, group, [address for _, address in brokers])
+    return ConsumeStats(consume_tps=rate, offset_table=table)
+
+
+async def _explain_nothing(run: Run, group: str, addresses: Iterable[str]) -> None:
+    nothing = "Not found the consumer group consume stats, because return offset table is empty, "
+    members = await members_of(run, group, addresses)
+    if members is None:
+        raise failed(ResponseCode.CONSUMER_NOT_ONLINE, nothing + "maybe the consumer not online")
+    if members.message_model is MessageModel.BROADCASTING:
+        raise failed(ResponseCode.BROADCAST_CONSUMPTION, nothing + "the consumer is under the broadcast mode")
+
+
+async def members_of(run: Run, group: str, addresses: Iterable[str]) -> ConsumerConnection | None:
+    """As the first broker knows them that has any: members are connected to all brokers."""
+    for address in addresses:
+        found = await groups.connections(run.calls, address, group)
+        if found is not None:
+            return found
+    return None
+
+
+@command(
+    "consumerProgress",
+    "How far a group is in each queue; without a group, an overview of all",
+    ROUTE_BY,
+    may("g", "groupName", "the group"),
+    may("s", "showClientIP", "true: which member has each queue"),
+    may("t", "topicName", "only this topic"),
+)
+async def consumer_progress(run: Run) -> None:
+    if "g" in run:
+        await _show_group(run, run["g"])
+    else:
+        await _show_all(run)
+
+
+async def _show_group(run: Run, group: str) -> None:
+    stats = await progress_of(run, group, run.get("t") or None, run.get("c"))
+    with_members = run.truth("s")
+    holders = await _holders(run, group) if with_members else {}
+    head = ["#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#Inflight"]
+    if with_members:
+        head.insert(5, "#Client IP")
+    run.say((QUEUE_OF if with_members else QUEUE).format(*head) + "#LastTime")
+    lags, in_flight = 0, 0
+    for queue in sorted(stats.offset_table, key=queue_order):
+        of = stats.offset_table[queue]
+        lag, flying = of.broker_offset - of.consumer_offset, of.pull_offset - of.consumer_offset
+        lags, in_flight = lags + lag, in_flight + flying
+        row = [cut(queue.topic, 64), cut(queue.broker_name, 32), queue.queue_id, of.broker_offset, of.consumer_offset]
+        if with_members:
+            row.append(holders.get(queue, "N/A"))
+        last = when_s(of.last_timestamp) if of.last_timestamp else "N/A"
+        run.say((QUEUE_OF if with_members else QUEUE).format(*row, lag, flying) + f" {last}")
+    run.say()
+    run.say(f"Consume TPS: {stats.consume_tps:.2f}")
+    run.say(f"Consume Diff Total: {lags}")
+    run.say(f"Consume Inflight Total: {in_flight}")
+
+
+async def _holders(run: Run, group: str) -> dict[MessageQueue, str]:
+    """The address part of the client id of the member that has each queue."""
+    brokers = await places.brokers_of_group(run, group)
+    members = await members_of(run, group, [address for _, address in brokers])
+    holders: dict[MessageQueue, str] = {}
+    for one in members.connection_set if members else []:
+        try:
+            info = await groups.running_info(run.calls, brokers[0][1], group, one.client_id)
+        except Error as fault:
+            run.warn(f"{one.client_id} does not tell of itself: {fault}")
+            continue
+        holders |= {queue: one.client_id.partition("@")[0] for queue in info.mq_table}
+    return holders
+
+
+async def _show_all(run: Run) -> None:
+    run.say(GROUP.format("#Group", "#Count", "#Version", "#Type", "#Model", "#TPS", "#Diff Total"))
+    for topic in await topics.names(run.calls):
+        if not topic.startswith(RETRY_PREFIX):
+            continue
+        group = topic.removeprefix(RETRY_PREFIX)
+        try:
+            stats = await progress_of(run, group)
+        except (Error, Failed):
+            stats = ConsumeStats()
+        lag = sum(of.broker_offset - of.consumer_offset for of in stats.offset_table.values())
+        try:
+            brokers = await places.brokers_of_group(run, group)
+            members = await members_of(run, group, [address for _, address in brokers])
+        except (Error, Failed):
+            members = None
+        run.say(GROUP.format(cut(group, 64), *_summary(members), int(stats.consume_tps), lag))
+
+
+def _summary(members: ConsumerConnection | None) -> tuple[int, str, str, str]:
+    if members is None or not members.connection_set:
+        return 0, "OFFLINE", "", ""
+    is_pull = members.consume_type is ConsumeType.ACTIVELY
+    oldest = min(one.version for one in members.connection_set)
+    model = members.message_model.value if members.message_model and not is_pull else ""
+    return len(members.connection_set), version_name(oldest), "PULL" if is_pull else "PUSH", model
+
+
+@command(
+    "brokerConsumeStats",
+    "How far all groups of a broker are",
+    need("b", "brokerAddr", "the broker, host:port"),
+    may("l", "level", "only queues that are more than this behind"),
+    may("o", "order", "true: only orderly groups"),
+    may("t", "timeoutMillis", "how long to wait for the answer, default 50000"),
+)
+async def broker_consume_stats(run: Run) -> None:
+    calls = run.calls
+    calls.timeout_s = run.number("t", 50_000) / 1000
+    found = await offsets.progress_of_all(calls, run["b"], orderly_only=run.truth("o"))
+    run.say(
+        OF_BROKER.format(
+            "#Topic",
+            "#Group",
+            "#Broker Name",
+            "#QID",
+            "#Broker Offset",
+            "#Consumer Offset",
+            "#Diff",
+            "#LastTime",
+        )
+    )
+    least = run.number("l", 0)
+    for by_group in found.consume_stats_list:
+        for group, parts in by_group.items():
+            for stats in parts:
+                _print_stats(run, group, stats, least)
+    run.say()
+    run.say(f"Diff Total: {found.total_diff}")
+
+
+def _print_stats(run: Run, group: str, stats: ConsumeStats, least: int) -> None:
+    for queue in sorted(stats.offset_table, key=queue_order):
+        of = stats.offset_table[queue]
+        lag = of.broker_offset - of.consumer_offset
+        if lag >= least and of.last_timestamp > 0:  # nothing was consumed of the others yet
+            row = (of.broker_offset, of.consumer_offset, lag, when_s(of.last_timestamp))
+            run.say(OF_BROKER.format(cut(queue.topic, 64), group, cut(queue.broker_name, 32), queue.queue_id, *row))

@@ -1,0 +1,256 @@
+"""Single messages, found by id, key, place or trace; handed to a consumer or sent again."""
+
+from __future__ import annotations
+
+from ...admin import cluster, groups, messages
+from ...model.codes import ResponseCode
+from ...model.group import ConsumeType
+from ...model.ids import host_text, parse_offset_message_id
+from ...model.message import Property, StoredMessage
+from ...model.message_trace import Consumed, Sent, Traced, is_about
+from ...model.names import TRACE_TOPIC
+from ...protocol.headers.clients import ConsumeMessageDirectly
+from ...protocol.trace import TraceError, decode_trace
+from .. import places
+from ..command import Failed, Run, command, failed
+from ..groups.progress import members_of
+from ..options import ROUTE_BY, TOPIC, flag, may, need
+from ..parsing import UsageError
+from ..printing import when_s
+from .message_send import resend, result_text
+from .message_text import consumed_text, show
+
+NOTHING = "query message by key finished, but no message."
+HOUR_MS = 3_600_000
+KEYED = "{:<50} {:>4} {:>40} {:<200}"
+TRACED = "{:<10} {:<20} {:<20} {:<20} {:<10} {:<10}"
+MOST_BY_ID = 32
+BODY = may("f", "bodyFormat", "print the body too, in this charset")
+CLIENT = may("d", "clientId", "hand the message to this member, with -g")
+GROUP = may("g", "consumerGroup", "the group of the member of -d")
+
+
+async def _by_id(run: Run, topic: str, message_id: str) -> tuple[str, StoredMessage]:
+    """By the place that an offset id names, else by the id that the producer gave. And the broker that has it."""
+    place = _place(message_id)
+    if place is not None:
+        # Unique ids look the same, and would send us to any machine: only brokers are asked.
+        known = {each.address for each in await cluster.brokers(run.calls)}
+        found = await messages.at_position(run.calls, place[0], place[1], topic) if place[0] in known else None
+        if found is not None:
+            return place[0], found
+    return (await _by_unique_id(run, topic, message_id))[0]
+
+
+def _place(message_id: str) -> tuple[str, int] | None:
+    """Address and position, if the text can be an offset id."""
+    try:
+        place = parse_offset_message_id(message_id)
+        return host_text(place.host), place.physical_offset
+    except ValueError:
+        return None
+
+
+async def _by_unique_id(
+    run: Run, topic: str, message_id: str, begin_ms: int = 0, end_ms: int = messages.FOR_EVER_MS
+) -> list[tuple[str, StoredMessage]]:
+    """All that have it, the oldest first; several where a producer sent it again."""
+    found: list[tuple[str, StoredMessage]] = []
+    for _, address in await places.brokers_of(run, run.get("c") or topic):
+        known = await messages.by_key(
+            run.calls, address, topic, message_id, most=MOST_BY_ID, begin_ms=begin_ms, end_ms=end_ms, is_id=True
+        )
+        found += [(address, each) for each in known if each.unique_id == message_id]
+    if not found:
+        raise failed(ResponseCode.NO_MESSAGE, NOTHING)
+    return sorted(found, key=lambda pair: pair[1].store_timestamp)
+
+
+@command(
+    "queryMsgById",
+    "Show messages by id; hand them to a consumer, or send them again",
+    ROUTE_BY,
+    CLIENT,
+    BODY,
+    GROUP,
+    need("i", "msgId", "ids, with commas"),
+    may("s", "sendMessage", "true: send the message again"),
+    TOPIC,
+    may("u", "unitName", "unit of the producer, with -s"),
+)
+async def query_msg_by_id(run: Run) -> None:
+    charset = run.charset("f")
+    for message_id in filter(None, (each.strip() for each in run["i"].split(","))):
+        address, message = await _by_id(run, run["t"], message_id)
+        if "g" in run and "d" in run:
+            await _hand_over(run, address, message)
+        elif run.truth("s"):
+            run.print(f"prepare resend msg. originalMsgId={message_id}")
+            run.say(result_text(await resend(run, message, run.get("u"))))
+        elif "s" not in run:
+            await show(run, address, message, charset=charset)
+
+
+async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
+    group, client_id = run["g"], run["d"]
+    brokers = await places.brokers_of_group(run, group)
+    members = await members_of(run, group, [each for _, each in brokers])
+    if members is None or members.consume_type is not ConsumeType.PASSIVELY:
+        raise Failed(f"this {client_id} client is not push consumer ,not support direct push ")
+    header = ConsumeMessageDirectly(
+        consumer_group=group, client_id=client_id, msg_id=message.offset_id, topic=message.topic
+    )
+    run.say(consumed_text(await groups.consume_directly(run.calls, address, header)))
+
+
+@command(
+    "queryMsgByUniqueKey",
+    "Show a message by the id that its producer gave; hand it to a consumer",
+    flag("a", "showAll", "all that have it, at most 32"),
+    ROUTE_BY,
+    CLIENT,
+    may("e", "endTime", "stored before, ms"),
+    GROUP,
+    need("i", "msgId", "the id"),
+    may("s", "startTime", "stored after, ms"),
+    TOPIC,
+)
+async def query_msg_by_unique_key(run: Run) -> None:
+    begin, end = run.number("s", 0), run.number("e", messages.FOR_EVER_MS)
+    found = await _by_unique_id(run, run["t"], run["i"], begin, end)
+    if "g" in run and "d" in run:
+        await _hand_over(run, *found[0])
+        return
+    for number, (address, message) in enumerate(found if "a" in run else found[:1]):
+        await show(run, address, message, with_place=False, number=number)
+
+
+@command(
+    "queryMsgByKey",
+    "Messages with a key",
+    may("b", "beginTimestamp", "stored after, ms"),
+    ROUTE_BY,
+    may("e", "endTimestamp", "stored before, ms"),
+    need("k", "msgKey", "the key"),
+    may("l", "lastKey", "go on behind this index key, of brokers with a RocksDB index"),
+    may("m", "maxNum", "at most so many, default 64"),
+    may("p", "keyType", "K: keys, the default; T: tags"),
+    TOPIC,
+)
+async def query_msg_by_key(run: Run) -> None:
+    topic, key, kind, most = run["t"], run["k"], run.get("p", "K"), run.number("m", 64)
+    if kind not in ("K", "T"):
+        raise UsageError(f"-p {kind}: K (keys) or T (tags)")
+    found = []
+    for _, address in await places.brokers_of(run, run.get("c") or topic):
+        found += await messages.by_key(
+            run.calls,
+            address,
+            topic,
+            key,
+            most=most,
+            begin_ms=run.number("b", 0),
+            end_ms=run.number("e", messages.FOR_EVER_MS),
+            index_type=kind,
+            last_key=run.get("l") or None,
+        )
+    found = [each for each in found if key in (each.keys if kind == "K" else [each.tags])]
+    if not found:
+        raise failed(ResponseCode.NO_MESSAGE, NOTHING)
+    run.say(KEYED.format("#Message ID", "#QID", "#Offset", "#IndexKey"))
+    for message in found:
+        run.say(
+            KEYED.format(message.message_id, message.queue_id, message.queue_offset, _index_key(message, kind, key))
+        )
+
+
+def _index_key(message: StoredMessage, kind: str, key: str) -> str:
+    """As an index in RocksDB would have it: hour, topic, kind, key, id, place."""
+    hour = message.store_timestamp // HOUR_MS * HOUR_MS
+    return f"{hour}@{message.topic}@{kind}@{key}@{message.message_id}@{message.physical_offset}"
+
+
+@command(
+    "queryMsgByOffset",
+    "Show the message at an offset of a queue",
+    need("b", "brokerName", "name of the broker"),
+    BODY,
+    need("i", "queueId", "the queue"),
+    need("o", "offset", "the offset"),
+    may("r", "routeTopic", "topic whose route is used"),
+    TOPIC,
+)
+async def query_msg_by_offset(run: Run) -> None:
+    charset = run.charset("f")
+    address = dict(await places.brokers_of(run, run.get("r") or run["t"])).get(run["b"])
+    if address is None:
+        raise Failed(f"the broker name {run['b']} has nothing of topic {run.get('r') or run['t']}")
+    wanted = run.number("o")
+    page = await messages.read_queue(run.calls, address, run["t"], run.number("i"), wanted, most=1)
+    found = [each for each in page.messages if each.queue_offset >= wanted]
+    if not found:
+        run.warn(f"no message at {wanted}: the queue has {page.first} to {page.end - 1}")
+        return
+    await show(run, address, with_limits(found[0], page), charset=charset)
+
+
+def with_limits(message: StoredMessage, page: messages.Page) -> StoredMessage:
+    """Clients add the limits of the queue to what they pulled."""
+    limits = {Property.MIN_OFFSET: str(page.first), Property.MAX_OFFSET: str(page.end)}
+    message.properties = message.properties | limits
+    return message
+
+
+@command(
+    "queryMsgTraceById",
+    "What clients traced of a message",
+    may("b", "beginTimestamp", "traced after, ms"),
+    may("c", "maxNum", "at most so many trace messages, default 64"),
+    may("e", "endTimestamp", "traced before, ms"),
+    need("i", "msgId", "the message's id"),
+    may("t", "traceTopic", f"where traces are, default {TRACE_TOPIC}"),
+)
+async def query_msg_trace_by_id(run: Run) -> None:
+    events = await _traced(run, run.get("t") or TRACE_TOPIC, run["i"])
+    for host, event in events:
+        if isinstance(event, Sent):
+            run.say(TRACED.format("#Type", "#ProducerGroup", "#ClientHost", "#SendTime", "#CostTimes", "#Status"))
+            run.say(_trace_row("Pub", host, event))
+            run.say()
+    consumed = [(host, event) for host, event in events if isinstance(event, Consumed)]
+    for group in dict.fromkeys(event.group for _, event in consumed):
+        run.say(TRACED.format("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status"))
+        for host, event in consumed:
+            if event.group == group:
+                run.say(_trace_row("Sub", host, event))
+        run.say()
+
+
+def _trace_row(kind: str, host: str, event: Sent | Consumed) -> str:
+    status = "success" if event.success else "failed"
+    return TRACED.format(kind, event.group, host, when_s(event.time_ms), f"{event.cost_ms}ms", status)
+
+
+async def _traced(run: Run, trace_topic: str, message_id: str) -> list[tuple[str, Traced]]:
+    """Events of the message, each with the address of the client that wrote it."""
+    found: list[tuple[str, Traced]] = []
+    seen = False
+    for _, address in await places.brokers_of(run, trace_topic):
+        for message in await messages.by_key(
+            run.calls,
+            address,
+            trace_topic,
+            message_id,
+            most=run.number("c", 64),
+            begin_ms=run.number("b", 0),
+            end_ms=run.number("e", messages.FOR_EVER_MS),
+        ):
+            seen = True
+            host = host_text(message.born_host).rpartition(":")[0]
+            try:
+                found += [(host, event) for event in decode_trace(message.body) if is_about(event, message_id)]
+            except TraceError as fault:  # anybody may write to the topic
+                run.warn(f"{message.message_id} is no trace: {fault}")
+    if not seen:
+        raise failed(ResponseCode.NO_MESSAGE, NOTHING)
+    return found

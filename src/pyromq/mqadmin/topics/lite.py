@@ -1,0 +1,185 @@
+"""Lite topics of 5.5: many light queues below one parent topic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+from ...admin import lite
+from ...client.errors import Refused
+from ...protocol.bodies.lite import GetLiteGroupInfoResponseBody, LiteLagInfo
+from .. import places
+from ..command import Run, command
+from ..options import flag, may, need, one_of
+from ..printing import truth, when
+
+WAITS_FOR = "lite topics"
+PARENT = need("p", "parentTopic", "the parent topic")
+GROUP = need("g", "group", "the group")
+OF_BROKER = "{:<30} {:<17} {:<10} {:<14} {:<20} {:<17} {:<15} {:<18} {:<15}"
+OF_PARENT = "{:<50} {:<8} {:<14} {:<14} {:<100}"
+OF_TOPIC = "{:<50} {:<14} {:<14} {:<30} {:<12} {:<18}"
+OF_CLIENT = "{:<30} {:<20} {:<30} {:<30}"
+LAG = "{:<6} {:<40} {:<12} {:<30}"
+
+
+@command(
+    "getBrokerLiteInfo",
+    "Light queues and lite subscriptions of brokers",
+    one_of(may("b", "brokerAddr", "the broker, host:port"), may("c", "cluster", "the cluster: all its masters")),
+    flag("d", "showDetail", "topics and groups too"),
+    waits_for=WAITS_FOR,
+)
+async def get_broker_lite_info(run: Run) -> None:
+    run.say(
+        OF_BROKER.format(
+            "#Broker",
+            "#Store Type",
+            "#Max LMQ",
+            "#Current LMQ",
+            "#SubscriptionCount",
+            "#OrderInfoCount",
+            "#CQTableSize",
+            "#OffsetTableSize",
+            "#eventMapSize",
+        )
+    )
+    for address in await run.masters():
+        of = await lite.of_broker(run.calls, address)
+        counts = (of.max_lmq_num, of.current_lmq_num, of.lite_subscription_count, of.order_info_count)
+        sizes = (of.cq_table_size, of.offset_table_size, of.event_map_size)
+        run.say(OF_BROKER.format(address, of.store_type or "", *counts, *sizes))
+        if "d" in run:
+            run.say(f"Topic Meta: {of.topic_meta}", f"Group Meta: {of.group_meta}")
+
+
+T = TypeVar("T")
+
+
+async def _from_all(run: Run, parent: str, ask: Callable[[str], Awaitable[T]]) -> AsyncIterator[tuple[str, T]]:
+    """Name and answer of each broker of the parent topic. A refusal is shown, and raised after all were asked."""
+    refusal = None
+    for name, address in await places.brokers_of(run, parent):
+        try:
+            found = await ask(address)
+        except Refused as fault:
+            refusal = fault
+            run.say(f"[{name}] error.")
+            continue
+        yield name, found
+    if refusal is not None:
+        raise refusal
+
+
+@command("getParentTopicInfo", "Lite topics below a parent topic", PARENT, waits_for=WAITS_FOR)
+async def get_parent_topic_info(run: Run) -> None:
+    parent = run["p"]
+    run.say(f"Parent Topic Info: [{parent}]")
+    run.say(OF_PARENT.format("#Broker Name", "#TTL", "#Lite Count", "#LMQ NUM", "#GROUPS"))
+    async for name, of in _from_all(run, parent, lambda at: lite.of_parent(run.calls, at, parent)):
+        run.say(OF_PARENT.format(name, of.ttl, of.lite_topic_count, of.lmq_num, ", ".join(of.groups or [])))
+
+
+@command(
+    "getLiteTopicInfo",
+    "Offsets and subscribers of a lite topic",
+    need("l", "liteTopic", "the lite topic"),
+    PARENT,
+    flag("s", "showClientId", "list the subscribers"),
+    waits_for=WAITS_FOR,
+)
+async def get_lite_topic_info(run: Run) -> None:
+    parent, topic = run["p"], run["l"]
+    run.say(f"Lite Topic Info: [{parent}] [{topic}] [%LMQ%${parent}${topic}]")
+    run.say(OF_TOPIC.format("#Broker Name", "#MinOffset", "#MaxOffset", "#LastUpdate", "#Sharding", "#SubClientCount"))
+    async for name, of in _from_all(run, parent, lambda at: lite.of_topic(run.calls, at, parent, topic)):
+        place, members = of.topic_offset, of.subscriber or []
+        offsets = (place.min_offset, place.max_offset, when(place.last_update_timestamp)) if place else ("-", "-", "-")
+        run.say(OF_TOPIC.format(name, *offsets, truth(of.sharding_to_broker), len(members)))
+        for one in members if "s" in run else []:
+            run.say(f"{one.client_id} {one.group}")
+
+
+@command(
+    "getLiteClientInfo",
+    "Lite topics that a client subscribes to",
+    need("c", "clientId", "the client"),
+    GROUP,
+    PARENT,
+    flag("s", "showDetail", "list the lite topics"),
+    waits_for=WAITS_FOR,
+)
+async def get_lite_client_info(run: Run) -> None:
+    parent, group, client = run["p"], run["g"], run["c"]
+    run.say(f"Lite Client Info: [{parent}] [{group}] [{client}]")
+    run.say(OF_CLIENT.format("#Broker", "#LiteTopicCount", "#LastAccessTime", "#LastConsumeTime"))
+    async for name, of in _from_all(run, parent, lambda at: lite.of_client(run.calls, at, parent, group, client)):
+        run.say(OF_CLIENT.format(name, of.lite_topic_count, when(of.last_access_time), when(of.last_consume_time)))
+        for topic in (of.lite_topic_set or []) if "s" in run else []:
+            run.say(topic)
+
+
+@command(
+    "getLiteGroupInfo",
+    "How far a group is in its lite topics",
+    GROUP,
+    may("k", "topK", "length of the lists per broker, default 20"),
+    may("l", "liteTopic", "only this lite topic"),
+    PARENT,
+    waits_for=WAITS_FOR,
+)
+async def get_lite_group_info(run: Run) -> None:
+    group, parent, topic, top = run["g"], run["p"], run.get("l") or None, run.number("k", 20)
+    run.say(f"Lite Group Info: [{group}] [{parent}]")
+    found: list[GetLiteGroupInfoResponseBody] = []
+    try:
+        async for _, of in _from_all(run, parent, lambda at: lite.of_group(run.calls, at, group, topic, top)):
+            found.append(of)
+    finally:
+        _print_group(run, found)
+
+
+def _print_group(run: Run, found: list[GetLiteGroupInfoResponseBody]) -> None:
+    now = run.clock.now_ms()
+    times = [of.earliest_unconsumed_timestamp for of in found if of.earliest_unconsumed_timestamp > 0]
+    oldest = min([now, *times])
+    run.say(f"Total Lag Count: {sum(of.total_lag_count for of in found)}")
+    run.say(f"Min Unconsumed Timestamp: {oldest} ({(now - oldest) // 1000} s ago)")
+    run.say("", "------TopK by lag count-----")
+    by_count = [one for of in found for one in of.lag_count_top_k or []]
+    _print_lags(run, sorted(by_count, key=lambda each: -each.lag_count))
+    run.say("", "------TopK by lag time------")
+    by_time = [one for of in found for one in of.lag_timestamp_top_k or []]
+    _print_lags(run, sorted(by_time, key=lambda each: each.earliest_unconsumed_timestamp))
+
+
+def _print_lags(run: Run, lags: list[LiteLagInfo]) -> None:
+    run.say(LAG.format("NO", "Lite Topic", "Lag Count", "UnconsumedTimestamp"))
+    for number, one in enumerate(lags, 1):
+        run.say(LAG.format(number, one.lite_topic or "", one.lag_count, one.earliest_unconsumed_timestamp))
+
+
+@command(
+    "triggerLiteDispatch",
+    "Let brokers hand out all lite messages that wait for a group",
+    may("b", "brokerName", "only this broker"),
+    may("c", "clientId", "only for this client"),
+    GROUP,
+    PARENT,
+    waits_for=WAITS_FOR,
+)
+async def trigger_lite_dispatch(run: Run) -> None:
+    group, parent = run["g"], run["p"]
+    run.say(f"Group And Topic Info: [{group}] [{parent}]", "")
+    refusal = None
+    for name, address in await places.brokers_of(run, parent):
+        if run.get("b", name) != name:
+            continue
+        try:
+            await lite.dispatch(run.calls, address, group, run.get("c") or None)
+            run.say(f"{name:<30} {'dispatched':<12}")
+        except Refused as fault:
+            refusal = fault
+            run.say(f"{name:<30} {'error':<12}")
+    if refusal is not None:
+        raise refusal

@@ -1,0 +1,194 @@
+"""Topics: made, changed, deleted; their order."""
+
+from __future__ import annotations
+
+from ...admin import cluster, settings, topics
+from ...model.topic import Perm, TopicFlag
+from ...protocol.bodies.body import decode_body
+from ...protocol.bodies.topics import TopicConfig
+from ...protocol.json import ANSWER_LIMITS
+from .. import places
+from ..command import Failed, Run, command
+from ..files import read_file
+from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, may, need
+from ..parsing import UsageError
+from ..printing import java_map, truth
+
+ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
+QUEUES = 8
+
+
+@command(
+    "updateTopic",
+    "Create or change a topic",
+    may("a", "attributes", "+key=value adds or alters, -key removes; several with commas"),
+    BROKER_OR_CLUSTER,
+    may("o", "order", "true: an order topic"),
+    may("p", "perm", "2 write, 4 read, 6 both"),
+    may("r", "readQueueNums", "queues to read, default 8"),
+    may("s", "hasUnitSub", "true: has unit subscriptions"),
+    TOPIC,
+    may("u", "unit", "true: a unit topic"),
+    may("w", "writeQueueNums", "queues to write, default 8"),
+)
+async def update_topic(run: Run) -> None:
+    attributes = attribute_map(run.get("a"))
+    config = TopicConfig(
+        topic_name=run["t"],
+        read_queue_nums=run.number("r", QUEUES),
+        write_queue_nums=run.number("w", QUEUES),
+        perm=run.number("p", Perm.READ_WRITE),
+        topic_sys_flag=TopicFlag.UNIT * run.truth("u") | TopicFlag.UNIT_SUB * run.truth("s"),
+        order=run.truth("o"),
+        attributes=attributes,
+    )
+    if "b" in run:
+        await _put_on_broker(run, run["b"], config)
+    else:
+        await _put_on_cluster(run, run["c"], config)
+    run.say(topic_text(config))
+
+
+async def _put_on_broker(run: Run, address: str, config: TopicConfig) -> None:
+    await topics.put(run.calls, address, config, run.get("a") or None)
+    if config.order:
+        order = f"{await places.name_at(run, address)}:{config.write_queue_nums}"
+        await _merge_order(run, config.topic_name, order)
+        run.say(f"set broker orderConf. isOrder=true, orderConf=[{order}]")
+    run.say(f"create topic to {address} success.")
+
+
+async def _put_on_cluster(run: Run, name: str, config: TopicConfig) -> None:
+    found = await run.cluster(name)
+    for place in found:
+        if place.is_master:
+            await topics.put(run.calls, place.address, config, run.get("a") or None)
+            run.say(f"create topic to {place.address} success.")
+    if config.order:
+        order = ";".join(f"{each}:{config.write_queue_nums}" for each in sorted({place.name for place in found}))
+        await settings.kv_put(run.calls, ORDER_NAMESPACE, config.topic_name, order)
+        run.say(f"set cluster orderConf. isOrder=true, orderConf=[{order}]")
+
+
+async def _merge_order(run: Run, topic: str, order: str) -> None:
+    """One broker's part of the order; those of the others stay."""
+    known = await settings.kv_get(run.calls, ORDER_NAMESPACE, topic) or ""
+    parts = dict(part.partition(":")[::2] for part in [*known.split(";"), order] if part)
+    await settings.kv_put(run.calls, ORDER_NAMESPACE, topic, ";".join(f"{name}:{n}" for name, n in parts.items()))
+
+
+def attribute_map(text: str) -> dict[str, str]:
+    """`+key=value,-key` as a map, signs and all."""
+    found = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        key, equals, value = part.partition("=")
+        if not (key.startswith("+") and equals) and not (key.startswith("-") and not equals):
+            raise UsageError(f"attributes {text}: +key=value adds or alters, -key removes; {part} is neither")
+        found[key] = value
+    return found
+
+
+def topic_text(topic: TopicConfig) -> str:
+    """TopicConfig's toString()."""
+    perm = "".join(letter if topic.perm & bit else "-" for letter, bit in zip("RWX", (4, 2, 1), strict=True))
+    return (
+        f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "
+        f"writeQueueNums={topic.write_queue_nums}, perm={perm}, topicFilterType={topic.topic_filter_type}, "
+        f"topicSysFlag={topic.topic_sys_flag}, order={truth(topic.order)}, attributes={java_map(topic.attributes)}]"
+    )
+
+
+@command(
+    "updateTopicList",
+    "Create or change the topics of a file",
+    BROKER_OR_CLUSTER,
+    need("f", "filename", "file with a JSON list of topic settings, as exportMetadata writes each"),
+)
+async def update_topic_list(run: Run) -> None:
+    configs = decode_body(list[TopicConfig], read_file(run["f"]), ANSWER_LIMITS)
+    if not configs:
+        raise Failed(f"{run['f']} lists no topic")
+    for address in await run.masters():
+        await topics.put_many(run.calls, address, configs)
+        run.say(f"submit batch of topic config to {address} success, please check the result later.")
+
+
+@command("deleteTopic", "Delete a topic on brokers and name servers", need("c", "clusterName", "its cluster"), TOPIC)
+async def delete_topic(run: Run) -> None:
+    topic, name = run["t"], run["c"]
+    for place in await run.cluster(name):
+        if place.is_master:
+            await topics.delete_in_broker(run.calls, place.address, topic)
+    run.say(f"delete topic [{topic}] from cluster [{name}] success.")
+    await topics.delete_in_name_servers(run.calls, topic, name)
+    run.say(f"delete topic [{topic}] from NameServer success.")
+
+
+@command(
+    "updateTopicPerm",
+    "Change only the permission of a topic",
+    BROKER,
+    CLUSTER,
+    need("p", "perm", "2 write, 4 read, 6 both"),
+    TOPIC,
+)
+async def update_topic_perm(run: Run) -> None:
+    topic, perm = run["t"], run.number("p")
+    route = await places.route_of(run, topic)
+    first = route.queue_datas[0]
+    config = TopicConfig(
+        topic_name=topic,
+        perm=perm,
+        read_queue_nums=first.read_queue_nums,
+        write_queue_nums=first.write_queue_nums,
+        topic_sys_flag=first.topic_sys_flag,
+    )
+    if "b" not in run:
+        for address in await run.masters():
+            await topics.put(run.calls, address, config)
+            run.say(f"update topic perm from {first.perm} to {perm} in {address} success.")
+        return
+    address = run["b"]
+    name = next((each.broker_name for each in route.broker_datas if each.broker_addrs.get(0) == address), None)
+    if name is None:
+        raise Failed(f"updateTopicPerm error broker not exit or broker is not master!. ({address}, topic {topic})")
+    old = next((each.perm for each in route.queue_datas if each.broker_name == name), 0)
+    if old == perm:
+        run.say("new perm equals to the old one!")
+        return
+    await topics.put(run.calls, address, config)
+    run.say(f"update topic perm from {old} to {perm} in {address} success.")
+    run.say(f"{topic_text(config)}.")
+
+
+@command(
+    "updateOrderConf",
+    "Set, show or delete the order of a topic's queues",
+    need("m", "method", "put, get or delete"),
+    TOPIC,
+    may("v", "orderConf", "brokerName:queues;brokerName:queues, for put"),
+)
+async def update_order_conf(run: Run) -> None:
+    topic, method = run["t"], run["m"]
+    if method == "get":
+        order = await settings.kv_get(run.calls, ORDER_NAMESPACE, topic)
+        if order is None:
+            raise Failed(f"topic {topic} has no order: updateOrderConf -m put gives it one")
+        run.say(f"get orderConf success. topic=[{topic}], orderConf=[{order}] ")
+    elif method == "put":
+        if not run.get("v"):
+            raise Failed("please set orderConf with option -v.")
+        await settings.kv_put(run.calls, ORDER_NAMESPACE, topic, run["v"])
+        run.say(f"update orderConf success. topic=[{topic}], orderConf=[{run['v']}]")
+    elif method == "delete":
+        await settings.kv_delete(run.calls, ORDER_NAMESPACE, topic)
+        run.say(f"delete orderConf success. topic=[{topic}]")
+    else:
+        raise UsageError(f"-m {method}: put, get or delete")
+
+
+async def clusters_of(run: Run, topic: str) -> list[str]:
+    """Names of the clusters that have the topic."""
+    names = {broker.broker_name for broker in (await places.route_of(run, topic)).broker_datas}
+    found = await cluster.info(run.calls)
+    return sorted(name for name, members in found.cluster_addr_table.items() if names.intersection(members))

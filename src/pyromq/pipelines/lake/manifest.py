@@ -1,0 +1,126 @@
+"""An archive's manifests: which offsets each batch holds, what is missing between them, up to where brokers may delete.
+
+    FOLDER/manifest/7.json    {"batch": 7, "queues": [{topic, brokerName, queueId, begin, end, messages, bytes}],
+                               "safe": {"orders": {"broker-a": {"0": 120}}}, "ends": {...}}
+
+`safe` is what the archive holds without a gap after this batch; the numbers are exact, wherever a run was killed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...spark.read.offsets import Offsets, Queue, from_json, to_json
+from .files import read_text, read_texts, write_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PLACES = ["topic", "brokerName", "queueId"]
+
+
+def manifests(spark: SparkSession, folder: str) -> list[dict[str, Any]]:
+    """In the order of batches."""
+    found = [json.loads(text) for text in read_texts(spark, f"{folder}/manifest", ".json")]
+    return sorted(found, key=lambda each: int(each["batch"]))
+
+
+def write_manifest(
+    spark: SparkSession, folder: str, batch: int, queues: Sequence[Mapping[str, Any]], *, whole: bool = True
+) -> None:
+    """The one before says how far the archive had come; a long run does not read them all each time. `whole`: the batch
+    has every message of its offsets, not a choice of them."""
+    before = _last_before(spark, folder, batch)
+    extent = Extent(from_json(before.get("ends", {})), from_json(before.get("safe", {})))
+    extent.add(queues, whole=whole)
+    told = {"batch": batch, "queues": list(queues), "safe": to_json(extent.safe), "ends": to_json(extent.ends)}
+    told |= {} if whole else {"whole": False}
+    write_text(spark, f"{folder}/manifest/{batch}.json", json.dumps(told))
+
+
+def _last_before(spark: SparkSession, folder: str, batch: int) -> dict[str, Any]:
+    text = read_text(spark, f"{folder}/manifest/{batch - 1}.json")
+    if text is not None:
+        found: dict[str, Any] = json.loads(text)
+        if "ends" in found:
+            return found
+    earlier = [each for each in manifests(spark, folder) if int(each["batch"]) < batch]
+    extent = Extent()
+    for each in earlier:
+        extent.add(each["queues"], whole=each.get("whole", True))
+    return {"ends": to_json(extent.ends), "safe": to_json(extent.safe)}
+
+
+def held(batch: DataFrame) -> list[dict[str, Any]]:
+    """The offsets of a batch by queue."""
+    from pyspark.sql import functions
+
+    found = batch.groupBy(*_PLACES).agg(
+        functions.min("queueOffset").alias("begin"),
+        (functions.max("queueOffset") + 1).alias("end"),
+        functions.count("*").alias("messages"),
+        functions.sum("storeSize").alias("bytes"),
+    )
+    return [row.asDict() for row in found.orderBy(*_PLACES).collect()]
+
+
+def queue_of(row: Mapping[str, Any]) -> Queue:
+    return Queue(row["topic"], row["brokerName"], row["queueId"])
+
+
+@dataclass(slots=True)
+class Extent:
+    """How far an archive has come: the end of each queue, and the end of what it has without a gap. Pure."""
+
+    ends: Offsets = field(default_factory=dict)
+    safe: Offsets = field(default_factory=dict)
+
+    def add(self, queues: Iterable[Mapping[str, Any]], *, whole: bool = True) -> list[dict[str, Any]]:
+        """The next batch; what is missing between it and those before. One that is not whole makes nothing safe."""
+        missing = []
+        for row in queues:
+            queue, begin, end = queue_of(row), row["begin"], row["end"]
+            last = self.ends.get(queue, begin)
+            if begin > last:
+                missing.append({"queue": str(queue), "begin": last, "end": begin})
+            elif whole and self.safe.get(queue, last) == last and (queue in self.safe or queue not in self.ends):
+                self.safe[queue] = max(end, last)
+            self.ends[queue] = max(end, last)
+        return missing
+
+
+def gaps(found: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Offsets]:
+    """Offsets between batches that no batch has, and up to where each queue is kept without one: pure.
+
+    A gap is not always a loss: a topic's offsets may have holes (damage, a filter at the broker).
+    """
+    extent = Extent()
+    missing = [gap for each in found for gap in extent.add(each["queues"], whole=each.get("whole", True))]
+    return missing, extent.safe
+
+
+def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each queue. `holes`: offsets between the first and the last that no message has."""
+    found = list(found)
+    _, safe = gaps(found)
+    rows: dict[Queue, dict[str, Any]] = {}
+    for manifest in found:
+        for row in manifest["queues"]:
+            queue = queue_of(row)
+            one = rows.setdefault(
+                queue, {"topic": queue.topic, "broker": queue.broker, "queue": queue.queue_id, "messages": 0}
+            )
+            one["messages"] += row["messages"]
+            one["from"] = min(one.get("from", row["begin"]), row["begin"])
+            one["to"] = max(one.get("to", row["end"]), row["end"])
+    return [
+        one | {"holes": one["to"] - one["from"] - one["messages"], "safe to delete up to": safe.get(queue)}
+        for queue, one in sorted(rows.items())
+    ]
+
+
+def total(found: Iterable[Mapping[str, Any]], name: str) -> int:
+    return sum(row.get(name) or 0 for manifest in found for row in manifest["queues"])

@@ -1,0 +1,63 @@
+"""A summary as one HTML page with its plots drawn in it: no script, no style or font from elsewhere, so that it opens
+without a network and can be mailed. Pure: text out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.foreign_text import in_html
+from .drawing import drawn, number
+from .summary import Summary, Table
+
+_MOST_ROWS = 500
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 66rem; padding: 0 1rem; color: #1b1f24; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; } small { color: #667; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; } dt { color: #667; } dd { margin: 0; }
+div.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #dde; text-align: left; white-space: nowrap; }
+td.n, th.n { text-align: right; }
+svg { max-width: none; } svg text { font: 12px system-ui, sans-serif; fill: currentColor; } svg .axis { fill: #667; }
+@media (prefers-color-scheme: dark) {
+  body { background: #14171b; color: #e4e6ea; } th, td { border-color: #333a44; }
+  small, dt { color: #9aa3b2; } svg .axis { fill: #9aa3b2; }
+}
+"""
+
+
+def page(summary: Summary, made_at: str) -> str:
+    """`made_at` is shown as it is."""
+    title = in_html(f"PyroMQ {summary.pipeline}")
+    facts = "".join(f"<dt>{in_html(str(name))}</dt><dd>{_shown(value)}</dd>" for name, value in summary.facts.items())
+    parts = [f"<h1>{title}</h1><small>{in_html(made_at)}</small><dl>{facts}</dl>"]
+    parts += [f"<h2>{in_html(plot.title)}</h2>{drawn(plot)}" for plot in summary.plots]
+    parts += [f"<h2>{in_html(table.title)}</h2>{_table(table)}" for table in summary.tables]
+    head = f'<meta charset="utf-8"/><title>{title}</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return in_html("" if value is None else str(value))
+    return number(value)
+
+
+def _table(table: Table) -> str:
+    if not table.rows:
+        return "<p>nothing</p>"
+    names = list(table.rows[0])
+    head = "".join(f"<th{_right(table.rows[0][name])}>{in_html(name)}</th>" for name in names)
+    rows = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in table.rows[:_MOST_ROWS])
+    left = len(table.rows) - _MOST_ROWS
+    more = f"<p>and {left:,} more rows, which --json has</p>" if left > 0 else ""
+    return f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>{more}'
+
+
+def _cell(value: Any) -> str:
+    return f"<td{_right(value)}>{_shown(value)}</td>"
+
+
+def _right(value: Any) -> str:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return ' class="n"' if is_number else ""

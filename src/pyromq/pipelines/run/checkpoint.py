@@ -1,0 +1,80 @@
+"""What a run was told when it began, kept beside Spark's checkpoint: a restart is held to it.
+
+Times such as `2h ago` are fixed by the first start, and the run's name with them: requests of a repeated batch carry
+it, and brokers with a duplicate window store them once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...ambient import system_random
+from ...errors import ConfigError, PyroError
+from ..lake.files import read_text, read_texts, write_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAME = "run.json"
+
+
+def begin(spark: SparkSession, folder: str, told: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """`fixed` as at the first start, and `run`, its name. ConfigError if `told` is not what was told then."""
+    kept = _kept(spark, folder)
+    if kept:
+        _check(folder, kept["told"], dict(told))
+        return {**kept["fixed"], "run": kept["run"]}
+    run = f"{system_random().getrandbits(96):024x}"
+    write_text(spark, f"{folder}/{_NAME}", json.dumps({"run": run, "told": dict(told), "fixed": dict(fixed)}))
+    return {**fixed, "run": run}
+
+
+def which(source: Mapping[str, str]) -> dict[str, str]:
+    """Of a source, what says which messages: addresses and limits may be others after a restart."""
+    names = ("topic", "topicPattern", "assign", "archive", "tags", "sql")
+    return {name: source[name] for name in names if source.get(name)}
+
+
+def told(spark: SparkSession, folder: str) -> dict[str, Any]:
+    """What the run of a folder was told; nothing where none began."""
+    kept = _kept(spark, folder)
+    return dict(kept.get("told", {}))
+
+
+def _kept(spark: SparkSession, folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(read_text(spark, f"{folder}/{_NAME}") or "{}")
+    return found
+
+
+def _check(folder: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            raise ConfigError(
+                f"{name} = {now.get(name)!r}: the run of checkpoint {folder} began with {before.get(name)!r}. "
+                "Go on with that, or name a new checkpoint"
+            )
+
+
+def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> None:
+    """PyroError if the checkpoint is not the one that made these batches: their numbers would be given again."""
+    if not batches:
+        return
+    names = read_texts(spark, f"{folder}/checkpoint/offsets", "", named=True)
+    last = max((int(name) for name, _ in names if name.isdigit()), default=-1)
+    if last < max(batches):
+        raise PyroError(
+            f"{folder}/checkpoint: it ends with batch {last}, and {folder} has rows of batch {max(batches)}: it was "
+            "removed or is an old copy. Bring it back, or begin in a new folder"
+        )
+
+
+def done(spark: SparkSession, folder: str) -> set[int]:
+    """Steps that are behind."""
+    texts = read_texts(spark, f"{folder}/done", "", named=True)
+    return {int(name) for name, _ in texts if name.isdigit()}
+
+
+def mark_done(spark: SparkSession, folder: str, step: int, what: Mapping[str, Any]) -> None:
+    write_text(spark, f"{folder}/done/{step}", json.dumps(dict(what)))

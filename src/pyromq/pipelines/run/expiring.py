@@ -1,0 +1,72 @@
+"""Topics whose messages go soon, dead letters among them: what an archive takes first. Asks brokers; needs no Spark.
+
+A broker removes whole log files that are older than `fileReservedTime` (hours), so a topic's oldest message goes about
+that long after it was stored. Offsets and times are asked of masters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ...admin import cluster, offsets, settings, topics
+from ...admin.calls import Calls
+from ...client.client import connect
+from ...model.names import DLQ_PREFIX, is_retry, is_system_topic
+from ...model.wire_text import whole_number
+
+_HOUR_MS = 3_600_000
+
+
+class Going(NamedTuple):
+    """`left_ms` until its oldest message may go; below 0 it is overdue."""
+
+    topic: str
+    broker: str
+    oldest_ms: int
+    left_ms: int
+
+
+def soon(found: Iterable[Going], within_ms: int, *, dead_letters: bool) -> list[Going]:
+    """Those that go within the time, and all dead letters if wanted; the most urgent first. Pure."""
+    chosen = [
+        each for each in found if each.left_ms <= within_ms or (dead_letters and each.topic.startswith(DLQ_PREFIX))
+    ]
+    return sorted(chosen, key=lambda each: (each.left_ms, each.topic, each.broker))
+
+
+def names(found: Iterable[Going]) -> list[str]:
+    return list(dict.fromkeys(each.topic for each in found))
+
+
+def rows(found: Iterable[Going]) -> list[dict[str, Any]]:
+    return [
+        {"topic": each.topic, "broker": each.broker, "hours left": round(each.left_ms / _HOUR_MS, 1)} for each in found
+    ]
+
+
+def ages(name_server: str, now_ms: int) -> list[Going]:
+    """Every topic that holds something, RocketMQ's own and retries left out."""
+    return asyncio.run(_ages(name_server, now_ms))
+
+
+async def _ages(name_server: str, now_ms: int) -> list[Going]:
+    found: list[Going] = []
+    async with connect(name_server) as client:
+        calls = Calls(client.session)
+        for place in await cluster.masters(calls):
+            told = await settings.of_broker(calls, place.address)
+            hours = whole_number(told.get("fileReservedTime"))
+            reserved_ms = (72 if hours is None else hours) * _HOUR_MS
+            for name, config in (await topics.configs(calls, place.address)).items():
+                if is_system_topic(name) or is_retry(name):
+                    continue
+                asked = (
+                    offsets.earliest_time(calls, place.address, name, queue_id)
+                    for queue_id in range(config.read_queue_nums)
+                )
+                oldest = min((time for time in await asyncio.gather(*asked) if time > 0), default=0)
+                if oldest:
+                    found.append(Going(name, place.name, oldest, oldest + reserved_ms - now_ms))
+    return found

@@ -1,0 +1,107 @@
+"""Messages for a pipeline from wherever they are: brokers, an archive or store files. One mapping says which.
+
+{"nameServer": ..., "topic": ...}      options of the data source; a stream too
+{"store": PATH, ...}                   the same, offline
+{"archive": FOLDER, "topic": ...}      what `archive` kept; topics by `topic` or `topicPattern`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...errors import ConfigError
+from ...spark.schema import COLUMNS
+from ..archive import read_archive
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def messages(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    columns: Sequence[str] = (),
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> DataFrame:
+    """What there is now; all columns of a read unless some are named. Times are store times, the end not included."""
+    if "archive" in source:
+        return _archived(spark, source, columns, since_ms, until_ms)
+    options = _limited(source, since_ms)
+    if until_ms is not None:
+        options["endingTimestamp"] = str(until_ms)
+    return spark.read.format("rocketmq").schema(ddl(columns)).options(**options).load()
+
+
+def stream(
+    spark: SparkSession, source: Mapping[str, str], columns: Sequence[str] = (), *, since_ms: int | None = None
+) -> DataFrame:
+    """From the earliest message unless the options or `since_ms` say otherwise."""
+    options = _limited(source, since_ms)
+    if not any(name in options for name in ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")):
+        options["startingOffsets"] = "earliest"
+    return spark.readStream.format("rocketmq").schema(ddl(columns)).options(**options).load()
+
+
+def chosen(frame: DataFrame, *conditions: str) -> DataFrame:
+    """Spark SQL on the columns; empty ones choose all."""
+    for condition in conditions:
+        frame = frame.where(condition) if condition else frame
+    return frame
+
+
+def needed(columns: Sequence[str], where: str) -> Sequence[str]:
+    """All of them where a condition is given: it may be about any."""
+    return () if where else columns
+
+
+def ddl(columns: Sequence[str]) -> str:
+    return ", ".join(f"{name} {COLUMNS[name][1]}" for name in columns or COLUMNS)
+
+
+def _limited(source: Mapping[str, str], since_ms: int | None) -> dict[str, str]:
+    options = dict(source)
+    if since_ms is not None:
+        options["startingTimestamp"] = str(since_ms)
+        if "store" not in source:
+            options["startingOffsetsByTimestampStrategy"] = "latest"  # a quiet queue has nothing to give
+    return options
+
+
+def _archived(
+    spark: SparkSession, source: Mapping[str, str], columns: Sequence[str], since_ms: int | None, until_ms: int | None
+) -> DataFrame:
+    unknown = source.keys() - {"archive", "topic", "topicPattern", "nameServer"}
+    if unknown:
+        raise ConfigError(f"{sorted(unknown)[0]}: an archive takes topic and topicPattern alone; leave it out")
+    frame = between(of_topics(read_archive(spark, source["archive"]), source), since_ms, until_ms)
+    return frame.select(*(columns or COLUMNS))
+
+
+def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
+    """Rows of the topics that `topic` or `topicPattern` names."""
+    from pyspark.sql import functions
+
+    topic = functions.col("topic")
+    if source.get("topic"):
+        frame = frame.where(topic.isin([each.strip() for each in source["topic"].split(",")]))
+    if source.get("topicPattern"):
+        frame = frame.where(topic.rlike(f"^(?:{source['topicPattern']})$"))
+    return frame
+
+
+def between(frame: DataFrame, since_ms: int | None, until_ms: int | None) -> DataFrame:
+    """By store time, the end not included; by date too where there is one: Spark then leaves whole folders out."""
+    from pyspark.sql import functions
+
+    for time_ms, is_since in ((since_ms, True), (until_ms, False)):
+        if time_ms is not None:
+            at = functions.timestamp_millis(functions.lit(time_ms))
+            stored = functions.col("storeTimestamp")
+            frame = frame.where(stored >= at if is_since else stored < at)
+            if "date" in frame.columns:
+                day = functions.col("date")
+                frame = frame.where(day >= functions.to_date(at) if is_since else day <= functions.to_date(at))
+    return frame

@@ -1,0 +1,73 @@
+"""`--dry-run`: what a job would read, by queue or file. Asks brokers for offsets, an archive for its manifests, a store
+for its files; reads no message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...spark.connect.cluster import Cluster
+from ...spark.options import Use, read_options
+from ...spark.read.offsets import Offsets
+from ...spark.read.planner import waiting
+from ...spark.read.starting import ending, starting, with_retries
+from ...spark.store.store_scan import plan as log_parts
+from ..lake.manifest import kept, manifests, total
+from ..report.summary import Summary, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan_of(
+    spark: SparkSession,
+    source: Mapping[str, str],
+    name: str,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> Summary:
+    """Of a job over `source`, as `messages` has it. Times are asked of brokers: an archive's batches and the files of a
+    store are told whole."""
+    if "archive" in source:
+        found = manifests(spark, source["archive"])
+        facts = {"messages": total(found, "messages"), "bytes": total(found, "bytes"), "batches": len(found)}
+        return Summary(f"{name} (dry run)", facts, [Table("to do", kept(found))])
+    if "store" in source:
+        parts = [part for store in source["store"].split(",") for part in log_parts(store, 1)]
+        rows = [{"store": part.store, "from": part.begin, "to": part.end} for part in parts]
+        return Summary(
+            f"{name} (dry run)", {"bytes": sum(row.end - row.begin for row in parts)}, [Table("to do", rows)]
+        )
+    told = planned(source, since_ms=since_ms, until_ms=until_ms)
+    return Summary(f"{name} (dry run)", told.facts, told.tables)
+
+
+def planned(
+    given: Mapping[str, str],
+    begin: Offsets | None = None,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> Summary:
+    """From `begin` where a checkpoint has it, else where time or options say, up to what there is now or was then."""
+    times = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
+    options = read_options({**given, **times} if since_ms is not None else given, Use.STREAM)
+    with Cluster(options) as cluster:
+        _, bounds = with_retries(cluster, options)
+        start = begin or starting(cluster, options, bounds, "earliest")
+        latest = ending(cluster, replace(options, ending_timestamp=until_ms), bounds)
+    first = {**{queue: found.low for queue, found in bounds.items()}, **start}
+    rows = [
+        {
+            "topic": queue.topic,
+            "broker": queue.broker,
+            "queue": queue.queue_id,
+            "from": first[queue],
+            "to": max(first[queue], latest[queue]),
+        }
+        for queue in sorted(latest)
+    ]
+    return Summary("plan", {"messages": waiting(first, latest)}, [Table("to do", rows)])

@@ -1,0 +1,174 @@
+"""Progress and metrics of whatever Spark runs meanwhile: a bar on a terminal, lines elsewhere. Jobs know nothing of it.
+
+Streams tell rows, rate and lag after each micro-batch; other work is told by tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Condition, Event, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from ...ambient import Clock, SystemClock
+from ...spark.read.offsets import from_json
+from ...spark.read.planner import waiting
+from ..report.summary import Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tell = Callable[[str], None]
+_LINE_S, _BAR_S, _EVENTS_S, _BAR_WIDTH = 5.0, 0.5, 10.0, 30
+
+
+def lag(end: str | None, latest: str | None) -> int | None:
+    """Messages behind the last one. None where a source does not say."""
+    if not end or not latest:
+        return None
+    return waiting(from_json(json.loads(end)), from_json(json.loads(latest)))
+
+
+def batch_line(name: str, batch: int, rows: int, per_second: float, behind: int | None) -> str:
+    left = "" if behind is None else f", lag {behind:,}"
+    return f"{name}: batch {batch}, {rows:,} rows, {per_second:,.0f} rows/s{left}"
+
+
+def task_line(name: str, done: int, total: int, *, bar: bool) -> str:
+    if not bar:
+        return f"{name}: {done:,} of {total:,} tasks"
+    filled = _BAR_WIDTH * done // max(1, total)
+    return f"{name} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,} tasks"
+
+
+class Watch(StreamingQueryListener):
+    """`with Watch(...)`: around a job. `bar` redraws one line (after a carriage return), else lines are told.
+
+    `each` gets the metrics of a stream after each micro-batch: one that goes on has no end to tell them at.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        tell: Tell,
+        *,
+        bar: bool = False,
+        each: Callable[[dict[str, Any]], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._spark = spark
+        self._name = name
+        self._tell = tell
+        self._bar = bar
+        self._each = each
+        self._clock = clock or SystemClock()
+        self._over = Event()
+        self._thread = Thread(target=self._poll, daemon=True)
+        self._begun = self._clock.monotonic()
+        self._shown = ""
+        self._open: set[str] = set()
+        self._gone = False  # the JVM, and with it all events
+        self._heard = Condition()
+        self.batches = 0
+        self.rows = 0
+        self.lag: int | None = None
+        self.seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._begun = self._clock.monotonic()
+        self._spark.streams.addListener(self)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds = self._clock.monotonic() - self._begun
+        with self._heard:  # events come a little after a query's end
+            self._heard.wait_for(lambda: not self._open or self._gone, _EVENTS_S)
+        self._over.set()
+        self._thread.join()
+        with suppress(Py4JError, OSError):  # whoever waits for an answer of the JVM tells that it is gone
+            self._spark.streams.removeListener(self)
+        if self._bar and self._shown:
+            self._tell("\r" + " " * len(self._shown) + "\r")
+
+    def metrics(self, summary: Summary) -> dict[str, Any]:
+        """Of the whole run."""
+        took, done = max(self.seconds, 0.001), summary.metrics
+        told = self._metrics(summary.pipeline, done.rows, took)
+        return told | {"bytes": done.bytes, "bytesPerSecond": round(done.bytes / took, 1)}
+
+    def _metrics(self, name: str, rows: int, took: float) -> dict[str, Any]:
+        return {
+            "pipeline": name,
+            "rows": rows,
+            "seconds": round(took, 3),
+            "rowsPerSecond": round(rows / took, 1),
+            "batches": self.batches,
+            "lag": self.lag,
+        }
+
+    # --- streams --------------------------------------------------------------------------------------------------
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's names, here and below
+        progress = event.progress
+        self.batches += 1
+        self.rows += progress.numInputRows
+        for source in progress.sources:
+            self.lag = lag(source.endOffset, source.latestOffset)
+        self._say(
+            batch_line(self._name, progress.batchId, progress.numInputRows, progress.processedRowsPerSecond, self.lag)
+        )
+        if self._each is not None:
+            took = max(self._clock.monotonic() - self._begun, 0.001)
+            self._each(self._metrics(self._name, self.rows, took))
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        self._open.add(str(event.runId))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        with self._heard:
+            self._open.discard(str(event.runId))
+            self._heard.notify_all()
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        try:
+            self._tell_tasks()
+        except (Py4JError, OSError):
+            with self._heard:
+                self._gone = True
+                self._heard.notify_all()
+
+    def _tell_tasks(self) -> None:
+        tracker = self._spark.sparkContext.statusTracker()
+        while not self._over.wait(_BAR_S if self._bar else _LINE_S):
+            stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+            total = sum(stage.numTasks for stage in stages if stage is not None)
+            if total:
+                done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+                self._say(task_line(self._name, done, total, bar=self._bar))
+
+    def _say(self, line: str) -> None:
+        if self._bar:
+            self._tell("\r" + line.ljust(len(self._shown)))
+            self._shown = line
+        else:
+            self._tell(line + "\n")

@@ -1,0 +1,87 @@
+"""Messages into one Parquet or Arrow file, by the columns of the data source and without Spark.
+
+`store dump --to` and `msg export` call it. The same plans and tasks as a batch read, one after the other. The file is
+there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ...errors import ConfigError
+from ..options import ReadOptions, Use, read_options
+from ..read.pulling import read_range
+from ..read.starting import planned
+from ..schema import arrow_schema
+from ..store.store_rows import messages_of
+from ..store.store_scan import Damage, RangeScan, plan
+from .bad_records import PERMISSIVE
+
+ENDINGS = (".parquet", ".arrow")
+
+
+def check_target(target: Path) -> None:
+    """ConfigError before anything is read."""
+    if target.suffix not in ENDINGS:
+        raise ConfigError(f"{target}: the file's ending says its format; give {' or '.join(ENDINGS)}")
+    if target.exists():
+        raise ConfigError(f"{target} exists already; remove it, or name another file")
+
+
+def store_to_file(store: Path, target: Path, damaged: Callable[[Damage], None], **options: str) -> int:
+    """The messages of a store. How many. Damage is told to `damaged` and read around. ConfigError.
+
+    Here and below, a message that cannot be read has no body in the file, and is named in the log.
+    """
+    check_target(target)
+    given = {"store": "-", "mode": PERMISSIVE, **options}
+    asked = replace(read_options(given, Use.BATCH), store=(str(store),))  # a path may hold commas
+    return write_file(target, _scanned(asked, damaged))
+
+
+def topic_to_file(target: Path, **options: str) -> int:
+    """The messages of topics, with the options of a batch read from brokers."""
+    check_target(target)
+    return write_file(target, _pulled(read_options({"mode": PERMISSIVE, **options}, Use.BATCH)))
+
+
+def _pulled(options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    for part, address in planned(options):
+        yield from read_range(part, address, options, arrow_schema())
+
+
+def _scanned(options: ReadOptions, damaged: Callable[[Damage], None]) -> Iterator[pa.RecordBatch]:
+    for store in options.store:
+        for part in plan(store, 1):
+            scan = RangeScan(part, verify=options.verify_crc)
+            yield from messages_of(scan, options, arrow_schema(), store, damaged)
+
+
+def write_file(target: Path, batches: Iterator[pa.RecordBatch]) -> int:
+    aside = target.with_name(f".{target.name}.unfinished")
+    count = 0
+    try:
+        with _writer(target.suffix, aside) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                count += batch.num_rows
+        os.replace(aside, target)
+    finally:
+        aside.unlink(missing_ok=True)
+    return count
+
+
+def _writer(ending: str, path: Path) -> Any:
+    if ending == ".arrow":
+        return pa.ipc.new_file(str(path), arrow_schema())
+    from pyarrow import parquet
+
+    # Bodies are of all kinds: a dictionary of them would be as large as they are.
+    plain = [name for name in arrow_schema().names if name not in ("body", "msgId")]
+    return parquet.ParquetWriter(str(path), arrow_schema(), compression="zstd", use_dictionary=plain)

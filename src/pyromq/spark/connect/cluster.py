@@ -1,0 +1,189 @@
+"""What the driver asks a cluster: which queues there are, what they hold, where a group stands. Blocking, over the SDK.
+
+Tasks do not come here (`pulling.py`, `sending.py`): they talk to one broker each, over a connection of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypeVar
+
+from ... import logs
+from ...ambient import Clock, SystemClock, system_random
+from ...client.config import ClientConfig
+from ...client.connect.portal import Portal
+from ...client.connect.session import Session
+from ...client.consume.offsets import BrokerOffsets, at_time, highest, lowest
+from ...client.consume.pulling import Puller
+from ...client.core.routing import Route
+from ...client.errors import Error, NoBroker, TopicNotFound, Unreachable
+from ...client.subscription import Filter
+from ...model.codes import RequestCode
+from ...model.group import ConsumeType
+from ...model.names import retry_topic
+from ...protocol.bodies.body import encode_body
+from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData
+from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.headers.clients import UnregisterClient
+from ..options import NetOptions
+from ..read.offsets import Offsets, Queue
+from ..read.planner import Bounds
+from .connection import tls_settings
+
+T = TypeVar("T")
+log = logs.get("pyromq.spark")
+
+
+class Cluster:
+    """Any thread, one at a time. Connections are kept until `close`."""
+
+    def __init__(self, options: NetOptions, *, clock: Clock | None = None) -> None:
+        config = ClientConfig(
+            name_servers=options.name_server,
+            tls=tls_settings(options),
+            access_key=options.access_key,
+            secret_key=options.secret_key,
+            security_token=options.security_token,
+            call_timeout_s=options.call_timeout_ms / 1000,
+            name_server_timeout_s=options.connect_timeout_ms / 1000,
+        )
+        self.clock = clock or SystemClock()
+        self._introduced: set[tuple[str, str]] = set()
+        self._portal = Portal()
+        self._portal.start()
+        self._session = self._portal.call(_opened(config, self.clock))
+
+    def close(self) -> None:
+        self._portal.call(self._session.stop())
+        self._portal.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def topics(self, pattern: str) -> list[str]:
+        """Names that the whole pattern fits; RocketMQ's own topics only where the pattern begins with their marks."""
+        fits = re.compile(pattern).fullmatch
+        return [topic for topic in self._portal.call(self._session.name_servers.topics()) if fits(topic)]
+
+    def route(self, topic: str) -> Route:
+        """As the name servers know it now. TopicNotFound."""
+        return self._portal.call(self._session.name_servers.route(topic))
+
+    def route_to_write(self, topic: str) -> Route:
+        """Of a topic that brokers make by the first send too."""
+        return self._portal.call(self._session.route_to_write(topic))
+
+    def queues(self, topics: Iterable[str]) -> dict[Queue, str]:
+        """The readable queues with the address of a broker that has them. TopicNotFound."""
+        found: dict[Queue, str] = {}
+        for topic in topics:
+            route = self.route(topic)
+            for each in route.readable:
+                address = route.reader(each.broker_name)
+                if address is not None:
+                    found[Queue(topic, each.broker_name, each.queue_id)] = address
+        return found
+
+    def bounds(self, queues: Iterable[Queue]) -> dict[Queue, Bounds]:
+        """Brokers that are away are left out."""
+        wanted = list(queues)
+        low = self._each(wanted, lambda queue: lowest(self._session, queue))
+        high = self._each(wanted, lambda queue: highest(self._session, queue))
+        return {
+            queue: Bounds(low[queue], max(low[queue], high[queue]))
+            for queue in wanted
+            if queue in low and queue in high
+        }
+
+    def at_times(self, times_ms: Mapping[Queue, int]) -> Offsets:
+        """The first message stored at that time or later; the queue's end where there is none."""
+        return self._each(
+            times_ms,
+            lambda queue: at_time(
+                self._session, queue, times_ms[Queue(queue.topic, queue.broker_name, queue.queue_id)]
+            ),
+        )
+
+    def committed(self, group: str, queues: Iterable[Queue]) -> Offsets:
+        """Only queues where the group has been."""
+        offsets = BrokerOffsets(self._session, group)
+        found = self._each(queues, offsets.read)
+        return {queue: offset for queue, offset in found.items() if offset is not None}
+
+    def commit(self, group: str, offsets: Mapping[Queue, int]) -> Offsets:
+        """What was kept; a broker that is away takes the next one."""
+        given = {_of(queue): offset for queue, offset in offsets.items()}
+        self._introduce(group, offsets)
+        saved = self._portal.call(BrokerOffsets(self._session, group).save(given))
+        return {Queue(each.topic, each.broker_name, each.queue_id): offset for each, offset in saved.items()}
+
+    def _introduce(self, group: str, queues: Iterable[Queue]) -> None:
+        """Brokers take offsets of groups that they know alone, and get to know one by its first pull.
+
+        `mqadmin consumerProgress` looks for a group by its retry topic, which its first member's heartbeat makes.
+        """
+        strangers = {(group, queue.broker): queue for queue in queues if (group, queue.broker) not in self._introduced}
+        if not strangers:
+            return
+        puller = Puller(self._session, group)
+        asked = self._each(strangers.values(), lambda queue: puller.pull(queue, 0, Filter(), most=1, hold_s=0))
+        listed = self._brokers_of(retry_topic(group))
+        self._each([queue for queue in asked if queue.broker not in listed], lambda queue: self._greet(group, queue))
+        self._introduced |= {(group, queue.broker) for queue in asked}
+
+    def _brokers_of(self, topic: str) -> set[str]:
+        try:
+            return set(self.route(topic).addresses)
+        except TopicNotFound:
+            return set()
+
+    async def _greet(self, group: str, queue: MessageQueue) -> None:
+        """A member of the group comes and goes: it takes no queues from others, and no place in lists."""
+        client_id = self._session.client_id
+        member = ConsumerData(group_name=group, consume_type=ConsumeType.ACTIVELY)
+        beat = HeartbeatData(client_id=client_id, consumer_data_set=[member])
+        leaves = UnregisterClient(client_id=client_id, consumer_group=group)
+        try:
+            address = await self._session.master(queue)
+            await self._session.call(address, RequestCode.HEART_BEAT, body=encode_body(beat))
+            await self._session.call(address, RequestCode.UNREGISTER_CLIENT, leaves)
+        except Error as fault:  # offsets are kept all the same; only lists do not show the group
+            log.warning("the group may not show in mqadmin", group=group, fault=str(fault))
+
+    def _each(self, queues: Iterable[Queue], ask: Callable[[MessageQueue], Awaitable[T]]) -> dict[Queue, T]:
+        """All at once. A broker that cannot be reached is left out, anything else is an error."""
+        wanted = list(queues)
+
+        async def asked() -> list[T | BaseException]:
+            answers = await asyncio.gather(*(ask(_of(queue)) for queue in wanted), return_exceptions=True)
+            if any(isinstance(answer, NoBroker) for answer in answers):
+                self._session.look_again()  # a broker that the session has not met yet: there at the next question
+            return answers
+
+        found: dict[Queue, T] = {}
+        for queue, answer in zip(wanted, self._portal.call(asked()), strict=True):
+            if isinstance(answer, (Unreachable, NoBroker)):
+                continue
+            if isinstance(answer, BaseException):
+                raise answer
+            found[queue] = answer
+        return found
+
+
+async def _opened(config: ClientConfig, clock: Clock) -> Session:
+    """On the loop where it will live."""
+    session = Session(config, clock=clock, rng=system_random())
+    session.start()
+    return session
+
+
+def _of(queue: Queue) -> MessageQueue:
+    return MessageQueue(broker_name=queue.broker, queue_id=queue.queue_id, topic=queue.topic)

@@ -1,0 +1,172 @@
+"""A blocking connection to one broker: for Spark's workers, which have no event loop and read large answers.
+
+Requests may be sent ahead of the answers to earlier ones; brokers answer in any order, and `opaque` says to which. One
+thread only. An answer's body is a view of the memory that it was received into, without a copy; a reader of many
+answers gives that memory (`Landing`).
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from itertools import count
+from pathlib import Path
+
+from ...client.connect.signing import Signer
+from ...errors import CallTimedOut, ConnectionLost, ProtocolError
+from ...protocol.command import Command, decode_header
+from ...protocol.frame import DEFAULT_LIMITS, MOST_HEADER_BYTES, FrameLimits, encode_frame_head
+from ...transport.address import parse_address
+from ...transport.tls import ClientTls, Verify
+from ..options import NetOptions
+
+_WORDS = struct.Struct(">iI")
+_MOST_AT_ONCE = 1 << 20
+
+
+def tls_settings(options: NetOptions) -> ClientTls | None:
+    if not options.tls:
+        return None
+
+    def path(text: str) -> Path | None:
+        return Path(text) if text else None
+
+    return ClientTls(
+        verify=Verify(options.tls_verify),
+        ca=path(options.tls_ca),
+        certificate=path(options.tls_certificate),
+        key=path(options.tls_key),
+        key_password=options.tls_key_password or None,
+    )
+
+
+class Landing:
+    """Memory for the bodies of answers, one behind the other; used again and again, since new memory costs as much as
+    what is done with it. `view` holds until the next `clear`."""
+
+    def __init__(self) -> None:
+        self._room = bytearray(_MOST_AT_ONCE)
+        self.used = 0
+
+    def ahead(self, size: int) -> memoryview:
+        """Room for so many bytes behind those that are used; they count when `used` is moved."""
+        if len(self._room) - self.used < size:
+            larger = bytearray(2 * (self.used + size))  # who still looks at the old one keeps it
+            larger[: self.used] = memoryview(self._room)[: self.used]
+            self._room = larger
+        return memoryview(self._room)[self.used : self.used + size]
+
+    def view(self) -> memoryview:
+        return memoryview(self._room)[: self.used]
+
+    def clear(self) -> None:
+        self.used = 0
+
+
+class Connection:
+    """Open from the start. After any error it is of no use and must be closed."""
+
+    def __init__(self, address: str, options: NetOptions, limits: FrameLimits = DEFAULT_LIMITS) -> None:
+        self.address = address
+        self._limits = limits
+        self._opaque = count(1)
+        self._timeout_s = options.call_timeout_ms / 1000
+        self._signer = None
+        if options.access_key:
+            self._signer = Signer(options.access_key, options.secret_key, options.security_token)
+        self.outstanding = 0
+        try:
+            self._socket = _connect(address, options)
+        except TimeoutError:
+            raise ConnectionLost(f"no connection to {address} within {options.connect_timeout_ms} ms") from None
+        except OSError as fault:
+            raise ConnectionLost(f"no connection to {address}: {fault}") from None
+
+    def send(self, command: Command, body: bytes | memoryview = b"") -> int:
+        """The number by which its answer is known."""
+        command.opaque = next(self._opaque)
+        if self._signer is not None:
+            command.body = body  # signed with the fields
+            self._signer.sign(command)
+        try:
+            self._socket.sendall(encode_frame_head(command, len(body)))
+            if body:
+                self._socket.sendall(body)
+        except TimeoutError:
+            raise CallTimedOut(f"{self.address} took no request within {self._timeout_s:g} s") from None
+        except OSError as fault:
+            raise ConnectionLost(f"the connection to {self.address} ended: {fault}") from None
+        self.outstanding += 1
+        return command.opaque
+
+    def receive(self, landing: Landing | None = None) -> Command:
+        """The next answer, to whichever request. Its body is at the end of `landing`, or in memory of its own."""
+        while True:
+            total, word = _WORDS.unpack(self._read(memoryview(bytearray(_WORDS.size))))
+            header_bytes = word & MOST_HEADER_BYTES
+            if not header_bytes + 4 <= total <= self._limits.frame_bytes:
+                raise ProtocolError(f"{self.address} sent a frame of {total} bytes with a header of {header_bytes}")
+            header = bytes(self._read(memoryview(bytearray(header_bytes))))
+            size = total - 4 - header_bytes
+            body = self._read(memoryview(bytearray(size)) if landing is None else landing.ahead(size))
+            answer = decode_header(word >> 24, header, self._limits.header_fields)
+            if answer.is_response:  # brokers also tell clients things, which are none of ours
+                if landing is not None:
+                    landing.used += size
+                answer.body = body
+                self.outstanding -= 1
+                return answer
+
+    def call(self, command: Command, body: bytes | memoryview = b"") -> Command:
+        self.send(command, body)
+        return self.receive()
+
+    def is_fresh(self) -> bool:
+        """Nothing came while nobody listened: no end, no half an answer."""
+        self._socket.setblocking(False)
+        try:
+            self._socket.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            return False
+        finally:
+            self._socket.settimeout(self._timeout_s)
+        return False
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _read(self, whole: memoryview) -> memoryview:
+        """Fills it."""
+        size, got = len(whole), 0
+        while got < size:
+            try:
+                piece = self._socket.recv_into(whole[got : got + _MOST_AT_ONCE])
+            except TimeoutError:
+                raise CallTimedOut(f"{self.address} did not answer within {self._timeout_s:g} s") from None
+            except OSError as fault:
+                raise ConnectionLost(f"the connection to {self.address} ended: {fault}") from None
+            if not piece:
+                raise ConnectionLost(f"{self.address} closed the connection")
+            got += piece
+        return whole
+
+
+def _connect(address: str, options: NetOptions) -> socket.socket:
+    host, port = parse_address(address)
+    plain = socket.create_connection((host, port), options.connect_timeout_ms / 1000)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tls = tls_settings(options)
+        made: socket.socket = plain if tls is None else _secured(plain, tls, host)
+        made.settimeout(options.call_timeout_ms / 1000)
+    except BaseException:
+        plain.close()
+        raise
+    return made
+
+
+def _secured(plain: socket.socket, tls: ClientTls, host: str) -> ssl.SSLSocket:
+    return tls.new_context().wrap_socket(plain, server_hostname=host)

@@ -1,0 +1,256 @@
+"""One task of a read: a range of one queue, pulled over a blocking connection and turned into Arrow batches.
+
+The next pull is on its way before what came is decoded. A broker that goes away is waited for, looked for again by the
+name servers, and asked on from the same offset; what counts as progress is the offset, since offsets may have gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ... import logs
+from ...ambient import Clock, SystemClock, pause
+from ...client.errors import Error, refused
+from ...errors import CallFailed, ConnectionLost, ProtocolError, PyroError
+from ...model.codes import RequestCode, ResponseCode
+from ...model.message import WRAPPED_BATCH
+from ...protocol.command import Command
+from ...protocol.headers.pull import PullMessage, PullMessageAnswer
+from ...protocol.messages import unframed
+from ...protocol.record import RecordError
+from ..codec.bad_records import BadRecords
+from ..codec.batches import decode_batches
+from ..codec.records import QUEUE_OFFSET, Records, record_starts
+from ..codec.rows import messages_to_batch
+from ..connect.cluster import Cluster
+from ..connect.connection import Connection, Landing
+from ..connect.connection_pool import SPARES
+from ..options import ReadOptions
+from ..schema import COLUMNS
+from .planner import DataLoss, Range
+
+log = logs.get("pyromq.spark")
+
+_SUBSCRIPTION = 4
+_PULL_BYTES = 1 << 20
+_CHUNK_BYTES = 4 << 20
+_PAUSE_S = 0.25
+_PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+
+
+@dataclass(slots=True)
+class QueuePull:
+    """Iterate `bodies` once. Bodies may hold messages from before and behind the range."""
+
+    part: Range
+    address: str
+    options: ReadOptions
+    clock: Clock
+    pause: Callable[[float], None] = pause
+    connect: Callable[[str, ReadOptions], Connection] = Connection
+
+    def bodies(self, landing: Landing | None = None) -> Iterator[tuple[memoryview, int]]:
+        """Each with the offset behind it; one behind the other in `landing`, where there is one."""
+        offset, connection = self.part.begin, None
+        deadline = self._deadline()
+        try:
+            while offset < self.part.end:
+                before, body = offset, None
+                try:
+                    if connection is None:
+                        connection = self._connection()
+                        connection.send(self._request(offset))
+                    landed = 0 if landing is None else landing.used
+                    offset, body = self._judged(connection.receive(landing), offset)
+                    if body is None and landing is not None:
+                        landing.used = landed
+                    if offset == before:
+                        self._wait(deadline, f"{self.address} has nothing at offset {offset} of {self.part.queue}")
+                    if offset < self.part.end:
+                        connection.send(self._request(offset))
+                except CallFailed as fault:
+                    _close(connection)
+                    connection = None
+                    self._wait(deadline, str(fault))
+                    self._look_again()
+                if offset > before:
+                    deadline = self._deadline()
+                if body is not None:
+                    yield body, offset
+            if connection is not None:
+                SPARES.keep(connection, self.options)
+                connection = None
+        finally:
+            _close(connection)  # an error, or nobody wants the rest: an answer may still be on its way
+
+    # --- one pull -------------------------------------------------------------------------------------------------
+
+    def _connection(self) -> Connection:
+        if not self.address:  # the broker was away, or its topic no longer asked for, when this was planned
+            raise ConnectionLost(f"no broker that serves {self.part.queue} is known")
+        return SPARES.take(self.address, self.options) or self.connect(self.address, self.options)
+
+    def _request(self, offset: int) -> Command:
+        options, queue = self.options, self.part.queue
+        header = PullMessage(
+            consumer_group=options.pull_group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=min(options.pull_batch_size, self.part.end - offset),
+            sys_flag=_SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription=options.sql or " || ".join(options.tag_list) or "*",
+            sub_version=0,
+            expression_type="SQL92" if options.sql else "TAG",
+            max_msg_bytes=_PULL_BYTES,
+            bname=queue.broker,
+        )
+        return Command(code=RequestCode.PULL_MESSAGE, fields=header.to_fields())
+
+    def _judged(self, answer: Command, offset: int) -> tuple[int, memoryview | None]:
+        """Where to go on, and what came."""
+        if answer.code in _PASSING:
+            return offset, None
+        found = answer.code == ResponseCode.SUCCESS
+        if not found and answer.code not in (
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        ):
+            raise refused(answer.code, answer.remark, self.address)
+        facts = PullMessageAnswer.from_fields(answer.fields)
+        following = offset if facts.next_begin_offset is None else facts.next_begin_offset
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            return self._moved(offset, following, facts), None
+        if found and following <= offset:
+            raise ProtocolError(f"{self.address} answered a pull at {offset} with messages and next offset {following}")
+        return max(offset, following), memoryview(answer.body) if found else None
+
+    def _moved(self, offset: int, following: int, facts: PullMessageAnswer) -> int:
+        low, high = facts.min_offset or 0, facts.max_offset or 0
+        if low > offset:
+            self._lose(offset, min(low, self.part.end), "were removed (retention) before they were read")
+            return low
+        if high < offset:
+            self._lose(offset, self.part.end, f"are not there: the queue ends at {high}")
+            return self.part.end
+        return max(offset, following)
+
+    def _lose(self, begin: int, end: int, why: str) -> None:
+        told = f"{self.part.queue}: offsets {begin} to {end} {why}"
+        if self.options.fail_on_data_loss:
+            raise DataLoss(f"{told}. Set failOnDataLoss=false to go on without them")
+        log.warning("data loss", what=told)
+
+    # --- when it does not go on -----------------------------------------------------------------------------------
+
+    def _deadline(self) -> float:
+        return self.clock.monotonic() + self.options.pull_timeout_ms / 1000
+
+    def _wait(self, deadline: float, why: str) -> None:
+        if self.clock.monotonic() >= deadline:
+            raise PyroError(f"no progress for pullTimeoutMs = {self.options.pull_timeout_ms}: {why}")
+        self.pause(_PAUSE_S)
+
+    def _look_again(self) -> None:
+        """The broker may be back under another address."""
+        try:
+            with Cluster(self.options) as cluster:
+                self.address = cluster.route(self.part.queue.topic).reader(self.part.queue.broker) or self.address
+        except Error as fault:
+            log.debug("no route for now", topic=self.part.queue.topic, fault=str(fault))
+
+
+def _close(connection: Connection | None) -> None:
+    if connection is not None:
+        connection.close()
+
+
+def read_range(
+    part: Range, address: str, options: ReadOptions, schema: pa.Schema, clock: Clock | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a range as batches of a few thousand rows."""
+    landing, begin = Landing(), part.begin
+    pull = QueuePull(part, address, options, clock or SystemClock())
+    bad = BadRecords(options.mode, str(part.queue))
+    for _, offset in pull.bodies(landing):
+        if offset - begin >= options.batch_rows or landing.used >= _CHUNK_BYTES:
+            yield from _decoded(landing, pull, Range(part.queue, begin, offset), schema, bad)
+            begin = offset
+    yield from _decoded(landing, pull, Range(part.queue, begin, part.end), schema, bad)
+
+
+def _decoded(
+    landing: Landing, pull: QueuePull, pulled: Range, schema: pa.Schema, bad: BadRecords
+) -> Iterator[pa.RecordBatch]:
+    """What has landed, as columns, which are copies: the memory is free again. `pulled` is where it came from."""
+    if not landing.used:
+        return
+    raw = landing.view()
+    try:
+        starts = record_starts(raw)
+    except RecordError as fault:
+        told = f"{pulled.queue}: offsets {pulled.begin} to {pulled.end}: {fault}"
+        log.warning("records of an answer cannot be told apart, each is asked for alone", what=told)
+        made = _one_at_a_time(pull, pulled, schema, bad)
+    else:
+        made = decode_within(Records(raw, starts), pull.part, schema, pull.options.tag_list, bad)
+    for batch in made:
+        if batch.num_rows:
+            yield batch
+    landing.clear()
+
+
+def _one_at_a_time(pull: QueuePull, pulled: Range, schema: pa.Schema, bad: BadRecords) -> Iterator[pa.RecordBatch]:
+    """Pull a stretch once more, a record at a time: all but the broken ones can be read."""
+    alone = replace(pull, part=pulled, options=replace(pull.options, pull_batch_size=1))
+    queue, tags = pulled.queue, pull.options.tag_list
+    for raw, offset in alone.bodies():
+        try:
+            starts = record_starts(raw)
+        except RecordError as fault:
+            broken = unframed(queue.topic, queue.queue_id, offset - 1, str(fault))
+            if bad.is_kept(broken):
+                yield messages_to_batch([broken], schema, queue.broker)
+        else:
+            yield from decode_within(Records(raw, starts), pull.part, schema, tags, bad)
+
+
+def decode_within(
+    records: Records, part: Range, schema: pa.Schema, tags: tuple[str, ...], bad: BadRecords
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the range alone, and with these tags alone: brokers compare hashes, and may give more than asked for."""
+    if tags or ((records.sys_flag & WRAPPED_BATCH) == WRAPPED_BATCH).any():
+        yield from _chosen(records, schema, part, tags, bad)
+        return
+    offsets = records.int64(records.at + QUEUE_OFFSET)
+    inside = (offsets >= part.begin) & (offsets < part.end)
+    if not inside.all():
+        records = Records(records.buffer, records.at[inside])
+    yield from decode_batches(records, schema, part.queue.broker, bad)
+
+
+def _chosen(
+    records: Records, schema: pa.Schema, part: Range, tags: tuple[str, ...], bad: BadRecords
+) -> Iterator[pa.RecordBatch]:
+    """Chosen by the rows themselves: an inner batch has many offsets, and tags are told by their text."""
+    more = schema
+    for name in ("queueOffset", "tags"):
+        if name not in schema.names:
+            more = more.append(pa.field(name, COLUMNS[name][0]))
+    for batch in decode_batches(records, more, part.queue.broker, bad):
+        yield _within(batch, part, tags).select(schema.names)
+
+
+def _within(batch: pa.RecordBatch, part: Range, tags: tuple[str, ...]) -> pa.RecordBatch:
+    offsets = batch.column("queueOffset").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    wanted = (offsets >= part.begin) & (offsets < part.end)
+    if tags:
+        wanted &= pc.is_in(batch.column("tags"), value_set=pa.array(tags)).to_numpy(zero_copy_only=False)
+    return batch.filter(pa.array(wanted))

@@ -1,0 +1,119 @@
+"""From options to offsets: which queues a read is about, where it begins and ends. Asks the cluster; no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ... import logs
+from ...ambient import pause
+from ...client.errors import Error, TopicNotFound
+from ...errors import ConfigError
+from ..connect.cluster import Cluster
+from ..options import ReadOptions
+from .offsets import EARLIEST, GROUP, LATEST, Offsets, Queue, Where, exact
+from .planner import Bounds, DataLoss, Loss, Range, ranges
+
+log = logs.get("pyromq.spark")
+
+# What a query's own filters leave of start and end.
+Narrow = Callable[[Cluster, Offsets, Offsets], tuple[Offsets, Offsets]]
+
+
+def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
+    """The queues of the read with their brokers' addresses. TopicNotFound, or ConfigError for what is not there."""
+    if options.assign:
+        known = cluster.queues(sorted({queue.topic for queue in options.assign}))
+        for queue in sorted(options.assign):
+            if queue not in known:
+                there = ", ".join(str(each) for each in sorted(known))
+                raise ConfigError(f"assign: there is no queue {queue}; there are {there}")
+        return {queue: known[queue] for queue in options.assign}
+    if not options.topic_pattern:
+        return cluster.queues(options.topic)
+    topics = cluster.topics(options.topic_pattern)
+    return cluster.queues(topics)
+
+
+def with_retries(cluster: Cluster, options: ReadOptions) -> tuple[dict[Queue, str], dict[Queue, Bounds]]:
+    """Queues and what they hold; asked again a few times if nobody answers."""
+    for left in range(options.fetch_retries, -1, -1):
+        try:
+            queues = find_queues(cluster, options)
+            return queues, cluster.bounds(queues)
+        except Error as fault:
+            if not left or isinstance(fault, TopicNotFound):  # asked again, the answer would be the same
+                raise
+            pause(options.fetch_pause_ms / 1000)
+    raise AssertionError("the last try returns or raises")
+
+
+def starting(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Bounds], word: str) -> Offsets:
+    """Where to begin in each queue; `word` where the options say nothing."""
+    where = options.starting_offsets or options.starting_times
+    if where is None:
+        where = Where(word, options.starting_timestamp)
+    found = _resolved(cluster, where, bounds, options.consumer_group, "startingOffsets")
+    if options.starting_strategy == "error":
+        _check_found(where, found, bounds)
+    return found
+
+
+def ending(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Bounds]) -> Offsets:
+    where = options.ending_offsets or options.ending_times or Where(LATEST, options.ending_timestamp)
+    if where.offsets or where.times_ms or where.topic_times_ms:
+        where = Where(LATEST, where.time_ms, where.offsets, where.topic_times_ms, where.times_ms)
+    return _resolved(cluster, where, bounds, "", "endingOffsets")
+
+
+def _resolved(cluster: Cluster, where: Where, bounds: Mapping[Queue, Bounds], group: str, option: str) -> Offsets:
+    _check_named(where.named(), bounds, option)
+    times = {queue: time for queue in bounds if (time := where.time_of(queue)) is not None}
+    found = cluster.at_times(times) if times else {}
+    committed = cluster.committed(group, bounds) if where.word == GROUP else {}
+    for queue, (low, high) in bounds.items():
+        if queue in where.offsets:
+            found[queue] = exact(where.offsets[queue], low, high)
+        elif queue in times:
+            found[queue] = min(found.get(queue, high), high)
+        else:
+            found[queue] = committed.get(queue, low) if where.word in (EARLIEST, GROUP) else high
+    return found
+
+
+def _check_named(named: Iterable[Queue], bounds: Mapping[Queue, Bounds], option: str) -> None:
+    for queue in named:
+        if queue not in bounds:
+            there = ", ".join(str(each) for each in sorted(bounds)) or "none"
+            raise ConfigError(f"{option}: it names the queue {queue}, which this read does not have; it has {there}")
+
+
+def _check_found(where: Where, found: Offsets, bounds: Mapping[Queue, Bounds]) -> None:
+    for queue, (low, high) in sorted(bounds.items()):
+        time = where.time_of(queue)
+        if time is not None and queue not in where.offsets and found[queue] >= high:
+            raise ConfigError(
+                f"startingTimestamp: {queue} holds {'nothing' if low == high else f'offsets {low} to {high}'}, none "
+                f"stored at {time} or later; startingOffsetsByTimestampStrategy=latest begins at its end instead"
+            )
+
+
+def planned(options: ReadOptions, narrow: Narrow = lambda cluster, start, end: (start, end)) -> list[tuple[Range, str]]:
+    """The ranges of a batch read with their brokers' addresses. DataLoss for what is gone, if that matters."""
+    with Cluster(options) as cluster:
+        queues, bounds = with_retries(cluster, options)
+        missing = [queue for queue in queues if queue not in bounds]
+        report([Loss(queue, 0, 0, "cannot be read: its broker is away") for queue in missing], options)
+        start, end = narrow(cluster, starting(cluster, options, bounds, EARLIEST), ending(cluster, options, bounds))
+    end = {queue: max(start[queue], until) for queue, until in end.items()}
+    found, lost = ranges(start, end, bounds)
+    report(lost, options)
+    return [(part, queues.get(part.queue, "")) for part in found]
+
+
+def report(lost: list[Loss], options: ReadOptions) -> None:
+    if not lost:
+        return
+    told = "; ".join(str(loss) for loss in lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")
+    if options.fail_on_data_loss:
+        raise DataLoss(f"{told}. Set failOnDataLoss=false to go on without them")
+    log.warning("data loss", what=told)

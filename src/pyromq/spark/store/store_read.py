@@ -1,0 +1,74 @@
+"""`option("store", PATH)`: a batch read of commit-log files, without a broker. Tasks need the folders that are named.
+
+Rows are everything that is in the log, RocketMQ's own topics too, or with `content=damage` what is no record any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from ...errors import ConfigError
+from ...store.files.disk import DiskError
+from ..options import ReadOptions
+from ..spark_schema import arrow_of
+from .store_rows import messages_of
+from .store_scan import Damage, LogRange, RangeScan, plan
+
+DAMAGE_DDL = "store string, position bigint, size bigint, reason string"
+_DAMAGE = pa.schema(
+    [
+        pa.field("store", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("size", pa.int64()),
+        pa.field("reason", pa.string()),
+    ]
+)
+
+
+@dataclass
+class LogPart(InputPartition):
+    part: LogRange
+
+
+class StoreReader(DataSourceReader):
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        if options.content == "messages":
+            arrow_of(schema)
+        elif schema.names != _DAMAGE.names:
+            raise ConfigError(f"content = 'damage': its rows are {DAMAGE_DDL}, and the schema cannot be another one")
+
+    def partitions(self) -> list[LogPart]:
+        options = self._options
+        least = -(-(options.min_partitions or 1) // len(options.store))
+        try:
+            return [LogPart(part) for store in options.store for part in plan(store, least)]
+        except DiskError as fault:
+            raise ConfigError(f"store: {fault}") from None
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, LogPart):
+            return iter(())  # Spark makes a task of its own where there is none
+        scan = RangeScan(partition.part, verify=self._options.verify_crc)
+        if self._options.content == "damage":
+            return _damage(scan)
+        return messages_of(scan, self._options, arrow_of(self._schema), partition.part.store)
+
+
+def _damage(scan: RangeScan) -> Iterator[pa.RecordBatch]:
+    found = [each for each in scan if isinstance(each, Damage)]
+    if found:
+        columns = [
+            [each.store for each in found],
+            [each.position for each in found],
+            [each.end - each.position for each in found],
+            [each.reason for each in found],
+        ]
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, _DAMAGE, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_DAMAGE)

@@ -1,0 +1,311 @@
+"""Reads commit-log files without a broker, in ranges that may begin anywhere: ours, Java's, damaged ones. No Spark.
+
+A record says its own position, so a scan finds its way from any byte: the first record of a range is the first one that
+says that it lies where it lies. Windows are read, not mapped: a failing medium is then an error, not a signal.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ...kernel.columns import walk_log
+from ...kernel.records import Placed, check_at
+from ...protocol.record import (
+    BLANK,
+    BLANK_BYTES,
+    CRC_BITS,
+    CRC_NAME,
+    CRC_PROPERTY_BYTES,
+    FIXED_BYTES,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RecordError,
+)
+from ...store.config import StoreConfig
+from ...store.files.disk import DiskError
+from ...store.files.file_sequence import FileSequence
+from ...store.files.open_files import OpenFiles
+from ...store.files.read_only import ReadOnlyDisk
+from ...store.files.real_disk import RealDisk, RealFile
+from ...store.layout import COMMIT_LOG
+from ...store.recovery.sizes import inferred_config
+from ..codec.records import PHYSICAL_OFFSET, Records
+from ..codec.vectors import Positions, gather, gather_bytes, spans
+
+WINDOW = 1 << 20  # Spark takes rows from batches of some thousand cheaper than from larger ones
+_PIECE = 1 << 20  # read at once while looking for something
+_ZEROES = bytes(_PIECE)
+_MOST_STRETCHES = 1000
+_MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
+_CRC_HEAD = np.frombuffer(CRC_NAME + b"\x01", np.uint8)
+_POWERS = 10 ** np.arange(10, dtype=np.int64)  # the digits stand with the least first
+
+
+class LogRange(NamedTuple):
+    """Records that begin from `begin` to `end` of one log file."""
+
+    store: str
+    begin: int
+    end: int
+    file_bytes: int
+    is_last: bool  # of the log: bytes that were never written are its end
+
+
+class Damage(NamedTuple):
+    """Bytes that are no whole record."""
+
+    store: str
+    position: int
+    end: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.store}: {self.end - self.position} bytes at {self.position} are no record: {self.reason}"
+
+
+def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
+    """The log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is none."""
+    with _Log(store) as log:
+        size = log.files.file_bytes
+        begun = [base for base in log.files.bases if not _is_empty(log.files.read(base, BLANK_BYTES))]
+        last = max(begun, default=0)  # behind it are files that were made ahead and hold nothing yet
+        ends = {base: log.written_end(base) if base >= last else base + size for base in log.files.bases}
+        total = sum(end - base for base, end in ends.items())
+        piece = max(1 << 20, min(piece, -(-total // max(1, least))))
+        return [
+            LogRange(store, begin, min(begin + piece, end), size, base >= last)
+            for base, end in ends.items()
+            for begin in range(base, end, piece)
+        ]
+
+
+class _Log:
+    """A log opened for reading."""
+
+    def __init__(self, store: str, file_bytes: int = 0) -> None:
+        disk = ReadOnlyDisk(RealDisk(store))
+        if not disk.is_folder(COMMIT_LOG):
+            raise DiskError(
+                f"{store} is not a store: it has no folder {COMMIT_LOG}. Name the broker's storePathRootDir"
+            )
+        # The index says nothing about the log's files, and a damaged one need not stop us.
+        file_bytes = file_bytes or inferred_config(disk, StoreConfig(index_enabled=False)).commit_log_file_bytes
+        self._open = OpenFiles(disk, 4)
+        self.files = FileSequence(disk, self._open, COMMIT_LOG, file_bytes)
+        self.files.load()
+
+    def written(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """The stretches of one file that hold anything: it is allocated whole, and what was never written is not read.
+
+        Asked before anything is read, since what has been read once counts as written."""
+        file, inside = self.files.file_at(begin)
+        base, place = begin - inside, inside
+        found: list[tuple[int, int]] = []
+        assert isinstance(file, RealFile)  # of a RealDisk
+        try:
+            while base + place < end and len(found) < _MOST_STRETCHES:
+                first = os.lseek(file.fileno(), place, os.SEEK_DATA)
+                place = os.lseek(file.fileno(), first, os.SEEK_HOLE)
+                found.append((base + first, base + place))
+        except OSError as fault:
+            if fault.errno == errno.ENXIO:  # nothing from there on
+                return found
+        return [*found, (base + place, end)]  # of too many, or on another file system, the rest is read
+
+    def written_end(self, base: int) -> int:
+        """Where the last stretch of a file ends; its beginning if nothing was written there."""
+        return max((end for _, end in self.written(base, base + self.files.file_bytes)), default=base)
+
+    def __enter__(self) -> _Log:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._open.close()
+
+
+class RangeScan:
+    """Iterate once: chunks of intact records, and damage, in order of position."""
+
+    def __init__(self, part: LogRange, *, verify: bool = True, window: int = WINDOW) -> None:
+        self._part = part
+        self._verify = verify
+        self._window = window
+        base = part.begin - part.begin % part.file_bytes
+        self._file_end = base + part.file_bytes
+        self._written: list[tuple[int, int]] = []
+
+    def __iter__(self) -> Iterator[Records | Damage]:
+        with _Log(self._part.store, self._part.file_bytes) as log:
+            self._written = log.written(self._part.begin, self._file_end)
+            position: int | None = self._part.begin
+            if self._part.begin % self._part.file_bytes:
+                position = self._next_record(log, self._part.begin, self._part.end)
+            while position is not None and position < self._part.end:
+                raw = self._read(log, position, self._window)
+                good, length = self._walked(raw, position)
+                if good is not None:
+                    yield good
+                    position += length
+                    continue
+                starts, at, fault = _chain(raw, self._part.end - position)
+                if len(starts):
+                    good, fault_at, why = self._intact(raw, starts, position)
+                    if len(good.at):
+                        yield good
+                    if fault_at is not None:
+                        at, fault = fault_at, why
+                if not fault:
+                    if not at:  # a blank record, or the range ends here
+                        return
+                    position += at
+                    continue
+                position = yield from self._step_over(log, position + at, fault)
+
+    def _walked(self, raw: bytes, position: int) -> tuple[Records | None, int]:
+        """Natively, up to the first record that is not whole: what follows then is looked at in the slow way."""
+        if walk_log is None:
+            return None, 0
+        starts, length = walk_log(raw, position, self._part.end - position, self._verify)
+        return (Records(raw, np.frombuffer(starts, np.int64)), length) if starts else (None, 0)
+
+    def _step_over(self, log: _Log, position: int, why: str) -> Generator[Damage, None, int | None]:
+        """What no record is, up to the next one; None where there is none in this file."""
+        found = self._next_record(log, position + 1, self._file_end)
+        end = self._file_end if found is None else found
+        if found is None and self._part.is_last and not self._anything(log, position, end):
+            return None  # never written: the end of the log
+        yield Damage(self._part.store, position, end, why)
+        return found
+
+    def _read(self, log: _Log, position: int, length: int) -> bytes:
+        """Up to the end of the file, and at least the record that begins there."""
+        raw = log.files.read(position, min(length, self._file_end - position))
+        if len(raw) >= BLANK_BYTES:
+            size = BLANK.unpack_from(raw)[0]
+            if len(raw) < size <= self._file_end - position:
+                raw = log.files.read(position, size)
+        return raw
+
+    def _intact(self, raw: bytes, starts: Positions, position: int) -> tuple[Records, int | None, str]:
+        """The records up to the first that is not whole; where that is, and why."""
+        records = Records(raw, starts)
+        bad = gather(raw, starts + PHYSICAL_OFFSET, ">i8") != starts + position
+        try:
+            records.check_layout()
+            spans(raw, records.topic_at, records.topic_end, pa.binary()).cast(pa.string())  # all are UTF-8
+            if self._verify:
+                bad |= ~_crcs_fit(records)
+        except (RecordError, pa.ArrowInvalid):
+            return self._one_by_one(raw, starts, position)
+        if not bad.any():
+            return records, None, ""
+        first = int(np.argmax(bad))
+        return records.slice(0, first), int(starts[first]), self._reason(raw, int(starts[first]), position)
+
+    def _one_by_one(self, raw: bytes, starts: Positions, position: int) -> tuple[Records, int | None, str]:
+        view = memoryview(raw)
+        for number, at in enumerate(starts.tolist()):
+            found = check_at(view, at, position + at, {})
+            if not isinstance(found, Placed):
+                return Records(raw, starts[:number]), at, found.reason
+        return Records(raw, starts), None, ""
+
+    def _reason(self, raw: bytes, at: int, position: int) -> str:
+        found = check_at(memoryview(raw), at, position + at, {})
+        return "it is damaged" if isinstance(found, Placed) else found.reason
+
+    def _next_record(self, log: _Log, begin: int, end: int) -> int | None:
+        """The first position from `begin` where a whole record lies that says so itself."""
+        at = begin + 4  # where its magic may stand
+        while (at := self._skipped(at, end + 4)) < end + 4:
+            chunk = log.files.read(at, min(_PIECE, self._file_end - at))
+            if len(chunk) < 4:
+                return None
+            if _is_empty(chunk):
+                at += len(chunk) - 3
+                continue
+            hits = [hit for hit in (chunk.find(magic) for magic in _MAGICS) if hit >= 0]
+            if not hits:
+                at += len(chunk) - 3
+                continue
+            candidate = at + min(hits) - 4
+            if candidate >= end:
+                return None
+            raw = self._read(log, candidate, FIXED_BYTES)
+            if isinstance(check_at(memoryview(raw), 0, candidate, {}), Placed):
+                return candidate
+            at = candidate + 5
+        return None
+
+    def _skipped(self, position: int, end: int) -> int:
+        """The next place where anything was written; `end` if there is none."""
+        at = next((max(position, low) for low, high in self._written if high > position), end)
+        return min(at, end)
+
+    def _anything(self, log: _Log, position: int, end: int) -> bool:
+        while (position := self._skipped(position, end)) < end:
+            chunk = log.files.read(position, min(_PIECE, end - position))
+            if not chunk:
+                return False
+            if not _is_empty(chunk):
+                return True
+            position += len(chunk)
+        return False
+
+
+def _is_empty(chunk: bytes) -> bool:
+    """Nothing but zeroes: most of a file that was allocated whole. A comparison is the fastest way to see that."""
+    return chunk == _ZEROES[: len(chunk)] if len(chunk) < len(_ZEROES) else chunk == _ZEROES
+
+
+def _chain(raw: bytes, most: int) -> tuple[Positions, int, str]:
+    """Records that follow each other from the first byte, as far as they lie whole in it and begin before `most`.
+
+    Then where the next one should begin, and what is wrong there: "" if nothing is. 0 and "" say that nothing follows.
+    """
+    starts: list[int] = []
+    at, end, unpack = 0, len(raw), BLANK.unpack_from
+    while at < most:
+        if end - at < BLANK_BYTES:
+            return np.array(starts, np.int64), at, "" if at else "the file ends here"
+        size, magic = unpack(raw, at)
+        if magic == MAGIC_BLANK:
+            return np.array(starts, np.int64), 0, ""
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_BYTES:
+            why = (
+                "nothing was written here" if not size and not magic else f"magic {magic:#010x} is not that of a record"
+            )
+            return np.array(starts, np.int64), at, why
+        if at + size > end:
+            # It goes on behind the window; or behind its file, which no record does.
+            return np.array(starts, np.int64), at, "" if at else f"the record claims {size} bytes, {end} are left"
+        starts.append(at)
+        at += size
+    return np.array(starts, np.int64), at, ""
+
+
+def _crcs_fit(records: Records) -> npt.NDArray[np.bool_]:
+    """By the whole-record CRC where a record has one, else by that of its body."""
+    tails = records.end - CRC_PROPERTY_BYTES
+    own = (gather_bytes(records.buffer, tails, len(_CRC_HEAD)) == _CRC_HEAD).all(axis=1)
+    own &= tails >= records.properties_at
+    digits = gather_bytes(records.buffer, tails + len(_CRC_HEAD), 10).astype(np.int64) - 48
+    own &= ((digits >= 0) & (digits <= 9)).all(axis=1)
+    expected = np.where(own, (digits * _POWERS).sum(axis=1), gather(records.buffer, records.at + 8, ">u4"))
+    begins = np.where(own, records.at, records.body_at).tolist()
+    ends = np.where(own, tails, records.body_end).tolist()
+    view = memoryview(records.buffer)
+    found = np.fromiter(
+        (crc32(view[begin:end]) for begin, end in zip(begins, ends, strict=True)), np.int64, len(records)
+    )
+    fits: npt.NDArray[np.bool_] = (found & CRC_BITS) == expected
+    return fits

@@ -1,0 +1,253 @@
+"""Sends batches to the queues of brokers over blocking connections, and waits for every answer.
+
+Queues are served side by side, each with one request under way, so that what goes to one queue stays in order whatever
+fails. A broker that is away is looked for again and asked again with the same request until the time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from ... import logs
+from ...ambient import Clock, SystemClock, pause
+from ...client.core.routing import Route
+from ...client.errors import Error, refused
+from ...client.produce.outgoing import Outgoing, SendHeaders
+from ...errors import CallFailed, PyroError
+from ...model.codes import RequestCode, ResponseCode
+from ...model.message import Property
+from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.command import Command
+from ...protocol.headers.send import LONG_NAMES
+from ..connect.cluster import Cluster
+from ..connect.connection import Connection
+from ..options import WriteOptions
+
+log = logs.get("pyromq.spark")
+
+_PAUSE_S = 0.25
+_BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+# Stored in any case; anything but SUCCESS says what of the broker's own promise is missing.
+_STORED = (
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
+_FLAG, _PROPERTIES = LONG_NAMES["flag"], LONG_NAMES["properties"]
+_WINDOW = b"duplicateWindowEnable=true"
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One send to one queue. `body` is a view of many requests' bytes."""
+
+    queue: MessageQueue
+    outgoing: Outgoing
+    body: memoryview
+    rows: int
+    origin: str  # from whom it is, and which of his requests
+    flag: int = 0  # of a single message; those of a batch have their own
+    deadline: float = 0.0
+
+
+@dataclass(slots=True)
+class Sent:
+    """What came of it, so far."""
+
+    rows: int = 0
+    bytes: int = 0
+    requests: int = 0
+    unsafe: int = 0  # stored, but not flushed or copied in time
+    repeatable: set[str] = field(default_factory=set)  # brokers without a duplicate window
+
+
+class _Line:
+    """The connection to one broker's master, and what is under way on it."""
+
+    def __init__(self, connection: Connection, has_window: bool) -> None:
+        self.connection = connection
+        self.has_window = has_window
+        self.waiting: dict[int, Request] = {}
+
+
+class BatchSender:
+    """One thread. `put` requests, then `finish`; `close` in any case."""
+
+    def __init__(
+        self,
+        options: WriteOptions,
+        *,
+        clock: Clock | None = None,
+        pause: Callable[[float], None] = pause,
+        connect: Callable[[str, WriteOptions], Connection] = Connection,
+    ) -> None:
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._pause = pause
+        self._connect = connect
+        self._cluster = Cluster(options)
+        self._headers = SendHeaders(options.producer_group)
+        self._routes: dict[str, Route] = {}  # as first seen: rows keep the queue that was chosen for them
+        self._masters: dict[str, str] = {}  # where brokers are by now
+        self._lines: dict[str, _Line] = {}
+        self._free_at = 0.0  # when the rate allows the next request
+        self.sent = Sent()
+
+    def route(self, topic: str) -> Route:
+        if topic not in self._routes:
+            self._routes[topic] = self._cluster.route_to_write(topic)
+        return self._routes[topic]
+
+    def put(self, request: Request) -> None:
+        """Waits while an earlier request to the same queue is under way, and for its turn where the rate is limited."""
+        self._keep_rate(request.rows)
+        request.deadline = self._clock.monotonic() + self._options.send_timeout_ms / 1000
+        name = request.queue.broker_name
+        while any(other.queue == request.queue for other in self._waiting(name)):
+            self._receive(name)
+        self._send(name, [request])
+
+    def finish(self) -> Sent:
+        for name in list(self._lines):
+            while self._waiting(name):
+                self._receive(name)
+        return self.sent
+
+    def close(self) -> None:
+        for line in self._lines.values():
+            line.connection.close()
+        self._cluster.close()
+
+    def _keep_rate(self, rows: int) -> None:
+        if self._options.max_rate is None:
+            return
+        now = self._clock.monotonic()
+        begin = max(now, self._free_at)
+        self._free_at = begin + rows / self._options.max_rate
+        if begin > now:
+            self._pause(begin - now)
+
+    # --- one broker -----------------------------------------------------------------------------------------------
+
+    def _waiting(self, name: str) -> list[Request]:
+        return list(self._lines[name].waiting.values()) if name in self._lines else []
+
+    def _send(self, name: str, requests: list[Request]) -> None:
+        """With everything else that is under way there, if the connection breaks meanwhile."""
+        while requests:
+            try:
+                line = self._line(name, requests[0].queue.topic)
+                for request in tuple(requests):
+                    line.waiting[self._sent_on(line, request)] = request
+                    requests.remove(request)
+            except (CallFailed, Error) as fault:
+                self._check_time(requests[0], str(fault))
+                requests = self._broken(name, fault) + requests
+
+    def _sent_on(self, line: _Line, request: Request) -> int:
+        fields = self._headers.fields(request.outgoing, request.queue, self._clock.now_ms())
+        fields[_FLAG] = str(request.flag)
+        if line.has_window:
+            fields[_PROPERTIES] += f"{Property.SEND_ID}\x01{identity_of(request)}/0/0\x02"
+        command = Command(code=request.outgoing.code, fields=fields)
+        return line.connection.send(command, request.body)
+
+    def _receive(self, name: str) -> None:
+        line = self._lines[name]
+        try:
+            answer = line.connection.receive()
+        except CallFailed as fault:
+            self._send(name, self._broken(name, fault))
+            return
+        request = line.waiting.pop(answer.opaque, None)
+        if request is None:
+            return
+        if answer.code in _BUSY:
+            self._check_time(request, f"{line.connection.address} is busy: {answer.remark}")
+            self._pause(_PAUSE_S)
+            self._send(name, [request])
+        elif answer.code in _STORED:
+            self._count(line, name, request, answer.code)
+        else:
+            raise refused(answer.code, answer.remark, line.connection.address)
+
+    def _count(self, line: _Line, name: str, request: Request, code: int) -> None:
+        self.sent.rows += request.rows
+        self.sent.bytes += len(request.body)
+        self.sent.requests += 1
+        self.sent.unsafe += code != ResponseCode.SUCCESS
+        if not line.has_window:
+            self.sent.repeatable.add(name)
+
+    # --- connections ----------------------------------------------------------------------------------------------
+
+    def _line(self, name: str, topic: str) -> _Line:
+        if name not in self._lines:
+            address = self._masters.get(name) or self.route(topic).master(name)
+            if address is None:
+                raise Error(f"broker {name!r} of topic {topic!r} is not there")
+            connection = self._connect(address, self._options)
+            try:
+                self._lines[name] = _Line(connection, self._window_of(connection))
+            except BaseException:
+                connection.close()
+                raise
+        return self._lines[name]
+
+    def _window_of(self, connection: Connection) -> bool:
+        """Whether this broker drops repeats. Others, Apache's too, do not know the property and would keep it."""
+        if self._options.once == "off":
+            return False
+        answer = connection.call(Command(code=RequestCode.GET_BROKER_CONFIG))
+        has_window = answer.code == ResponseCode.SUCCESS and _WINDOW in bytes(answer.body).splitlines()
+        if not has_window and self._options.once == "required":
+            raise PyroError(
+                f"sendOnce = 'required': {connection.address} has no duplicate window; set duplicateWindowEnable=true "
+                "there, or write at least once with sendOnce=auto"
+            )
+        return has_window
+
+    def _broken(self, name: str, fault: PyroError) -> list[Request]:
+        """What was under way there, to be sent again. Raises when its time is over."""
+        line = self._lines.pop(name, None)
+        unanswered = [] if line is None else list(line.waiting.values())
+        if line is not None:
+            line.connection.close()
+        for request in unanswered:
+            self._check_time(request, str(fault))
+        self._pause(_PAUSE_S)
+        for topic in list(self._routes):
+            self._look_again(topic)
+        return unanswered
+
+    def _look_again(self, topic: str) -> None:
+        try:
+            route = self._cluster.route(topic)
+        except Error as fault:
+            log.debug("no route for now", topic=topic, fault=str(fault))
+        else:
+            found = {name: route.master(name) for name in route.addresses}
+            self._masters |= {name: address for name, address in found.items() if address is not None}
+
+    def _check_time(self, request: Request, why: str) -> None:
+        if self._clock.monotonic() >= request.deadline:
+            queue = request.queue
+            raise PyroError(
+                f"{request.rows} messages to {queue.topic}/{queue.broker_name}/{queue.queue_id} were not stored "
+                f"within sendTimeoutMs = {self._options.send_timeout_ms}: {why}"
+            )
+
+
+def identity_of(request: Request) -> str:
+    """A producer's name for the duplicate window: from whom, which of his requests, and what is in it.
+
+    What is in it belongs to it: a repeat whose rows come in another order is another request, and nothing is lost.
+    """
+    told = blake2b(request.origin.encode(), digest_size=20)
+    if request.outgoing.code != RequestCode.SEND_BATCH_MESSAGE:  # entries of a batch hold their properties
+        told.update(request.outgoing.properties.encode())
+    told.update(request.body)
+    return f"spark:{told.hexdigest()}"

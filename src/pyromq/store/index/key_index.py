@@ -1,0 +1,321 @@
+"""The index by key: files named by the time of their creation, the newest one is written.
+
+Keys are hashed as `topic#key`. Equal hashes are told apart by whoever reads the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
+
+from ... import logs
+from ...kernel.appends import KEY_BYTES
+from ...kernel.records import Placed, index_keys
+from ...model.java_hash import java_hash
+from ...model.wire_text import whole_number
+from ...protocol.properties import find_property
+from ..config import StoreConfig
+from ..files.changes import Changes
+from ..files.disk import Disk, make_folder_durably
+from ..files.open_files import OpenFiles
+from ..files.reads import Reads
+from ..layout import INDEX
+from ..recovery.catalogue import KnownIndexFile
+from .index_file import IndexCommit, IndexFile, index_file_bytes
+from .key_search import KeySearch
+
+log = logs.get("pyromq.store")
+
+_STORE_TIME = attrgetter("store_time")
+_SPARE_SHARE = 10  # a tenth is left: the next file is made
+_OPEN_INDEX_FILES = 16
+TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
+
+
+@lru_cache(maxsize=4096)  # tags repeat
+def index_hash(topic: str, key: str) -> int:
+    """abs(String.hashCode) of `topic#key`, and 0 where Java's abs is negative."""
+    value = abs(java_hash(f"{topic}#{key}"))
+    return 0 if value == 1 << 31 else value
+
+
+class Index:
+    """One writer. Records come in order of position; one that is covered already is not put again."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        config: StoreConfig,
+        changes: Changes,
+        now_ms: Callable[[], int],
+        reads: Reads | None = None,
+        open_files: OpenFiles | None = None,
+    ) -> None:
+        """`open_files`: where all files but the one that is written have their descriptors."""
+        self._disk = disk
+        self._open_files = open_files or OpenFiles(disk, _OPEN_INDEX_FILES)
+        self._reads = reads
+        self._config = config
+        self._changes = changes
+        self._now_ms = now_ms
+        self.files: list[IndexFile] = []
+        self._spare: IndexFile | None = None  # the next file, made before it is needed
+        self._spare_name = ""
+        self._made: IndexFile | None = None  # by a helper thread, and not the writer's yet
+        self.covered = -1  # start of the newest record that is in the index
+
+    # -- loading ------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """One that is cut short goes: what it had is not to be trusted, and whoever opens the store has looked at what
+        is lost (lost_index.py)."""
+        length = index_file_bytes(self._config.index_slots, self._config.index_entries)
+        for name in self._disk.list(INDEX):
+            path = f"{INDEX}/{name}"
+            if whole_number(name) is None or self._disk.is_folder(path):
+                log.warning("stray file in the index folder", name=path)
+                continue
+            size = self._disk.size(path)
+            if size > length:
+                log.warning("index file of another size is left alone", name=path, bytes=size, expected=length)
+                continue
+            if size < length:
+                self._forget(path)
+                continue
+            if self.files:
+                self.files[-1].share(self._open_files)
+            self.files.append(self._open(path))
+        self._drop_empty()
+        self._follow_files()
+
+    def _open(self, path: str) -> IndexFile:
+        config = self._config
+        return IndexFile(
+            self._disk, path, config.index_slots, config.index_entries, config.allocation_step_bytes, self._reads
+        )
+
+    def _follow_files(self) -> None:
+        filled = [file for file in self.files if file.header.next_entry > 1]
+        self.covered = filled[-1].header.end_position if filled else -1
+
+    def warm(self) -> None:
+        """So that the first message after a start does not wait for the slot table."""
+        if self.files and not self.files[-1].is_full:
+            self.files[-1].load_slots()
+
+    def known_files(self) -> list[KnownIndexFile]:
+        """For the catalogue: files that hold something."""
+        filled = [file for file in self.files if file.header.next_entry > 1]
+        return [KnownIndexFile(file.name, file.header.end_position) for file in filled]
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def keys_of(self, placed: Placed) -> list[str]:
+        """What a record is found by, in the order in which Java puts it: unique key, keys, tag."""
+        properties = placed.properties
+        keys: list[str] = []
+        unique = find_property(properties, b"UNIQ_KEY")
+        if unique is not None:
+            keys.append(unique.decode("utf-8", "replace"))
+        words = find_property(properties, b"KEYS")
+        if words is not None:
+            keys += [word for word in words.decode("utf-8", "replace").split(" ") if word]
+        if self._config.index_tags:
+            tag = find_property(properties, b"TAGS")
+            if tag is not None:
+                keys.append(TAG_MARK + tag.decode("utf-8", "replace"))
+        return keys
+
+    def reserve(self, entries: int) -> None:
+        """Room for so many entries, in the next file too if they go beyond this one. Raises DiskFull before a write."""
+        file = self._writable()
+        file.reserve(entries)
+        if entries > file.free and self._spare is None:
+            self._spare = self._new_file()
+            self._spare.reserve(entries)
+
+    def accept(self, places: Sequence[Placed]) -> None:
+        for store_time, group in groupby(places, _STORE_TIME):
+            run = list(group)
+            keys = index_keys(run, self.covered, self._config.index_tags)
+            if keys is None:
+                self._accept_each(run)
+            elif keys:
+                self._chain(keys, store_time)
+        if self.files:
+            self.files[-1].write_many()
+
+    def _accept_each(self, places: Sequence[Placed]) -> None:
+        file = self.files[-1] if self.files else None
+        for placed in places:
+            if placed.position <= self.covered or not placed.in_index:
+                continue
+            for key in self.keys_of(placed):
+                if file is None or file.is_full:
+                    file = self._writable()
+                file.put(index_hash(placed.topic, key), placed.position, placed.store_time)
+                self.covered = placed.position
+
+    def accept_encoded(self, keys: bytes, store_time: int) -> None:
+        """Keys that a kernel hashed, of records behind all that is covered."""
+        self._chain(keys, store_time)
+        self.files[-1].write_many()
+
+    def _chain(self, keys: bytes, store_time: int) -> None:
+        first, count = 0, len(keys) // KEY_BYTES
+        while first < count:
+            file = self._writable()
+            some = min(count - first, file.free)
+            file.put_keys(keys, first, some, store_time)
+            self.covered = file.header.end_position
+            first += some
+
+    def _writable(self) -> IndexFile:
+        if self.files and not self.files[-1].is_full:
+            return self.files[-1]
+        following = self._spare or self._new_file()
+        if self.files:
+            self.files[-1].write_pending()
+            self.files[-1].share(self._open_files)
+        self.files.append(following)
+        self._spare = None
+        return self.files[-1]
+
+    def _new_file(self) -> IndexFile:
+        make_folder_durably(self._disk, INDEX)
+        file = self._open(self._fresh_name())
+        self._note_new(file)
+        file.reserve(0)
+        return file
+
+    def _note_new(self, file: IndexFile) -> None:
+        self._changes.folders.add(INDEX)
+        self._changes.names[file.name] = True
+
+    @property
+    def wants_spare(self) -> bool:
+        """The file that is written is nearly full: `make_spare` in a helper thread, then `adopt_spare`."""
+        nearly = self._config.index_entries // _SPARE_SHARE
+        return self._spare is None and bool(self.files) and self.files[-1].free <= nearly
+
+    def name_spare(self) -> str:
+        """In the writer's thread, which gives no other file this name."""
+        self._spare_name = self._fresh_name()
+        return self._spare_name
+
+    def make_spare(self, name: str) -> None:
+        """The slow part, for a helper thread."""
+        file = self._open(name)
+        file.reserve(file.entry_limit)  # all of it: the one before has filled up, and nobody waits for it here
+        file.load_slots()
+        self._made = file
+
+    def adopt_spare(self) -> None:
+        """In the writer's thread."""
+        made, self._made = self._made, None
+        if made is None:
+            return
+        if self._spare is None and made.name > self.files[-1].name:
+            self._spare = made
+            self._note_new(made)
+        else:  # a burst went beyond the file meanwhile
+            self._remove(made)
+
+    def _fresh_name(self) -> str:
+        """`yyyyMMddHHmmssSSS` in local time, and later than every other: the names are the order."""
+        now = self._now_ms()
+        stamp = whole_number(datetime.fromtimestamp(now // 1000).strftime("%Y%m%d%H%M%S") + f"{now % 1000:03d}") or 0
+        for name in (self._spare_name, self.files[-1].name if self.files else ""):
+            if name:
+                stamp = max(stamp, (whole_number(name.rpartition("/")[2]) or 0) + 1)
+        return f"{INDEX}/{stamp:017d}"
+
+    def take_commits(self) -> list[IndexCommit]:
+        """Slots and headers of what changed; their entries must be synced before these are written."""
+        commits = []
+        for file in self.files:
+            if file.is_changed:
+                commits.append(file.take_commit())
+                self._changes.files.add(file.name)
+            elif file is not self.files[-1]:
+                file.release_slots()
+        return commits
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def search(self, topic: str, key: str, begin: int, end: int, limit: int) -> KeySearch:
+        """For positions of records that may have this key, newest first. Equal hashes of other keys are among them."""
+        return KeySearch(self.files, index_hash(topic, key), begin, end, limit)
+
+    @property
+    def full_until_time(self) -> int:
+        """End time of the newest full file: what Java's checkpoint says of the index."""
+        full = [file.header.end_time for file in self.files if file.is_full]
+        return full[-1] if full else 0
+
+    # -- recovery and retention ---------------------------------------------------------------------------------------
+
+    def distrust_from(self, position: int) -> None:
+        """Take back entries for records at or behind a position: they are about to be put again."""
+        for file in self.files:
+            if not file.is_full or file.header.end_position >= position:
+                file.cut(position)
+        self._drop_empty()
+        self._follow_files()
+
+    def _drop_empty(self) -> None:
+        """Files made ahead of a crash that never got an entry."""
+        while self.files and self.files[-1].header.next_entry == 1:
+            self._remove(self.files.pop())
+
+    def drop_newest_from(self, number: int) -> int | None:
+        """Remove files from `number` on; where the records that they covered begin."""
+        dropped = self.files[number:]
+        del self.files[number:]
+        starts = [file.header.begin_position for file in dropped if file.header.next_entry > 1]
+        for file in dropped:
+            self._remove(file)
+        begin = min(starts, default=None)
+        if begin is not None and self.files and self.files[-1].header.end_position >= begin:
+            self.files[-1].cut(begin)  # a record whose keys lie in both files is put again as a whole
+        self._follow_files()
+        return begin
+
+    def give_up_before(self, log_start: int) -> list[str]:
+        """Names of files whose records are all gone, for the caller to remove; the newest stays."""
+        names = []
+        while len(self.files) > 1 and self.files[0].header.end_position < log_start:
+            file = self.files.pop(0)
+            file.close()
+            self._note_gone(file.name)
+            names.append(file.name)
+        return names
+
+    def _remove(self, file: IndexFile) -> None:
+        file.close()
+        self._forget(file.name)
+
+    def _forget(self, name: str) -> None:
+        self._note_gone(name)
+        self._disk.remove(name)
+
+    def _note_gone(self, name: str) -> None:
+        self._changes.files.discard(name)
+        self._changes.names[name] = False
+        self._changes.folders.add(INDEX)
+
+    def tidy(self) -> None:
+        """Files made ahead that hold nothing go: before a stop."""
+        for file in (self._spare, self._made):
+            if file is not None:
+                self._remove(file)
+        self._spare = self._made = None
+        self._drop_empty()
+
+    def close(self) -> None:
+        self.tidy()
+        for file in self.files:
+            file.close()

@@ -1,0 +1,137 @@
+"""The slot table of an index file in memory, and images of it that a flush's thread writes while appends go on.
+
+`index_file.py` owns one. An image costs the writer nothing when it is taken: a page is copied by the thread that writes
+it, or by the writer just before it changes one that is not written yet. Copying the whole table (20 MB) at once stopped
+the event loop for 30 ms each second.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from array import array
+from collections.abc import Callable, Iterator
+
+from ...kernel.appends import PAGE_SLOTS
+from ...kernel.records import big_endian, chain_keys
+
+SLOT_BYTES = 4
+
+_RUNS = re.compile(rb"\x01+(?:\x00{1,16}\x01+)*")  # changed pages, with short gaps between them
+_STRETCH_PAGES = 64  # copied and written at once: the writer waits for as long as one copy takes, a tenth of a ms
+
+
+class SlotImage:
+    """The changed pages as they were at one moment. `stretches` may run in another thread than the writer's.
+
+    Invariant: a page that differs from what it was is in `saved`, put there before its first change.
+    """
+
+    def __init__(self, slots: array[int], changed: bytearray) -> None:
+        self._slots = slots
+        self._runs = [run.span() for run in _RUNS.finditer(changed)]
+        self.due = bytearray(len(changed))  # a byte for each page: the writer saves it before it changes it
+        for first, until in self._runs:
+            self.due[first:until] = b"\x01" * (until - first)
+        self.saved: dict[int, bytes] = {}
+        self.is_written = not self._runs
+
+    def save(self, page: int) -> None:
+        """Before it changes."""
+        self.saved[page] = big_endian(self._slots, page * PAGE_SLOTS, (page + 1) * PAGE_SLOTS)
+        self.due[page] = 0
+
+    def settle(self) -> None:
+        """Everything that is still due: another image is about to be taken before this one was written."""
+        if self.is_written:
+            return
+        for first, until in self._runs:
+            for page in range(first, until):
+                if self.due[page]:
+                    self.save(page)
+
+    def stretches(self) -> Iterator[tuple[int, bytes]]:
+        """Number of the first slot, and the slots from there on as the file has them. Pages near each other go
+        together: one write each would cost thousands of calls. Once only: what was given is forgotten."""
+        for first, until in self._runs:
+            for at in range(first, until, _STRETCH_PAGES):
+                yield at * PAGE_SLOTS, self._copy(at, min(at + _STRETCH_PAGES, until))
+        self.is_written = True
+
+    def _copy(self, first: int, until: int) -> bytes:
+        """First the copy, then a look at what was saved: who changed a page before the copy saved it before that."""
+        copied = big_endian(self._slots, first * PAGE_SLOTS, until * PAGE_SLOTS)
+        saved = [(page, self.saved.pop(page)) for page in range(first, until) if page in self.saved]
+        self.due[first:until] = bytes(until - first)
+        if not saved:
+            return copied
+        patched = bytearray(copied)
+        for page, slots in saved:
+            at = (page - first) * PAGE_SLOTS * SLOT_BYTES
+            patched[at : at + len(slots)] = slots
+        return bytes(patched)
+
+
+class SlotTable:
+    """One writer."""
+
+    def __init__(self, slots: array[int]) -> None:
+        self.slots = slots
+        self._pages = -(-len(slots) // PAGE_SLOTS)
+        self.changed = bytearray(self._pages)  # a byte for each page
+        self.image = SlotImage(slots, self.changed)
+
+    @classmethod
+    def loaded(cls, read: Callable[[int, int], bytes], count: int) -> SlotTable:
+        """`read` gives slots from a number on, as many as asked for. In pieces, between which other threads run."""
+        slots = array("I")
+        for first in range(0, count, _STRETCH_PAGES * PAGE_SLOTS):
+            piece = array("I", read(first, min(_STRETCH_PAGES * PAGE_SLOTS, count - first)))
+            if sys.byteorder == "little":
+                piece.byteswap()
+            slots.extend(piece)
+        return cls(slots)
+
+    @classmethod
+    def unused(cls, count: int) -> SlotTable:
+        """Of a new file, which holds zeroes already."""
+        return cls(array("I", (0,)) * count)
+
+    @classmethod
+    def empty(cls, count: int) -> SlotTable:
+        """A new one, all of which is to be written."""
+        table = cls(array("I", bytes(count * SLOT_BYTES)))
+        table.changed = bytearray(b"\x01" * table._pages)
+        return table
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __getitem__(self, slot: int) -> int:
+        return self.slots[slot]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.slots)
+
+    def __setitem__(self, slot: int, number: int) -> None:
+        page = slot // PAGE_SLOTS
+        if self.image.due[page]:
+            self.image.save(page)
+        self.slots[slot] = number
+        self.changed[page] = 1
+
+    def chain(self, keys: bytes, first: int, count: int, number: int, seconds: int) -> tuple[bytes, int]:
+        """Entries for hashed keys, chained into the slots, and how many slots had none before."""
+        image = self.image
+        return chain_keys(keys, first, count, self.slots, self.changed, number, seconds, image.due, image.saved)
+
+    @property
+    def is_being_written(self) -> bool:
+        return not self.image.is_written
+
+    def take_image(self) -> SlotImage:
+        """What changed since the last one, as it is now."""
+        self.image.settle()
+        self.image = SlotImage(self.slots, self.changed)
+        self.changed = bytearray(self._pages)
+        return self.image

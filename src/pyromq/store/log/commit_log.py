@@ -1,0 +1,282 @@
+"""The commit log: records one after another in files of one length. The only writer of truth; all else is derived.
+
+A burst of records is one `pwritev` into files that already have their room. A record never spans files: where the
+next one does not fit, a blank record ends the file. Recovery reads through the same object before the first append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ... import logs
+from ...kernel.records import Placed, place_burst
+from ...machine.descriptors import LOG_FILES
+from ...model.message import SysFlag
+from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, HEAD, LONG, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Record
+from ..config import StoreConfig
+from ..errors import RecordTooLarge
+from ..files.disk import Bytes, Disk, DiskError, DiskFile, DiskFull
+from ..files.file_sequence import FileSequence, Irregular
+from ..files.open_files import OpenFiles
+from ..files.reads import Reads
+from ..files.removals import Removals
+from ..files.segment import prepare_whole
+from ..layout import COMMIT_LOG
+from .whole_crc import NO_RANGES
+
+log = logs.get("pyromq.store")
+
+
+class CommitLog:
+    """One writer. Invariants: `end` lies in the last file or at its end; every byte behind `end` is zero, so that no
+    stale record can follow a new one; store times never go down."""
+
+    def __init__(
+        self, disk: Disk, config: StoreConfig, reads: Reads | None = None, open_files: int = LOG_FILES
+    ) -> None:
+        self._disk = disk
+        self._delays = config.delay_levels
+        self._with_crc = config.whole_record_crc
+        self._files = OpenFiles(disk, open_files, reads)
+        self.file_bytes = config.commit_log_file_bytes
+        self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
+        self.end = 0  # the next record goes here
+        self.last_time = 0  # store time of the newest record
+        self.last_position = 0  # and where it starts
+        self.untouched = True  # the append that raised had not written anything yet
+        self.whole_crc = NO_RANGES  # where every record has its own CRC
+        self._random_reads = False
+        self._ahead: list[int] = []  # bases of files made before they are needed
+        self.on_write: Callable[[], None] | None = None  # told at once, before queues and index have their entries
+
+    @property
+    def start(self) -> int:
+        return self.sequence.start
+
+    def load(self) -> list[Irregular]:
+        return self.sequence.load()
+
+    def drop_before(self, start: int) -> bool:
+        """Remove files in front of the log's start: retention had begun to, or a power cut brought them back."""
+        dropped = False
+        while len(self.sequence.bases) > 1 and self.sequence.start + self.file_bytes <= start:
+            self.sequence.drop_first()
+            dropped = True
+        return dropped
+
+    def continue_at(self, end: int, last_position: int, last_time: int) -> None:
+        """Recovery found the end and cut off what was behind it: appends go on there."""
+        self.end = end
+        self.last_position = last_position
+        self.last_time = last_time
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, records: Sequence[Record], now_ms: int, *, together: bool = False) -> list[Placed]:
+        """Write records that have their queue offsets. Nothing is written if there is an error before the first write.
+
+        `together`: a batch, which Java never spreads over two files.
+        """
+        self.untouched = True
+        store_time = max(now_ms, self.last_time)  # the clock may step back, the log does not
+        buffers, places = place_burst(records, self.end, store_time, self._delays, self._with_crc)
+        runs = self._split(buffers, together)
+        self._make_ahead(len(runs) - 1)
+        if self.sequence.has(self.end):
+            self.sequence.file_at(self.end)  # open: from the first byte on nothing may be wanting
+        self.untouched = False
+        if len(runs) == 1:
+            self._write(buffers)
+        else:
+            places = self._write_runs(records, runs, store_time)
+        self.last_time = store_time
+        self.last_position = places[-1].position
+        if self.on_write is not None:
+            self.on_write()
+        return places
+
+    @property
+    def room(self) -> int:
+        """Bytes of records that still fit into the file that is written."""
+        return self.sequence.limit - self.end - BLANK_BYTES
+
+    def append_encoded(self, records: Bytes, last_position: int, store_time: int) -> None:
+        """Records that a kernel made for `end` on, within `room`, with a store time that does not go back."""
+        self.untouched = True
+        file, inside = self.sequence.file_at(self.end)
+        self.untouched = False
+        file.pwrite(inside, records)
+        self.end += len(records)
+        self.last_time = store_time
+        self.last_position = last_position
+        if self.on_write is not None:
+            self.on_write()
+
+    def _split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
+        """How many records go into this file, the next, and so on. The first number may be 0."""
+        if sum(map(len, buffers)) + BLANK_BYTES <= self.sequence.limit - self.end:
+            return [len(buffers)]
+        sizes = [sum(map(len, buffers))] if together else [len(raw) for raw in buffers]
+        if max(sizes) + BLANK_BYTES > self.file_bytes:
+            raise RecordTooLarge(
+                f"{'the batch' if together else 'the record'} takes {max(sizes)} bytes, a commit log file has room for "
+                f"{self.file_bytes - BLANK_BYTES}: send less at once, or raise mappedFileSizeCommitLog"
+            )
+        runs, room = [0], self.sequence.limit - self.end
+        for size in sizes:
+            if size + BLANK_BYTES > room:
+                runs.append(0)
+                room = self.file_bytes
+            runs[-1] += len(buffers) if together else 1
+            room -= size
+        return runs
+
+    def _write_runs(self, records: Sequence[Record], runs: Sequence[int], store_time: int) -> list[Placed]:
+        places: list[Placed] = []
+        done = 0
+        for number, count in enumerate(runs):
+            if number:
+                self._roll()
+            buffers, placed = place_burst(
+                records[done : done + count], self.end, store_time, self._delays, self._with_crc
+            )
+            self._write(buffers)
+            places += placed
+            done += count
+        return places
+
+    def _write(self, buffers: Sequence[bytes]) -> None:
+        if buffers:
+            file, inside = self.sequence.file_at(self.end)
+            file.pwritev(inside, buffers)
+            self.end += sum(map(len, buffers))
+
+    def _roll(self) -> None:
+        """End this file with a blank record and go on in the next, which exists."""
+        room = self.sequence.limit - self.end
+        if room:
+            file, inside = self.sequence.file_at(self.end)
+            file.pwrite(inside, BLANK.pack(room, MAGIC_BLANK))
+        self.end = self._ahead.pop(0)
+        self.sequence.add(self.end)
+
+    def roll_on(self) -> bool:
+        """A kernel has a record for which there is no room here: on to the next file, if there is one already."""
+        if not self._ahead:
+            return False
+        self._roll()
+        return True
+
+    # -- files ahead --------------------------------------------------------------------------------------------------
+
+    @property
+    def next_base(self) -> int | None:
+        """Base of the file that should be made ahead now; None while one is waiting."""
+        return None if self._ahead else self._base_after()
+
+    def _base_after(self) -> int:
+        if self._ahead:
+            return self._ahead[-1] + self.file_bytes
+        return self.sequence.limit if self.sequence.bases else self.sequence.base_of(self.end)
+
+    def make_file(self, base: int) -> None:
+        """The slow part, for a helper thread: room for a whole file, synced. `adopt` follows in the writer's thread."""
+        try:
+            prepare_whole(self._disk, self.sequence.name(base), self.file_bytes)
+        except DiskFull as fault:
+            if self.sequence.bases:  # from the first file on the size is what it is
+                raise DiskFull(f"{fault}: a log file takes {self.file_bytes} (mappedFileSizeCommitLog)") from fault
+            raise DiskFull(f"{fault}, or start with a lower mappedFileSizeCommitLog: nothing is stored yet") from fault
+
+    def adopt(self, base: int) -> None:
+        if base == self._base_after():
+            self._ahead.append(base)
+
+    def _make_ahead(self, count: int) -> None:
+        """An append that needs files which nobody made yet makes them itself, before anything is written."""
+        while len(self._ahead) < count:
+            base = self._base_after()
+            self.make_file(base)
+            self.adopt(base)
+
+    @property
+    def has_older(self) -> bool:
+        """Whether there is a file that may go: the one that is written never does."""
+        return len(self.sequence.bases) > 1
+
+    def remove_by(self, removals: Removals) -> None:
+        """Files that expire from here on are handed in there."""
+        self._files.removals = removals
+
+    def drop_oldest(self) -> None:
+        self.sequence.drop_first()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes of one file; fewer where it ends."""
+        if not self.sequence.has(position):
+            return b""
+        return self.sequence.read(position, min(length, self.file_bytes - position % self.file_bytes))
+
+    def read_resident(self, position: int, length: int) -> bytes | None:
+        """The same without waiting for the medium: None if a part is not in the page cache, or cannot be read."""
+        file, inside = self.sequence.file_at(position)
+        try:
+            return file.pread_resident(inside, length)
+        except DiskError:
+            return None
+
+    @property
+    def reads_are_random(self) -> bool:
+        return self._random_reads
+
+    def expect_random_reads(self, random: bool) -> None:
+        """Whether the system may save itself reading ahead: for consumers far behind in many queues."""
+        self._random_reads = random
+        self._files.expect_random(random)
+
+    def read_apart(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """For a helper thread: with descriptors of its own, so that none is closed under it."""
+        files: dict[int, DiskFile] = {}
+        try:
+            parts = []
+            for position, length in ranges:
+                base = self.sequence.base_of(position)
+                try:
+                    if base not in files:
+                        files[base] = self._disk.open(self.sequence.name(base), writable=False)
+                        files[base].expect_random(self._random_reads)
+                    parts.append(files[base].pread(position - base, length))
+                except DiskError as fault:  # expired meanwhile, or the medium fails: the records count as damaged
+                    log.error("part of the commit log cannot be read", position=position, why=str(fault))
+                    parts.append(b"")
+            return parts
+        finally:
+            for file in files.values():
+                file.close()
+
+    def store_time_at(self, position: int) -> int | None:
+        """Store time of the record at a position; None if there is none."""
+        raw = self.read(position, FIXED_BYTES)
+        if len(raw) < FIXED_BYTES:
+            return None
+        _, magic, _, _, _, _, own, sys_flag, _ = HEAD.unpack_from(raw)
+        if magic not in (MAGIC_V1, MAGIC_V2) or own != position:
+            return None
+        at = HEAD.size + (20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
+        return int(LONG.unpack_from(raw, at)[0])
+
+    # -- sync and close -----------------------------------------------------------------------------------------------
+
+    def names_between(self, low: int, high: int) -> list[str]:
+        """Files that hold any byte of a range: what a flush up to `high` has to sync."""
+        first = self.sequence.base_of(low)
+        return [self.sequence.name(base) for base in self.sequence.bases if first <= base < high]
+
+    def close(self) -> None:
+        """Java removes the file made ahead when it stops; so do we."""
+        for base in self._ahead:
+            self._disk.remove(self.sequence.name(base))
+        self._ahead.clear()
+        self._files.close()

@@ -1,0 +1,106 @@
+"""Getting bytes onto the medium: the log for `flushed`, and now and then everything derived, then the checkpoint.
+
+Each flush has two halves: a plan made on the writer's thread, which says what is to be synced and up to where, and the
+sync itself, which blocks and runs elsewhere. Marks move only after a sync that succeeded; one that fails ends writing
+for good, since a second try that succeeds proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+from ..files.changes import Changes
+from ..files.disk import Disk
+from ..index.index_file import IndexCommit
+from ..index.key_index import Index
+from ..recovery.checkpoint import Checkpoint, CheckpointFile, SyncedFile
+from ..recovery.derived_files import DerivedFiles
+from .commit_log import CommitLog
+
+
+@dataclass(frozen=True, slots=True)
+class LogFlush:
+    """Log files that hold bytes up to `until` which were not synced when it was planned."""
+
+    names: list[str]
+    until: int
+    turn: Lock = field(default_factory=Lock, compare=False)
+
+    def sync(self, disk: Disk) -> None:
+        """Blocking. One fdatasync a file serves every writer that waits for a position up to `until`.
+
+        One at a time: a second one of the same file holds its last page until the first has written that, and the
+        next append waits for the page."""
+        with self.turn:
+            disk.sync_many(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class FullFlush:
+    """Log, queues, index, then the marks that speak of them: in this order, or a mark would be ahead of the truth."""
+
+    log: LogFlush
+    changes: Changes
+    commits: list[IndexCommit]
+    checkpoint: Checkpoint
+
+    def sync(self, disk: Disk, marks: Marks) -> None:
+        self.log.sync(disk)
+        self.changes.sync(disk)  # queue entries and index entries
+        for commit in self.commits:  # slots and headers that lead to those entries
+            commit.write(disk)
+        if marks.derived is not None:
+            marks.derived.note(self.changes.names)
+        marks.checkpoint.save(self.checkpoint)
+        marks.synced.save(self.log.until)
+
+
+class Marks:
+    """The files that say how far the store is on the medium, and what is there."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.derived: DerivedFiles | None = None  # there once recovery is done
+        self.checkpoint = CheckpointFile(disk)
+        self.synced = SyncedFile(disk)
+
+    def close(self) -> None:
+        self.checkpoint.close()
+        self.synced.close()
+        if self.derived is not None:
+            self.derived.close()
+
+
+class FlushPlanner:
+    """Writer's thread only. Knows what changed since the last flush."""
+
+    def __init__(self, log: CommitLog, index: Index | None, changes: Changes, before: Checkpoint) -> None:
+        self._log = log
+        self._index = index
+        self._changes = changes
+        self._before = before
+        self._turn = Lock()  # of those who sync the log
+
+    def plan_log(self, flushed: int) -> LogFlush:
+        return LogFlush(self._log.names_between(flushed, self._log.end), self._log.end, self._turn)
+
+    def has_work(self, flushed: int) -> bool:
+        """False where nothing changed since the last full flush: an idle store does not touch the disk."""
+        index_changed = self._index is not None and any(file.is_changed for file in self._index.files)
+        changes = self._changes
+        return bool(flushed < self._log.end or changes.files or changes.folders or changes.names or index_changed)
+
+    def plan_full(self, flushed: int) -> FullFlush:
+        """Everything dispatched so far. Nothing may be appended between the plan's parts: it is one call."""
+        commits = self._index.take_commits() if self._index is not None else []
+        return FullFlush(self.plan_log(flushed), self._changes.take(), commits, self._checkpoint())
+
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(
+            log_time_ms=self._log.last_time,
+            queues_time_ms=self._log.last_time,
+            index_time_ms=self._index.full_until_time if self._index is not None else self._before.index_time_ms,
+            master_flushed=self._before.master_flushed,
+            confirmed=self._before.confirmed,
+            queues_position=self._log.last_position,
+        )

@@ -1,0 +1,285 @@
+"""Which commit log files may go, and when: by age at the hour of deletion, by disk use, by an absolute size, by hand.
+
+`decide` is a pure function of what the store looks like; `Retention` carries it out a file at a time. Before a file
+goes, the `carriers` are told its range, so that records which must outlive it (pending timers and delays, half
+messages) are put again. The last file never goes. Queues and index follow the start of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from ... import logs
+from ...ambient import Clock
+from ...config.settings import check_ranges, setting
+from ...errors import ConfigError
+from ...model.wire_text import whole_number
+from ..files.disk import Disk, DiskUsage
+from ..files.file_age import ClockJumps, LogFile, times_written
+
+log = logs.get("pyromq.store")
+
+_HOUR_MS = 3_600_000
+_MANUAL_ROUNDS = 20
+_LOOK_AGAIN_S = 2.0
+
+Carrier = Callable[[int, int], Awaitable[None]]  # start and end of the positions that are about to go
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionConfig:
+    """RocketMQ's keys and defaults, and one of ours: `max_log_bytes`."""
+
+    file_reserved_hours: int = setting(72, java="fileReservedTime", low=0, help="hours that a log file is kept")
+    delete_when: str = setting("04", java="deleteWhen", help="hours of the day at which old files go, split by ;")
+    disk_max_used_percent: int = setting(
+        75,
+        java="diskMaxUsedSpaceRatio",
+        low=10,
+        high=95,
+        help="percent of disk use above which old files go at any hour",
+    )
+    disk_force_ratio: float = setting(
+        0.85,
+        java="diskSpaceCleanForciblyRatio",
+        low=0,
+        help="share of the disk above which the oldest go whatever their age",
+    )
+    disk_warning_ratio: float = setting(
+        0.90, java="diskSpaceWarningLevelRatio", low=0, help="share of the disk above which writes are refused"
+    )
+    force_enabled: bool = setting(True, java="cleanFileForciblyEnable", help="allow deletion before the age is reached")
+    max_log_bytes: int = setting(0, low=0, wide=True, help="the log's oldest files go above this size; 0 is no limit")
+    files_per_round: int = setting(10, java="deleteFileBatchMax", low=1, help="most files that go in one round")
+    pause_ms: int = setting(100, java="deleteCommitLogFilesInterval", low=0, help="time between two files of a round")
+    in_use_ms: int = setting(
+        120_000, java="destroyMapedFileIntervalForcibly", low=0, help="a file in use by a reader is kept so long"
+    )
+    round_ms: int = setting(10_000, java="cleanResourceInterval", low=10, help="time between two rounds")
+    first_round_ms: int = setting(60_000, low=0, help="time before the first round")
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        for hour in self.delete_hours_text():
+            if whole_number(hour, high=23) is None:
+                raise ConfigError(f"deleteWhen = {self.delete_when}: {hour!r} is no hour; write them as 04 or 03;15")
+
+    def delete_hours_text(self) -> list[str]:
+        return [hour.strip() for hour in self.delete_when.split(";") if hour.strip()]
+
+    @property
+    def force_at(self) -> float:
+        """As Java clamps it."""
+        return min(max(self.disk_force_ratio, 0.30), 0.85)
+
+    @property
+    def warn_at(self) -> float:
+        return min(max(self.disk_warning_ratio, 0.35), 0.90)
+
+
+class Decision(NamedTuple):
+    """How many of the oldest files go, and why (for the log line)."""
+
+    files: int
+    reason: str = ""
+
+
+def decide(
+    files: Sequence[LogFile],
+    usage: DiskUsage,
+    now_ms: int,
+    config: RetentionConfig,
+    by_hand: bool = False,
+    by_age: bool = True,
+) -> Decision:
+    """`files` are all log files, the oldest first. The last one is being written and never goes."""
+    candidates = files[:-1]
+    ratio = usage.ratio
+    if config.max_log_bytes and files:
+        excess = files[-1].end - files[0].start - config.max_log_bytes
+        too_many = sum(1 for file in candidates if file.start - files[0].start < excess)
+        if too_many:
+            size = files[-1].end - files[0].start
+            reason = f"the log has {size} bytes, the limit is {config.max_log_bytes}"
+            return Decision(min(too_many, config.files_per_round), reason)
+    if config.force_enabled and ratio > config.force_at:
+        reason = f"{ratio:.0%} of the disk are used, above {config.force_at:.0%} the oldest go"
+        return Decision(min(len(candidates), config.files_per_round), reason)
+    hour = f"{datetime.fromtimestamp(now_ms / 1000).hour:02d}"
+    at_hour = hour in [text.zfill(2) for text in config.delete_hours_text()]
+    if not (by_hand or (by_age and (at_hour or ratio * 100 > config.disk_max_used_percent))):
+        return Decision(0)
+    count = 0
+    written = times_written(files, now_ms)
+    while count < len(candidates) and now_ms - written[count] >= config.file_reserved_hours * _HOUR_MS:
+        count += 1
+    return Decision(min(count, config.files_per_round), f"older than {config.file_reserved_hours} hours")
+
+
+class DiskGate:
+    """Whether there is disk enough to write. Asked before each append; `look` is called each round."""
+
+    def __init__(self, disk: Disk, config: RetentionConfig, clock: Clock) -> None:
+        self._disk = disk
+        self._config = config
+        self._clock = clock
+        self._looked = clock.monotonic()
+        self.refusal: str | None = None  # why writes are refused, as seen last: path, use and limit
+
+    def use(self, config: RetentionConfig) -> None:
+        self._config = config
+
+    def why_refused(self) -> str | None:
+        """None: write. Whoever is refused makes it look again, every few seconds at most: there may be room by now, and
+        the next round can be a minute away."""
+        if self.refusal is not None and self._clock.monotonic() - self._looked >= _LOOK_AGAIN_S:
+            self.look()
+        return self.refusal
+
+    def look(self) -> DiskUsage:
+        self._looked = self._clock.monotonic()
+        usage = self._disk.usage()
+        limit = self._config.warn_at
+        if usage.ratio > limit:
+            refusal = (
+                f"{usage.ratio:.0%} of the disk of {self._disk.root} are used ({usage.used} of {usage.total} bytes), "
+                f"above {limit:.0%} nothing is written (diskSpaceWarningLevelRatio): free some space"
+            )
+            if self.refusal is None:
+                log.error("writes are refused", reason=refusal)
+            self.refusal = refusal
+        elif self.refusal is not None:
+            log.warning("there is space again, writes go on", used=usage.used, total=usage.total)
+            self.refusal = None
+        return usage
+
+
+class FilesInUse:
+    """Readers say which log file they read, so that it is not pulled away under them. Event loop only."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._readers: dict[int, int] = {}
+        self._wanted_since: dict[int, float] = {}
+
+    @contextmanager
+    def reading(self, *starts: int) -> Iterator[None]:
+        """Hold files (by the position of their start) for the time of a read."""
+        for start in starts:
+            self._readers[start] = self._readers.get(start, 0) + 1
+        try:
+            yield
+        finally:
+            for start in starts:
+                self._readers[start] -= 1
+                if not self._readers[start]:
+                    del self._readers[start]
+
+    def may_go(self, start: int, patience_ms: int) -> bool:
+        """False while someone reads it; after the patience it goes all the same, and open descriptors stay good."""
+        if start not in self._readers:
+            self._wanted_since.pop(start, None)
+            return True
+        since = self._wanted_since.setdefault(start, self._clock.monotonic())
+        return (self._clock.monotonic() - since) * 1000 >= patience_ms
+
+
+class ExpiringStore(Protocol):
+    """What retention asks of the store."""
+
+    def log_files(self) -> list[LogFile]:
+        """The oldest first."""
+        ...
+
+    async def drop_oldest_log_file(self) -> None:
+        """Remove it, move the log's start, and let queues and index follow."""
+        ...
+
+
+class Retention:
+    """Runs rounds. Event loop only."""
+
+    def __init__(
+        self,
+        store: ExpiringStore,
+        gate: DiskGate,
+        in_use: FilesInUse,
+        config: RetentionConfig,
+        clock: Clock,
+        carriers: Sequence[Carrier] = (),
+    ) -> None:
+        self._store = store
+        self._gate = gate
+        self._in_use = in_use
+        self._config = config
+        self._clock = clock
+        self._carriers = list(carriers)
+        self._jumps = ClockJumps(clock)
+        self._rounds_by_hand = 0
+
+    def use(self, config: RetentionConfig) -> None:
+        """Other settings from the next round on: they are what operators change most while a broker runs."""
+        self._config = config
+        self._gate.use(config)
+
+    def add_carrier(self, carrier: Carrier) -> None:
+        """It is awaited before a file goes; if it raises, the file stays for this round."""
+        self._carriers.append(carrier)
+
+    def delete_by_hand(self) -> None:
+        """The next rounds look for expired files at any hour (request code 329)."""
+        self._rounds_by_hand = _MANUAL_ROUNDS
+
+    @property
+    def is_short(self) -> bool:
+        """Whether files go for want of space now, whatever their age."""
+        files, config = self._store.log_files(), self._config
+        size = files[-1].end - files[0].start if files else 0
+        full = config.force_enabled and self._gate.look().ratio > config.force_at
+        return full or 0 < config.max_log_bytes < size
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._clock.sleep(self._config.first_round_ms / 1000)
+        while True:
+            await self.round()
+            await self._clock.sleep(self._config.round_ms / 1000)
+
+    async def round(self) -> int:
+        """One look; the number of files that went."""
+        usage = self._gate.look()
+        by_hand = self._rounds_by_hand > 0
+        self._rounds_by_hand = max(0, self._rounds_by_hand - 1)
+        files = self._store.log_files()
+        by_age = self._jumps.trusts_the_clock()
+        decision = decide(files, usage, self._clock.now_ms(), self._config, by_hand, by_age)
+        gone = 0
+        for file in files[: decision.files]:
+            if gone:
+                await self._clock.sleep(self._config.pause_ms / 1000)
+            if not await self._drop(file, decision.reason):
+                break  # files go in order: what follows waits too
+            gone += 1
+        if gone:
+            self._gate.look()
+        elif usage.ratio > self._config.warn_at:
+            log.error("the disk is nearly full and no log file may go", used=usage.used, total=usage.total)
+        return gone
+
+    async def _drop(self, file: LogFile, reason: str) -> bool:
+        if not self._in_use.may_go(file.start, self._config.in_use_ms):
+            log.info("a log file that should go is being read", start=file.start)
+            return False
+        try:
+            for carrier in self._carriers:
+                await carrier(file.start, file.end)
+        except Exception:
+            log.exception("a log file stays: its records could not be carried forward", start=file.start)
+            return False
+        await self._store.drop_oldest_log_file()
+        log.info("log file deleted", start=file.start, end=file.end, reason=reason)
+        return True

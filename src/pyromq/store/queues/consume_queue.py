@@ -1,0 +1,250 @@
+"""A consume queue: queue offset to place in the log, 20 bytes an entry, the entry's number is the offset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from ... import logs
+from ...kernel.records import Picked, Placed, pick_entries
+from ...model.names import SCHEDULE_TOPIC
+from ..files.file_sequence import FileSequence, Irregular
+from ..layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
+from .entry_log import EntryLog
+from .queue import Boundary, Rest, StoreTimeAt
+from .time_search import search_by_time
+
+log = logs.get("pyromq.store")
+
+_FILL_AT_ONCE = 4096
+_SEARCHED_TOGETHER = 100  # entries: half a page, so that reading them costs as much as reading one
+
+
+class ConsumeQueue:
+    """See queue.MessageQueue. State per queue stays small: there may be tens of thousands."""
+
+    __slots__ = ("entries", "min_offset", "queue_id", "readable_end", "topic")
+
+    def __init__(self, topic: str, queue_id: int, entries: EntryLog) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.entries = entries
+        self.min_offset = 0
+        self.readable_end = 0
+
+    @property
+    def next_offset(self) -> int:
+        return self.entries.end
+
+    @property
+    def files(self) -> FileSequence:
+        """Where the entries lie, for a kernel that reads them itself."""
+        return self.entries.sequence
+
+    def load(self) -> list[Irregular]:
+        irregular = self.entries.load()
+        first, end = self.entries.first, self.entries.end
+        self.min_offset = first
+        if first < end and self.entries.head(first)[1] == FILLER_SIZE:  # a filled head
+            self.min_offset = self.entries.search(first, end, lambda _, size: size == FILLER_SIZE)
+        self.readable_end = end
+        return irregular
+
+    def standing(self) -> Rest | None:
+        return self.entries.standing(self.min_offset, is_batch=False)
+
+    def wake(self, rest: Rest, next_offset: int) -> None:
+        self.entries.wake(rest)
+        self.min_offset = rest.min_offset
+        self.readable_end = rest.end
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def reserve(self, records: int) -> None:
+        self.entries.reserve(records)
+
+    def accept(self, places: Sequence[Placed]) -> None:
+        run: list[bytes] = []
+        expected = self.entries.end
+        for placed in places:
+            packed = QUEUE_ENTRY.pack(placed.position, placed.size, placed.tag_code)
+            if placed.queue_offset != expected:
+                self._append(run)
+                run = []
+                if placed.queue_offset < self.entries.end and not self._starts_anew(placed):
+                    self._mend(placed, packed)
+                    continue
+                self._fill_to(placed.queue_offset)
+            run.append(packed)
+            expected = placed.queue_offset + 1
+        self._append(run)
+
+    def accept_encoded(self, entries: bytes) -> None:
+        """Entries that a kernel made for `next_offset` on, for which `reserve` has made room."""
+        self.entries.append(entries)
+
+    def _append(self, run: list[bytes]) -> None:
+        if run:
+            self.entries.reserve(len(run))
+            self.entries.append(run[0] if len(run) == 1 else b"".join(run))
+
+    def _starts_anew(self, placed: Placed) -> bool:
+        """The topic was deleted and made again: a newer record with an older offset ends what was behind it."""
+        last = self.last_entry()
+        if last is None or last.position >= placed.position:
+            return False
+        log.warning("queue starts anew", topic=self.topic, queue=self.queue_id, offset=placed.queue_offset)
+        if placed.queue_offset <= self.min_offset:
+            self.clear()
+        else:
+            self.entries.cut(placed.queue_offset)
+        return True
+
+    def _mend(self, placed: Placed, packed: bytes) -> None:
+        """An entry for a record that has one: leave it if it is right."""
+        if placed.queue_offset < self.entries.first:
+            return
+        present = self.entries.read(placed.queue_offset, 1)
+        if present != packed and not self._keeps_its_time(placed, present):
+            log.warning("queue entry mended", topic=self.topic, queue=self.queue_id, offset=placed.queue_offset)
+            self.entries.overwrite(placed.queue_offset, packed)
+
+    def _keeps_its_time(self, placed: Placed, present: bytes) -> bool:
+        """A delayed message whose entry says another time: the table of levels has changed since it was given."""
+        if self.topic != SCHEDULE_TOPIC or len(present) != QUEUE_ENTRY_BYTES:
+            return False
+        position, size, due_ms = QUEUE_ENTRY.unpack(present)
+        return (position, size) == (placed.position, placed.size) and due_ms >= placed.store_time
+
+    def _fill_to(self, offset: int) -> None:
+        """Entries that stand for no record: the head of a queue that starts above 0, or a place that was damaged."""
+        if self.entries.is_empty:
+            self.entries.clear()
+            self.entries.begin_at(offset)
+            self.min_offset = offset
+        elif self.entries.end < offset:
+            log.warning("gap in a queue", topic=self.topic, queue=self.queue_id, offset=self.next_offset, until=offset)
+        while self.entries.end < offset:
+            count = min(_FILL_AT_ONCE, offset - self.entries.end)
+            self.entries.reserve(count)
+            self.entries.append(FILLER * count)
+
+    def take_up_to(self, offset: int) -> None:
+        self._fill_to(offset)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def pick(
+        self, offset: int, tag_codes: Collection[int] | None, max_count: int, max_bytes: int, low: int, scan: int
+    ) -> Picked:
+        raw = self.entries.read(offset, min(scan, self.readable_end - offset))
+        return pick_entries(raw, offset, tag_codes, max_count, max_bytes, low)
+
+    def behind_hole(self, offset: int) -> int:
+        count = min(_FILL_AT_ONCE, self.readable_end - offset)
+        entries = QUEUE_ENTRY.iter_unpack(self.entries.read(offset, count))
+        return next((number for number, (_, size, _) in enumerate(entries, offset) if size), offset + count)
+
+    def is_resident(self, offset: int, scan: int) -> bool:
+        return self.entries.is_resident(offset, scan)
+
+    def warm(self, offset: int, scan: int) -> None:
+        self.entries.warm(offset, scan)
+
+    def entry_at(self, offset: int) -> QueueEntry | None:
+        if not self.entries.first <= offset < self.entries.end:
+            return None
+        raw = self.entries.read(offset, 1)
+        return QueueEntry(offset, *QUEUE_ENTRY.unpack(raw)) if len(raw) == QUEUE_ENTRY_BYTES else None
+
+    def last_entry(self) -> QueueEntry | None:
+        return self._real_entry(self.entries.end - 1)
+
+    def confirms(self, placed: Placed) -> bool:
+        entry = self.entry_at(placed.queue_offset)
+        return entry is not None and (entry.position, entry.size) == (placed.position, placed.size)
+
+    def positions_from(self, position: int) -> list[int]:
+        first = self._first_at_or_behind(position)
+        raw = self.entries.read(first, self.entries.end - first)
+        return [place for place, size, _ in QUEUE_ENTRY.iter_unpack(raw) if size != FILLER_SIZE]
+
+    def offset_by_time(self, time_ms: int, boundary: Boundary, store_time_at: StoreTimeAt) -> int:
+        first, held = 0, b""  # the last steps of a search are close together
+
+        def time_of(offset: int) -> int | None:
+            nonlocal first, held
+            if not first <= offset < first + len(held) // QUEUE_ENTRY_BYTES:
+                first = max(self.entries.first, offset - offset % _SEARCHED_TOGETHER)
+                held = self.entries.read(first, _SEARCHED_TOGETHER)
+            at = (offset - first) * QUEUE_ENTRY_BYTES
+            if at + QUEUE_ENTRY_BYTES > len(held):
+                return None
+            position, size, _ = QUEUE_ENTRY.unpack_from(held, at)
+            return store_time_at(position) if 0 < size < FILLER_SIZE else None
+
+        return search_by_time(self.min_offset, self.readable_end, time_ms, boundary, time_of)
+
+    # -- recovery and retention ---------------------------------------------------------------------------------------
+
+    def distrust_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
+        if self._ends_before(position, is_record):
+            cut = self.entries.end  # as most do: no need to search
+        else:
+            cut = self._first_at_or_behind(position)
+            while cut > self.min_offset and self._is_torn(cut - 1, is_record):
+                cut -= 1
+        self.entries.cut(cut)  # also there: what lies behind the end may be torn too
+        self.readable_end = self.entries.end
+
+    def _ends_before(self, position: int, is_record: Callable[[QueueEntry], bool]) -> bool:
+        last = self.last_entry()
+        if last is None or not last.size or last.position >= position:
+            return False
+        return not self._is_torn(self.entries.end - 1, is_record)
+
+    def _is_torn(self, offset: int, is_record: Callable[[QueueEntry], bool]) -> bool:
+        """A lost sector can leave an entry that looks older than it is: then it is also older than the one before."""
+        entry = self.entry_at(offset)
+        if entry is None:
+            return True
+        before = self._real_entry(offset - 1)
+        if entry.is_filler:
+            return False
+        return entry.position <= before.position if before is not None else not is_record(entry)
+
+    def _first_at_or_behind(self, position: int) -> int:
+        return self._search(lambda entry: entry.size > 0 and entry.position < position)
+
+    def _search(self, holds: Callable[[QueueEntry], bool]) -> int:
+        """The first offset from the minimum on for which `holds` is not true. A filler counts as what is before it."""
+        low, high = self.min_offset, self.entries.end
+        while low < high:
+            middle = (low + high) // 2
+            entry = self._real_entry(middle)
+            if entry is None or holds(entry):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _real_entry(self, offset: int) -> QueueEntry | None:
+        while offset >= self.min_offset:
+            entry = self.entry_at(offset)
+            if entry is None or not entry.is_filler:
+                return entry
+            offset -= 1
+        return None
+
+    def raise_minimum(self, log_start: int) -> bool:
+        first = self.entry_at(self.min_offset)
+        if first is None or (first.position >= log_start and not first.is_filler):
+            return False  # the usual case: one look, not a search
+        self.min_offset = self._search(lambda entry: entry.position < log_start)
+        return self.entries.drop_before(self.min_offset)
+
+    def file_names(self) -> list[str]:
+        return self.entries.file_names()
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self.min_offset = self.readable_end = 0

@@ -1,0 +1,216 @@
+"""Entries of one size in a file sequence: what consume queues and batch queues have in common.
+
+Files have their full length at once and room in steps ahead of the writes. An entry whose size field is 0 was never
+written. Derived data: whatever is lost here is written again from the commit log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ..files.changes import Changes
+from ..files.disk import Disk, DiskError
+from ..files.file_sequence import FileSequence, Irregular
+from ..files.open_files import OpenFiles
+from ..layout import ENTRY_HEAD
+from .queue import Rest
+
+_PAGE = 4096
+_FAR = 64 << 10  # bytes into a file: whoever has entries there has more than a page of them
+
+
+class EntryLog:
+    """One writer. Invariant: entries from `first` to before `end` are written, behind `end` all is zero."""
+
+    __slots__ = ("_disk", "_step", "changes", "end", "entry_bytes", "first", "room_until", "sequence")
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: OpenFiles,
+        changes: Changes,
+        folder: str,
+        file_bytes: int,
+        entry_bytes: int,
+        step: int,
+    ) -> None:
+        self._disk = disk
+        self.changes = changes
+        self._step = step
+        self.room_until = 0  # byte position up to which there is room on disk
+        self.sequence = FileSequence(disk, files, folder, file_bytes)
+        self.entry_bytes = entry_bytes
+        self.first = 0
+        self.end = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end == self.first
+
+    # -- loading ------------------------------------------------------------------------------------------------------
+
+    def load(self) -> list[Irregular]:
+        """Take in the files and find the end: the first entry of the last file that was never written."""
+        irregular = self.sequence.load()
+        for fault in irregular:
+            if fault.base >= 0 and self._disk.size(fault.name) < self.sequence.file_bytes:
+                self.sequence.restore_length(self.sequence.base_of(fault.base), allocate=False)
+        if self.sequence.bases:
+            self.first = self.sequence.start // self.entry_bytes
+            last = self.sequence.bases[-1] // self.entry_bytes
+            self.end = self._find_end(last, self.sequence.limit // self.entry_bytes)
+        return irregular
+
+    def _find_end(self, first: int, limit: int) -> int:
+        """Where there are tens of thousands of queues, most have so few entries that the first page holds them. A page
+        that lost its end must not pass for the end of the queue, so two more places are looked at."""
+        count = min(_PAGE // self.entry_bytes, limit - first)
+        length = count * self.entry_bytes
+        page = self.sequence.read(first * self.entry_bytes, length).ljust(length, b"\0")
+        few = -(-len(page.rstrip(b"\0")) // self.entry_bytes)
+        known = first
+        for place in (first + count, first + _FAR // self.entry_bytes):
+            if place < limit and self.head(place)[1]:
+                known = place
+        heads = [ENTRY_HEAD.unpack_from(page, number * self.entry_bytes) for number in range(few)]
+        if known == first and few < count and all(size for _, size in heads):
+            return first + few
+        return self.search(known, limit, lambda position, size: size > 0)
+
+    def standing(self, min_offset: int, *, is_batch: bool) -> Rest | None:
+        bases = self.sequence.bases
+        if not bases or bases[-1] - bases[0] != (len(bases) - 1) * self.sequence.file_bytes:
+            return None
+        return Rest(min_offset, self.end, bases[0], bases[-1], is_batch)
+
+    def wake(self, rest: Rest) -> None:
+        """As `load` would find it."""
+        self.sequence.bases = list(range(rest.first_file, rest.last_file + 1, self.sequence.file_bytes))
+        self.first = rest.first_file // self.entry_bytes
+        self.end = rest.end
+
+    def search(self, low: int, high: int, holds: Callable[[int, int], bool]) -> int:
+        """The first entry in a range for which `holds(position, size)` is not true; `high` if it is for all."""
+        while low < high:
+            middle = (low + high) // 2
+            if holds(*self.head(middle)):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self, number: int, count: int) -> bytes:
+        """Entries that are written, as bytes; fewer at the end."""
+        count = min(count, self.end - number)
+        return self.sequence.read(number * self.entry_bytes, count * self.entry_bytes) if count > 0 else b""
+
+    def is_resident(self, number: int, count: int) -> bool:
+        """Whether reading these entries would not wait for the medium."""
+        position, left = number * self.entry_bytes, min(count, self.end - number) * self.entry_bytes
+        while left > 0 and self.sequence.has(position):
+            file, inside = self.sequence.file_at(position)
+            length = min(left, self.sequence.file_bytes - inside)
+            if file.pread_resident(inside, length) is None:
+                return False
+            position += length
+            left -= length
+        return True
+
+    def warm(self, number: int, count: int) -> None:
+        """Read entries into the page cache. For a helper thread: with descriptors of its own."""
+        first = number * self.entry_bytes
+        last = max(first, (number + count) * self.entry_bytes - 1)
+        for base in range(self.sequence.base_of(first), last + 1, self.sequence.file_bytes):
+            with suppress(DiskError):  # it went meanwhile, or is damaged: whoever reads it will see
+                file = self._disk.open(self.sequence.name(base), writable=False)
+                try:
+                    start = max(first, base) - base
+                    file.pread(start, min(last + 1, base + self.sequence.file_bytes) - base - start)
+                finally:
+                    file.close()
+
+    def head(self, number: int) -> tuple[int, int]:
+        """Position and size of an entry, written or not."""
+        raw = self.sequence.read(number * self.entry_bytes, ENTRY_HEAD.size)
+        if len(raw) < ENTRY_HEAD.size:
+            return 0, 0
+        position, size = ENTRY_HEAD.unpack(raw)
+        return position, size
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def reserve(self, count: int) -> None:
+        """Files and room for so many more entries. Raises DiskFull before anything is written."""
+        until = (self.end + count) * self.entry_bytes
+        while self.room_until < until:
+            position = max(self.room_until, self.end * self.entry_bytes)
+            if not self.sequence.has(position):
+                self._new_file(self.sequence.base_of(position))
+            file, inside = self.sequence.file_at(position)
+            start = inside - inside % self._step
+            step = max(self._step, start)  # as much again as the file holds: a busy queue asks a few times, not often
+            if len(self.sequence.bases) > 1:  # it has filled a file before: all of this one at once
+                step = self.sequence.file_bytes
+            length = min(step, self.sequence.file_bytes - start)
+            file.allocate(start, length)
+            self.room_until = position - inside + start + length
+
+    def _new_file(self, base: int) -> None:
+        if not self.sequence.bases:
+            self._disk.make_folder(self.sequence.folder)
+            self.changes.folders_above(self.sequence.folder)
+        file, _ = self.sequence.file_at(base, create=True)
+        file.truncate(self.sequence.file_bytes)
+        self.sequence.add(base)
+        self.changes.folders.add(self.sequence.folder)
+        self.changes.names[file.name] = True
+
+    def append(self, data: bytes) -> None:
+        """Entries for which there is room, at the end."""
+        self.overwrite(self.end, data)
+        self.end += len(data) // self.entry_bytes
+
+    def overwrite(self, number: int, data: bytes) -> None:
+        self.changes.files.update(self.sequence.write(number * self.entry_bytes, data))
+
+    def begin_at(self, number: int) -> None:
+        """An empty queue starts above 0: entries before it in its file are the caller's to fill."""
+        self.first = self.end = self.sequence.base_of(number * self.entry_bytes) // self.entry_bytes
+        self.room_until = self.end * self.entry_bytes
+
+    def cut(self, number: int) -> None:
+        """Entries from `number` on are gone, and nothing of them is left in the file."""
+        before = list(self.sequence.bases)
+        self.changes.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
+        self._note_gone(before)
+        if len(self.sequence.bases) < len(before):
+            self.changes.folders.add(self.sequence.folder)
+        self.end = max(number, self.first)
+        self.room_until = 0
+
+    def drop_before(self, number: int) -> bool:
+        """Remove files that lie wholly before an entry; the last file always stays. True if any went."""
+        before = list(self.sequence.bases)
+        while len(self.sequence.bases) > 1 and self.sequence.bases[1] <= number * self.entry_bytes:
+            self.sequence.drop_first()
+        self._note_gone(before)
+        self.first = self.sequence.start // self.entry_bytes
+        return len(self.sequence.bases) < len(before)
+
+    def clear(self) -> None:
+        """Everything goes; the queue is written anew."""
+        before = list(self.sequence.bases)
+        self.sequence.drop_all()
+        self._note_gone(before)
+        self.first = self.end = self.room_until = 0
+
+    def _note_gone(self, before: Sequence[int]) -> None:
+        for base in before:
+            if base not in self.sequence.bases:
+                self.changes.names[self.sequence.name(base)] = False
+
+    def file_names(self) -> list[str]:
+        return [self.sequence.name(base) for base in self.sequence.bases]

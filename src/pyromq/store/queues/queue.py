@@ -1,0 +1,120 @@
+"""What the store's other parts know of a queue, whichever of the two layouts it has on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from ...kernel.records import Picked, Placed
+from ..files.file_sequence import Irregular
+from ..layout import QueueEntry
+
+
+class Boundary(Enum):
+    """Which of the entries around a store time is meant: the first not before it, or the last not after it."""
+
+    LOWER = "lower"
+    UPPER = "upper"
+
+
+StoreTimeAt: TypeAlias = Callable[[int], int | None]  # position of a record -> its store time
+
+
+class Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Where a queue stands, so that it can be used without a look at its files; and their stamps when that was so."""
+
+    min_offset: int
+    end: int  # the number of the entry behind the last
+    first_file: int
+    last_file: int  # bases; without a hole between them
+    is_batch: bool = False
+    stamp: int = 0  # of the last file
+    folder_stamp: int = 0  # asked for only where there is more than one file
+
+
+class MessageQueue(Protocol):
+    """One queue of one topic. Offsets count messages. One writer.
+
+    Invariants: min_offset <= readable_end <= next_offset; entries point into the log, in ascending order of position.
+    """
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    readable_end: int  # readers see offsets below this
+
+    @property
+    def next_offset(self) -> int:
+        """What the writer gives to the next message."""
+        ...
+
+    def load(self) -> list[Irregular]: ...
+
+    def standing(self) -> Rest | None:
+        """Where it stands, without stamps; None: it has no files, or not all of them."""
+        ...
+
+    def wake(self, rest: Rest, next_offset: int) -> None:
+        """Go on from where it stood, instead of `load`: no file is looked at."""
+        ...
+
+    def reserve(self, records: int) -> None:
+        """Room for the entries of so many records. Raises DiskFull before anything is written."""
+        ...
+
+    def accept(self, places: Sequence[Placed]) -> None:
+        """Entries for records, in order of offset. What is there already is compared and mended; a gap is filled."""
+        ...
+
+    def pick(
+        self, offset: int, tag_codes: Collection[int] | None, max_count: int, max_bytes: int, low: int, scan: int
+    ) -> Picked:
+        """Which records a pull from `offset` gets, looking at no more than `scan` entries."""
+        ...
+
+    def behind_hole(self, offset: int) -> int:
+        """From an offset whose entry is lost: the next one to look at. It looks at a few thousand entries at most."""
+        ...
+
+    def is_resident(self, offset: int, scan: int) -> bool:
+        """Whether a pick from there would not wait for the medium."""
+        ...
+
+    def warm(self, offset: int, scan: int) -> None:
+        """Bring the entries for a pick into the page cache. For a helper thread."""
+        ...
+
+    def entry_at(self, offset: int) -> QueueEntry | None: ...
+
+    def last_entry(self) -> QueueEntry | None:
+        """The newest entry that stands for a record."""
+        ...
+
+    def confirms(self, placed: Placed) -> bool:
+        """Whether there is an entry for exactly this record."""
+        ...
+
+    def positions_from(self, position: int) -> list[int]:
+        """Positions of the records at or behind a place in the log, as far as entries know them."""
+        ...
+
+    def offset_by_time(self, time_ms: int, boundary: Boundary, store_time_at: StoreTimeAt) -> int: ...
+
+    def distrust_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
+        """Forget entries for records at or behind `position`: they are about to be written again."""
+        ...
+
+    def raise_minimum(self, log_start: int) -> bool:
+        """The log begins here now: the minimum follows, files wholly below it go. True if a file went."""
+        ...
+
+    def take_up_to(self, offset: int) -> None:
+        """Offsets below this one were given out; what has none of the entries for them is damaged."""
+        ...
+
+    def clear(self) -> None: ...
+
+    def file_names(self) -> list[str]: ...

@@ -1,0 +1,160 @@
+"""All queues of the store by topic and queue id: loaded from their folders, made or woken on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ... import logs
+from ..config import StoreConfig
+from ..errors import StoreError
+from ..files.changes import Changes
+from ..files.disk import Disk
+from ..files.file_sequence import Irregular
+from ..files.open_files import OpenFiles
+from ..files.segment import parse_queue_name
+from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, QUEUE_ENTRY_BYTES, QUEUES
+from ..recovery.catalogue import KnownQueue
+from .batch_queue import BatchQueue
+from .consume_queue import ConsumeQueue
+from .entry_log import EntryLog
+from .queue import MessageQueue
+from .unchanged_queues import Resting, find_resting
+
+log = logs.get("pyromq.store")
+
+
+class QueueTable:
+    """One writer. A topic's queues are all of one kind: batch queues if it says so or has them on disk."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: OpenFiles,
+        changes: Changes,
+        config: StoreConfig,
+        is_batch_topic: Callable[[str], bool] = lambda topic: False,
+        on_remove: Callable[[str], None] = lambda topic: None,
+    ) -> None:
+        """`on_remove` is called before a topic's queues go."""
+        self._on_remove = on_remove
+        self._disk = disk
+        self._files = files
+        self._changes = changes
+        self._config = config
+        self._is_batch_topic = is_batch_topic
+        self.by_topic: dict[str, dict[int, MessageQueue]] = {}  # those that are awake
+        self.resting = Resting()
+
+    def load(
+        self, left: Sequence[KnownQueue] = (), folders: Mapping[str, int] | None = None
+    ) -> list[tuple[MessageQueue, list[Irregular]]]:
+        """Every queue that has a folder, with what is not as it should be in it; but those that are as a clean stop
+        `left` them, in these `folders`, go on resting."""
+        self.resting = find_resting(self._disk, self._config, left, folders or {})
+        loaded = []
+        for root in (QUEUES, BATCH_QUEUES):
+            for topic in self._disk.list(root):
+                if f"{root}/{topic}" not in self.resting.whole:
+                    loaded += self._load_topic(root, topic)
+        return loaded
+
+    def _load_topic(self, root: str, topic: str) -> list[tuple[MessageQueue, list[Irregular]]]:
+        loaded = []
+        for name in self._disk.list(f"{root}/{topic}"):
+            queue_id = parse_queue_name(name)
+            if queue_id is None:
+                log.warning("stray file in a topic's folder", name=f"{root}/{topic}/{name}")
+            elif not self.resting.has(topic, queue_id):
+                queue = self._make(topic, queue_id, batch=root == BATCH_QUEUES)
+                loaded.append((queue, queue.load()))
+        return loaded
+
+    def _make(self, topic: str, queue_id: int, *, batch: bool) -> MessageQueue:
+        config = self._config
+        folder = f"{BATCH_QUEUES if batch else QUEUES}/{topic}/{queue_id}"
+        entries = EntryLog(
+            self._disk,
+            self._files,
+            self._changes,
+            folder,
+            config.batch_queue_file_bytes if batch else config.queue_file_bytes,
+            BATCH_ENTRY_BYTES if batch else QUEUE_ENTRY_BYTES,
+            config.allocation_step_bytes,
+        )
+        queue: MessageQueue = BatchQueue(topic, queue_id, entries) if batch else ConsumeQueue(topic, queue_id, entries)
+        self.by_topic.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def get(self, topic: str, queue_id: int) -> MessageQueue | None:
+        queue = self.by_topic.get(topic, {}).get(queue_id)
+        return queue if queue is not None or not self.resting else self._woken(topic, queue_id)
+
+    def get_or_make(self, topic: str, queue_id: int, *, holds_batch: bool = False) -> MessageQueue:
+        """`holds_batch`: the record at hand is an inner batch, which only batch queues can hold."""
+        queue = self.get(topic, queue_id)
+        return queue if queue is not None else self._new(topic, queue_id, holds_batch)
+
+    def _woken(self, topic: str, queue_id: int) -> MessageQueue | None:
+        known = self.resting.take(topic, queue_id)
+        if known is None or known.rest is None:
+            return None
+        queue = self._make(topic, queue_id, batch=known.rest.is_batch)
+        queue.wake(known.rest, known.next_offset)
+        return queue
+
+    def _new(self, topic: str, queue_id: int, holds_batch: bool) -> MessageQueue:
+        if not topic or topic in (".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
+            raise StoreError(f"queue {queue_id} of topic {topic!r} cannot have a folder")
+        return self._make(topic, queue_id, batch=self._has_batches(topic, holds_batch))
+
+    def _has_batches(self, topic: str, holds_batch: bool) -> bool:
+        """As its siblings, else as the topic says."""
+        siblings = self.by_topic.get(topic)
+        if siblings:
+            return isinstance(next(iter(siblings.values())), BatchQueue)
+        for known in self.resting.of_topic(topic):
+            return known.rest is not None and known.rest.is_batch
+        return holds_batch or self._is_batch_topic(topic)
+
+    def __iter__(self) -> Iterator[MessageQueue]:
+        """All of them, and all are awake afterwards."""
+        for topic in self.topics():
+            yield from self.of_topic(topic)
+
+    def awake(self) -> Iterator[MessageQueue]:
+        for queues in list(self.by_topic.values()):
+            yield from list(queues.values())
+
+    def file_names(self) -> Iterator[str]:
+        for queue in self.awake():
+            yield from queue.file_names()
+        yield from self.resting.file_names(self._config)
+
+    def topics(self) -> list[str]:
+        return list(dict.fromkeys([*self.by_topic, *self.resting.topics()]))
+
+    def of_topic(self, topic: str) -> list[MessageQueue]:
+        for known in self.resting.of_topic(topic):
+            self._woken(topic, known.queue_id)
+        return list(self.by_topic.get(topic, {}).values())
+
+    def remove_topic(self, topic: str) -> None:
+        """A deleted topic's queues and folders; its records stay in the log until they expire."""
+        if self.of_topic(topic):
+            self._on_remove(topic)
+            self.forget_topic(topic)
+
+    def forget_topic(self, topic: str) -> None:
+        """The same for one that was deleted before: a kill came in between."""
+        queues = self.of_topic(topic)
+        self.by_topic.pop(topic, None)
+        for queue in queues:
+            queue.clear()
+            root = BATCH_QUEUES if isinstance(queue, BatchQueue) else QUEUES
+            self._files.finish_removals(f"{root}/{topic}/{queue.queue_id}/")  # files of it that have expired
+            if self._disk.is_folder(f"{root}/{topic}/{queue.queue_id}"):
+                self._disk.remove_folder(f"{root}/{topic}/{queue.queue_id}")
+        for root in (QUEUES, BATCH_QUEUES):
+            if self._disk.is_folder(f"{root}/{topic}") and not self._disk.list(f"{root}/{topic}"):
+                self._disk.remove_folder(f"{root}/{topic}")
+                self._changes.folders.add(root)

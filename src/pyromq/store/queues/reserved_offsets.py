@@ -1,0 +1,55 @@
+"""Queue offsets that were given out once stay taken, also where the record, or the queue that knew it, is damaged.
+
+A queue that is written anew from the log ends behind the last record that can still be read. If the one behind it is
+damaged, its offset would be given out a second time, and groups that have committed it would never see what gets it.
+So whoever writes queues anew says how far they reached: the catalogue of a clean stop, or `store rebuild` by a file of
+its own, which is there until the rebuilt queues are on the medium.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..config import StoreConfig
+from ..files.changes import Changes
+from ..files.disk import Disk, FileMissing, make_folder_durably, read_whole, replace_durably
+from ..files.open_files import OpenFiles
+from ..recovery.catalogue import Catalogue, KnownQueue
+from .queue_table import QueueTable
+
+TAKEN_FILE = "pyromq/taken"
+
+
+def reached(disk: Disk, config: StoreConfig, catalogue: Catalogue | None, end: int) -> list[KnownQueue]:
+    """How far each queue reached in the log up to its end. After an unclean stop the queues themselves tell."""
+    if catalogue is not None:
+        return catalogue.known_queues()
+    files = OpenFiles(disk, 64)
+    table = QueueTable(disk, files, Changes(), config)
+    known = []
+    for queue, _ in table.load():
+        ahead = len(queue.positions_from(end))  # entries for what the log does not have
+        last = queue.last_entry()
+        if last is not None and last.position >= 0 and queue.next_offset > ahead:
+            known.append(KnownQueue(queue.topic, queue.queue_id, queue.next_offset - ahead))
+    files.close()
+    return known
+
+
+def note_taken(disk: Disk, queues: list[KnownQueue]) -> None:
+    make_folder_durably(disk, TAKEN_FILE.rpartition("/")[0])
+    replace_durably(disk, TAKEN_FILE, msgspec.json.encode(queues))
+
+
+def read_taken(disk: Disk) -> list[KnownQueue]:
+    try:
+        return msgspec.json.decode(read_whole(disk, TAKEN_FILE), type=list[KnownQueue])
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def forget_taken(disk: Disk) -> None:
+    """The queues have what it says."""
+    if disk.exists(TAKEN_FILE):
+        disk.remove(TAKEN_FILE)
+        disk.sync_folder(TAKEN_FILE.rpartition("/")[0])

@@ -1,0 +1,131 @@
+"""Queues that nobody has used since a clean stop: known from the catalogue, their files not looked at.
+
+A queue rests only while its files bear the stamps that the clean stop noted; whichever does not is loaded and compared
+as ever (recovery.py). `QueueTable` wakes a queue on its first use, without a read. One writer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ..config import StoreConfig
+from ..files.disk import Disk, folder_of
+from ..files.segment import segment_name
+from ..layout import BATCH_QUEUES, QUEUES
+from ..recovery.catalogue import KnownQueue, last_of
+from .queue import MessageQueue, Rest
+
+_FIRST_NAME = segment_name(0)  # with tens of thousands of queues nearly all have one file
+
+
+class Resting:
+    """By topic and number; `whole` has the folders of topics in which nothing else is."""
+
+    def __init__(self, queues: Iterable[KnownQueue] = ()) -> None:
+        self._by_topic: dict[str, dict[int, KnownQueue]] = defaultdict(dict)
+        self._count = 0
+        self.whole: set[str] = set()
+        for known in queues:
+            self._by_topic[known.topic][known.queue_id] = known
+            self._count += 1
+
+    def __bool__(self) -> bool:
+        return bool(self._by_topic)
+
+    def __iter__(self) -> Iterator[KnownQueue]:
+        for queues in list(self._by_topic.values()):
+            yield from list(queues.values())
+
+    def topics(self) -> list[str]:
+        return list(self._by_topic)
+
+    def of_topic(self, topic: str) -> list[KnownQueue]:
+        return list(self._by_topic.get(topic, {}).values())
+
+    def lacking(self, known: Sequence[KnownQueue]) -> list[KnownQueue]:
+        """Those of all that were known which do not rest."""
+        return [] if self._count == len(known) else [one for one in known if not self.has(one.topic, one.queue_id)]
+
+    def has(self, topic: str, queue_id: int) -> bool:
+        return queue_id in self._by_topic.get(topic, ())
+
+    def file_names(self, config: StoreConfig) -> Iterator[str]:
+        sizes = _sizes(config)
+        for known in self:
+            if known.rest is not None:
+                for base in range(known.rest.first_file, known.rest.last_file + 1, sizes[known.rest.is_batch]):
+                    yield f"{_folder(known, known.rest)}/{segment_name(base)}"
+
+    def take(self, topic: str, queue_id: int) -> KnownQueue | None:
+        """It rests no more."""
+        queues = self._by_topic.get(topic)
+        known = None if queues is None else queues.pop(queue_id, None)
+        if queues is not None and not queues:
+            del self._by_topic[topic]
+        self._count -= known is not None
+        return known
+
+
+def find_resting(disk: Disk, config: StoreConfig, queues: Sequence[KnownQueue], folders: Mapping[str, int]) -> Resting:
+    """Those of a catalogue whose files nobody has touched. One question a queue, more where it has several files."""
+    files = disk.stamps(_last_file(_folder(known, known.rest), known.rest) for known in queues)
+    sizes = _sizes(config)
+    resting = Resting(
+        known
+        for known, stamp in zip(queues, files, strict=True)
+        if (rest := known.rest) is not None
+        and stamp == (sizes[rest.is_batch], rest.stamp)
+        and (rest.first_file == rest.last_file or _has_older_files(disk, known, rest, sizes[rest.is_batch]))
+    )
+    touched = {known.topic for known in resting.lacking(queues)}
+    for (folder, stamp), (_, now) in zip(folders.items(), disk.stamps(folders), strict=True):
+        if stamp == now and folder.partition("/")[2] not in touched:
+            resting.whole.add(folder)
+    return resting
+
+
+def _has_older_files(disk: Disk, known: KnownQueue, rest: Rest, size: int) -> bool:
+    """None of them came or went, and all have their length: nobody writes to these any more."""
+    folder = _folder(known, rest)
+    names = [f"{folder}/{segment_name(base)}" for base in range(rest.first_file, rest.last_file, size)]
+    (_, changed), *older = disk.stamps([folder, *names])
+    return changed == rest.folder_stamp and all(length == size for length, _ in older)
+
+
+def note_queues(disk: Disk, awake: Sequence[MessageQueue]) -> list[KnownQueue]:
+    """For the catalogue, once all is synced: where each stands, with the stamps of its files."""
+    standing = [(queue, rest) for queue in awake if (rest := queue.standing()) is not None]
+    folders = [_folder(queue, rest) for queue, rest in standing]
+    files = [_last_file(folder, rest) for folder, (_, rest) in zip(folders, standing, strict=True)]
+    rests = {
+        id(queue): replace(rest, stamp=file, folder_stamp=folder)
+        for (queue, rest), (_, file), (_, folder) in zip(
+            standing, disk.stamps(files), disk.stamps(folders), strict=True
+        )
+    }
+    return [
+        KnownQueue(queue.topic, queue.queue_id, queue.next_offset, last_of(queue), rests.get(id(queue)))
+        for queue in awake
+    ]
+
+
+def note_folders(disk: Disk, queues: Iterable[KnownQueue]) -> dict[str, int]:
+    """The stamps of the folders of topics."""
+    folders = sorted({folder_of(_folder(known, known.rest)) for known in queues if known.rest is not None})
+    return {folder: stamp for folder, (_, stamp) in zip(folders, disk.stamps(folders), strict=True)}
+
+
+def _folder(queue: KnownQueue | MessageQueue, rest: Rest | None) -> str:
+    return f"{BATCH_QUEUES if rest is not None and rest.is_batch else QUEUES}/{queue.topic}/{queue.queue_id}"
+
+
+def _sizes(config: StoreConfig) -> tuple[int, int]:
+    """By whether it is a batch queue."""
+    return config.queue_file_bytes, config.batch_queue_file_bytes
+
+
+def _last_file(folder: str, rest: Rest | None) -> str:
+    return f"{folder}/{segment_name(rest.last_file) if rest is not None and rest.last_file else _FIRST_NAME}"

@@ -1,0 +1,212 @@
+"""The small marks beside the data: `checkpoint` and `abort` as the Java broker keeps them, and our own synced position.
+
+The flusher writes checkpoint and synced mark, always after the data that they speak of is synced: a mark may lag behind
+the truth, it must never be ahead of it. Recovery reads them. Each is rewritten in place inside one sector, which a disk
+writes whole or not at all.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from threading import Lock
+
+from ..files.disk import (
+    Disk,
+    DiskFile,
+    DiskFull,
+    FileMissing,
+    folder_of,
+    make_folder_durably,
+    read_whole,
+    replace_durably,
+)
+
+CHECKPOINT_FILE = "checkpoint"
+ABORT_FILE = "abort"
+SYNCED_FILE = "pyromq/synced"
+_KEPT_ABORT = "pyromq/abort"  # what `abort` is called while no broker runs: taking it back needs no room on disk
+_OURS = "pyromq"  # stands behind the process id in our `abort`
+
+_CHECKPOINT = struct.Struct(">qqqqqq")
+_CHECKPOINT_FILE_BYTES = 4096
+_POSITION = struct.Struct(">q")
+_SYNCED = struct.Struct(
+    ">qI"
+)  # position, CRC32 of the position's bytes; twice: up to where it is synced, where it starts
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was on disk when it was written. Zeroes mean "nothing known": recovery then starts at the beginning.
+
+    | store time (8) of the last record synced in the log | ... in the queues | ... in full index files |
+    | master's flushed position (8) | confirmed position (8) | start (8) of the last record with a synced queue entry |
+    """
+
+    log_time_ms: int = 0
+    queues_time_ms: int = 0
+    index_time_ms: int = 0
+    master_flushed: int = 0
+    confirmed: int = 0
+    queues_position: int = 0  # Java 5.5 and later; 0 in stores of older ones
+
+    def pack(self) -> bytes:
+        return _CHECKPOINT.pack(
+            self.log_time_ms,
+            self.queues_time_ms,
+            self.index_time_ms,
+            self.master_flushed,
+            self.confirmed,
+            self.queues_position,
+        )
+
+
+def read_checkpoint(disk: Disk) -> Checkpoint:
+    """A missing, short or senseless file is the empty checkpoint: recovery then checks more, never less."""
+    try:
+        data = read_whole(disk, CHECKPOINT_FILE)
+    except FileMissing:
+        return Checkpoint()
+    return Checkpoint() if _fault_in(data) is not None else Checkpoint(*_CHECKPOINT.unpack_from(data))
+
+
+def checkpoint_fault(disk: Disk) -> str | None:
+    """Why a checkpoint that is there says nothing."""
+    return _fault_in(read_whole(disk, CHECKPOINT_FILE))
+
+
+def _fault_in(data: bytes) -> str | None:
+    if len(data) < _CHECKPOINT.size:
+        return f"it has {len(data)} bytes, {_CHECKPOINT.size} are needed"
+    return "it has negative times or positions" if min(_CHECKPOINT.unpack_from(data)) < 0 else None
+
+
+def read_synced(disk: Disk) -> int | None:
+    """The position up to which the log was synced for certain, or None in a store that only Java wrote."""
+    return _position_in(disk, 0)
+
+
+def read_log_start(disk: Disk) -> int | None:
+    """Where the log starts, as far as retention has gone; None if it was never written down."""
+    return _position_in(disk, _SYNCED.size)
+
+
+def is_synced_mark_readable(disk: Disk) -> bool:
+    """Of one that is there. Its second half may be empty: not known."""
+    start = read_whole(disk, SYNCED_FILE)[_SYNCED.size : 2 * _SYNCED.size]
+    return read_synced(disk) is not None and (not any(start) or read_log_start(disk) is not None)
+
+
+def _position_in(disk: Disk, at: int) -> int | None:
+    try:
+        data = read_whole(disk, SYNCED_FILE)[at : at + _SYNCED.size]
+    except FileMissing:
+        return None
+    if len(data) < _SYNCED.size:
+        return None
+    position, checksum = _SYNCED.unpack(data)
+    return position if checksum == zlib.crc32(data[: _POSITION.size]) and position >= 0 else None
+
+
+class MarkFile:
+    """A file of one sector that is overwritten in place and synced. One writer."""
+
+    def __init__(self, disk: Disk, name: str, size: int) -> None:
+        fresh = not disk.exists(name)
+        if fresh and folder_of(name):
+            make_folder_durably(disk, folder_of(name))
+        self._file: DiskFile = disk.open(name, create=True)
+        if self._file.size() < size:
+            self._file.allocate(0, size)
+            self._file.sync()
+        if fresh:
+            disk.sync_folder(folder_of(name))
+
+    def write(self, data: bytes) -> None:
+        self._file.pwrite(0, data)
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class CheckpointFile(MarkFile):
+    """The `checkpoint` file, open for writing."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk, CHECKPOINT_FILE, _CHECKPOINT_FILE_BYTES)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        self.write(checkpoint.pack())
+
+
+class SyncedFile(MarkFile):
+    """Our mark of the synced position, which tells damage (below it) from a torn tail (at or above it), and of the
+    log's start, which tells files that have expired from files that are gone. Several threads."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._one_at_a_time = Lock()
+        self._synced, self._start = read_synced(disk) or 0, read_log_start(disk)
+        super().__init__(disk, SYNCED_FILE, 512)
+
+    def save(self, position: int) -> None:
+        with self._one_at_a_time:
+            self._synced = position
+            self._save()
+
+    def raise_start(self, start: int) -> None:
+        """Before the files in front of it go: from here on they are not missed."""
+        with self._one_at_a_time:
+            if self._start is None or self._start < start:
+                self._start = start
+                self._save()
+
+    def _save(self) -> None:
+        known = [self._synced] if self._start is None else [self._synced, self._start]
+        packed = [_POSITION.pack(position) for position in known]
+        self.write(b"".join(data + zlib.crc32(data).to_bytes(4, "big") for data in packed))
+
+
+def was_stopped_cleanly(disk: Disk) -> bool:
+    return not disk.exists(ABORT_FILE)
+
+
+def mark_running(disk: Disk, process_id: int) -> None:
+    """From here on a missing `mark_stopped` means an unclean stop. Durable before the first append, and never torn: an
+    empty one would not say whose it is. A full disk keeps nobody from starting where a broker of ours ran before."""
+    try:
+        replace_durably(disk, ABORT_FILE, f"{process_id} {_OURS}".encode())
+    except DiskFull:
+        if not was_running_ours(disk):
+            if not disk.exists(_KEPT_ABORT):
+                raise
+            disk.rename(_KEPT_ABORT, ABORT_FILE)
+            disk.sync_folder()
+        if disk.exists(ABORT_FILE + ".tmp"):
+            disk.remove(ABORT_FILE + ".tmp")
+
+
+def was_running_ours(disk: Disk) -> bool:
+    """Whether the process that did not stop cleanly was one of ours: Java writes its process id alone."""
+    try:
+        return _OURS.encode() in read_whole(disk, ABORT_FILE)
+    except FileMissing:
+        return False
+
+
+def forget_synced(disk: Disk) -> None:
+    """Someone else wrote to the store since: the mark may speak of records that are no longer there."""
+    if disk.exists(SYNCED_FILE):
+        disk.remove(SYNCED_FILE)
+        disk.sync_folder(folder_of(SYNCED_FILE))
+
+
+def mark_stopped(disk: Disk) -> None:
+    """The last step of a clean stop, after everything is synced."""
+    if disk.exists(ABORT_FILE):
+        make_folder_durably(disk, folder_of(_KEPT_ABORT))
+        disk.rename(ABORT_FILE, _KEPT_ABORT)
+        disk.sync_folder(folder_of(_KEPT_ABORT))
+    disk.sync_folder()

@@ -1,0 +1,50 @@
+"""Index files that are gone or cut short. Opening and `store verify` ask here, so that they judge alike.
+
+One that is lost cannot be had again alone: the index is then written anew as a whole, from the log. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+from ...model.wire_text import whole_number
+from ..config import StoreConfig
+from ..files.disk import Disk
+from ..index.index_file import HEADER, HEADER_BYTES, index_file_bytes
+from ..layout import INDEX
+from .derived_files import read_derived
+from .store_state import MarksFound
+
+
+def lost_index_files(disk: Disk, config: StoreConfig, marks: MarksFound, log_start: int) -> dict[str, str]:
+    """What is wrong with each, by name. None of them if there is no index by configuration."""
+    if not config.index_enabled:
+        return {}
+    lost = {name: "it is gone" for name in marks.gone if name.startswith(f"{INDEX}/")}
+    known = marks.catalogue.index_files if marks.catalogue is not None else None
+    for file in known or ():
+        if file.end_position >= log_start and not disk.exists(file.name):
+            lost[file.name] = "it is gone"
+    listed = read_derived(disk) if marks.is_ours_after_a_kill else None
+    for name, size in short_index_files(disk, config).items():
+        if listed is None or name in listed or _has_entries(disk, name):
+            lost[name] = f"it has {size} bytes instead of {_length(config)}"
+    return lost
+
+
+def short_index_files(disk: Disk, config: StoreConfig) -> dict[str, int]:
+    """Length of each that lacks its end. After a kill one that nobody counts on may be a file that was just made."""
+    paths = [f"{INDEX}/{name}" for name in disk.list(INDEX) if whole_number(name) is not None]
+    sizes = {path: disk.size(path) for path in paths if not disk.is_folder(path)}
+    return {path: size for path, size in sizes.items() if size < _length(config)}
+
+
+def _length(config: StoreConfig) -> int:
+    return index_file_bytes(config.index_slots, config.index_entries)
+
+
+def _has_entries(disk: Disk, name: str) -> bool:
+    file = disk.open(name, writable=False)
+    try:
+        head = file.pread(0, HEADER_BYTES)
+    finally:
+        file.close()
+    return len(head) == HEADER_BYTES and HEADER.unpack(head)[5] > 1

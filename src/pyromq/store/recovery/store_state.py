@@ -1,0 +1,146 @@
+"""What the small files beside the data say of a store before anything is opened, and what is refused because of it.
+
+Opening, rebuild and verify ask here, so that they judge alike. Nothing in this file changes anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...errors import ConfigError
+from ..config import StoreConfig
+from ..errors import StoreDamaged
+from ..files.disk import Disk
+from ..files.segment import parse_segment_name
+from ..layout import COMMIT_LOG
+from .catalogue import Catalogue, read_catalogue
+from .checkpoint import Checkpoint, read_checkpoint, read_log_start, read_synced, was_running_ours, was_stopped_cleanly
+from .derived_files import read_derived
+from .sizes import inferred_config
+
+_LOG_SIZE = "mappedFileSizeCommitLog"
+
+
+@dataclass(frozen=True, slots=True)
+class MarksFound:
+    """What the small files beside the data say."""
+
+    checkpoint: Checkpoint
+    synced: int | None  # None: only Java wrote this store
+    clean_stop: bool
+    ours: bool = False  # nobody else wrote since we did
+    log_start: int | None = None  # the log should begin here; None: not known
+    catalogue: Catalogue | None = None  # of the last clean stop, if nobody else wrote since
+    gone: frozenset[str] = frozenset()  # derived files that were there before an unclean stop of ours
+    sizes: dict[str, int] | None = None  # that the files were written with, as our last clean stop says
+    missing_tables: tuple[str, ...] = ()  # they were there at our last clean stop, now neither they nor their .bak are
+
+    @property
+    def is_ours_after_a_kill(self) -> bool:
+        """The list of derived files counts then."""
+        return self.synced is not None and not self.clean_stop
+
+
+def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
+    """If a Java broker wrote after us, our synced mark may speak of records that it replaced: the store is then one of
+    Java's. After a clean stop of ours the catalogue fits the checkpoint, after an unclean one `abort` is our own."""
+    clean_stop = was_stopped_cleanly(disk)
+    catalogue = read_catalogue(disk)
+    fits = clean_stop and catalogue is not None and catalogue.fits(checkpoint)
+    ours = fits if clean_stop else was_running_ours(disk)
+    synced = read_synced(disk) if ours else None
+    gone: frozenset[str] = frozenset()
+    if synced is not None and not clean_stop:
+        gone = frozenset(name for name in read_derived(disk) if not disk.exists(name))
+    log_start = None if synced is None else read_log_start(disk)
+    tables = catalogue.tables if ours and catalogue is not None else ()
+    lacking = tuple(name for name in tables if not disk.exists(name) and not disk.exists(name + ".bak"))
+    left, sizes = (catalogue if fits else None), (None if catalogue is None else catalogue.sizes)
+    return MarksFound(checkpoint, synced, clean_stop, ours, log_start, left, gone, sizes, lacking)
+
+
+def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
+    """A store that was written with other file sizes must not be stretched to ours.
+
+    Our own catalogue knows the sizes; those of Java's stores are read off the files.
+    """
+    if marks.sizes is not None:
+        written = marks.sizes
+    elif marks.synced is None:
+        written = inferred_config(disk, config).file_sizes
+    else:
+        return
+    if marks.synced == 0 and not disk.list(COMMIT_LOG):  # not a byte was stored: no file has a size to be kept
+        written = {**written, _LOG_SIZE: config.file_sizes[_LOG_SIZE]}
+    for key, size in config.file_sizes.items():
+        if written.get(key, size) != size:
+            raise ConfigError(f"{key} = {size}: the store in {disk.root} was written with {written[key]}; set it so")
+
+
+TABLE_REMEDY = (
+    "put it back from a backup or a slave; to begin with an empty table, and lose what it held, write {} into the file"
+)
+
+
+def refuse_missing_tables(disk: Disk, marks: MarksFound | None = None) -> None:
+    """Starting without them would forget topics, groups or offsets, as with tables that cannot be read. Opening a store
+    asks, and whoever makes tables before that."""
+    marks = marks or find_marks(disk, read_checkpoint(disk))
+    if marks.missing_tables:
+        names = ", ".join(marks.missing_tables)
+        raise StoreDamaged(
+            f"{disk.root}: {names}: there at the last clean stop and gone now, with its .bak. Is a disk not mounted? "
+            f"{TABLE_REMEDY[0].upper()}{TABLE_REMEDY[1:]}. Nothing was changed"
+        )
+
+
+class Missing(NamedTuple):
+    """Bytes of the log that were synced and have no file any more."""
+
+    start: int
+    end: int
+
+
+def missing_log(disk: Disk, config: StoreConfig, marks: MarksFound) -> list[Missing]:
+    """Parts of the log that were on the medium and are gone as a whole: a file removed, cut short or not mounted.
+
+    Damage inside a file is another matter: it costs its records, and everything else goes on."""
+    if not marks.synced:
+        return []
+    sizes = log_file_sizes(disk, config)
+    size = config.commit_log_file_bytes
+    start = marks.log_start if marks.log_start is not None else min(sizes, default=0)
+    found: list[Missing] = []
+    for base in range(start - start % size, marks.synced, size):
+        there, wanted = base + sizes.get(base, 0), min(base + size, marks.synced)
+        if there >= wanted:
+            continue
+        if found and found[-1].end == there:
+            found[-1] = Missing(found[-1].start, wanted)
+        else:
+            found.append(Missing(there, wanted))
+    return found
+
+
+def log_file_sizes(disk: Disk, config: StoreConfig) -> dict[int, int]:
+    """Length of each log file by its base."""
+    bases = {name: parse_segment_name(name) for name in disk.list(COMMIT_LOG)}
+    return {
+        base: disk.size(f"{COMMIT_LOG}/{name}")
+        for name, base in bases.items()
+        if base is not None and base % config.commit_log_file_bytes == 0 and not disk.is_folder(f"{COMMIT_LOG}/{name}")
+    }
+
+
+def refuse_missing_log(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
+    """Starting without a part of the log would take it for lost, for good. That is for the owner to say."""
+    missing = missing_log(disk, config, marks)
+    if missing:
+        ranges = ", ".join(f"{one.start} to {one.end}" for one in missing)
+        raise StoreDamaged(
+            f"{disk.root}/{COMMIT_LOG}: the log was synced from {marks.log_start or 0} to {marks.synced}, but its "
+            f"files lack {ranges}. Is a disk not mounted? Put the files back from a backup or a slave. If they are "
+            f"gone for good, `pyromq store accept-loss {disk.root}` lets the broker start without these records. "
+            "Nothing was changed"
+        )

@@ -1,0 +1,121 @@
+"""`store dump`: the records of a log as JSON values, one a message, with the field names of the golden manifests."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import PyroError
+from ...kernel.records import Placed
+from ...model.ids import host_text, offset_message_id
+from ...model.message import KEY_SEPARATOR, Property
+from ...protocol.compression import compression_of, decompress
+from ...protocol.properties import decode_properties
+from ...protocol.record import Record, decode_record
+from ..config import StoreConfig
+from ..files.disk import Disk
+from ..files.file_sequence import FileSequence
+from ..files.open_files import OpenFiles
+from ..files.read_only import ReadOnlyDisk
+from ..layout import BATCH_QUEUES, COMMIT_LOG
+from ..log.log_walk import Gap, LogWalk
+from ..log.whole_crc import ranges_that_count
+from ..recovery.checkpoint import read_checkpoint
+from ..recovery.store_state import find_marks
+
+_SHOWN_BODY = 256  # longer ones are shown by their hash
+_PLAIN_LIMIT = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFilter:
+    """Which records are wanted; what is None does not matter. Times are store times, `until_ms` not included."""
+
+    topic: str | None = None
+    queue_id: int | None = None
+    key: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def wants(self, placed: Placed) -> bool:
+        return (
+            (self.topic is None or placed.topic == self.topic)
+            and (self.queue_id is None or placed.queue_id == self.queue_id)
+            and (self.since_ms is None or placed.store_time >= self.since_ms)
+            and (self.until_ms is None or placed.store_time < self.until_ms)
+            and (self.key is None or self.key in _keys(placed))
+        )
+
+
+def dump_records(disk: Disk, config: StoreConfig, wanted: DumpFilter) -> Iterator[dict[str, Any]]:
+    """Whole records in the order of the log. Damaged ranges come as {"damaged": reason, "physicalOffset", "size"}."""
+    source = ReadOnlyDisk(disk)
+    files = OpenFiles(source, 16)
+    log = FileSequence(source, files, COMMIT_LOG, config.commit_log_file_bytes)
+    log.load()
+    batch_topics = set(source.list(BATCH_QUEUES))
+    ours = find_marks(source, read_checkpoint(source)).ours
+    walk = LogWalk(log, config.delay_levels, whole_crc=ranges_that_count(source, config, ours))
+    for step in walk:
+        if isinstance(step, Placed):
+            if wanted.wants(step):
+                record = decode_record(walk.raw(step), verify=False)
+                yield record_as_dict(record, None if step.topic in batch_topics else step.tag_code)
+        elif isinstance(step, Gap):
+            yield {"damaged": step.reason, "physicalOffset": step.position, "size": step.end - step.position}
+    files.close()
+
+
+def record_as_dict(record: Record, tags_code: int | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "physicalOffset": record.physical_offset,
+        "storeSize": record.size,
+        "magic": f"0x{record.magic:08X}",
+        "bodyCRC": record.body_crc,
+        "topic": record.topic,
+        "queueId": record.queue_id,
+        "queueOffset": record.queue_offset,
+        "flag": record.flag,
+        "sysFlag": record.sys_flag,
+        "bornTimestamp": record.born_timestamp,
+        "bornHost": host_text(record.born_host),
+        "storeTimestamp": record.store_timestamp,
+        "storeHost": host_text(record.store_host),
+        "reconsumeTimes": record.reconsume_times,
+        "preparedTransactionOffset": record.prepared_transaction_offset,
+        "bodyLength": len(record.body),
+    }
+    if len(record.body) <= _SHOWN_BODY:
+        fields["body"] = base64.b64encode(record.body).decode()
+    else:
+        fields["bodySha256"] = hashlib.sha256(record.body).hexdigest()
+    fields |= _plain_fields(record)
+    fields["properties"] = decode_properties(record.properties)
+    fields["offsetMsgId"] = offset_message_id(record.store_host, record.physical_offset)
+    fields["tagsCode"] = tags_code
+    return fields
+
+
+def _plain_fields(record: Record) -> dict[str, Any]:
+    """What a compressed body says once it is unpacked, or why it cannot be."""
+    try:
+        kind = compression_of(record.sys_flag)
+        if kind is None:
+            return {}
+        plain = decompress(record.body, kind, _PLAIN_LIMIT)
+    except PyroError as fault:
+        return {"plainError": str(fault)}
+    return {
+        "compression": kind.name,
+        "plainLength": len(plain),
+        "plainSha256": hashlib.sha256(plain).hexdigest(),
+    }
+
+
+def _keys(placed: Placed) -> list[str]:
+    properties = decode_properties(placed.properties)
+    words = properties.get(Property.KEYS, "").split(KEY_SEPARATOR)
+    return [word for word in (properties.get(Property.UNIQ_KEY, ""), *words) if word]

@@ -1,0 +1,217 @@
+"""`store verify`: walk everything in a store and say what is wrong, where, and what to do. Changes nothing.
+
+It is the oracle of the crash tests, so it takes nothing on trust that recovery computed: queues, index and marks are
+compared with the records of the log, one by one. Passes: 1 files and marks, 2 the log with its queues and index,
+3 what queues and index hold beyond it, 4 the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...kernel.records import Placed
+from ..config import StoreConfig
+from ..files.disk import Disk
+from ..files.file_sequence import FileSequence
+from ..files.open_files import OpenFiles
+from ..files.read_only import ReadOnlyDisk
+from ..layout import COMMIT_LOG
+from ..log.deleted_topics import read_deleted
+from ..log.log_walk import Gap, LogWalk, Tail
+from ..log.whole_crc import ranges_that_count
+from ..recovery.checkpoint import CHECKPOINT_FILE, read_checkpoint
+from ..recovery.lock import LOCK_FILE, refuse_unknown_kinds
+from ..recovery.lost_queues import LostQueues
+from ..recovery.store_state import TABLE_REMEDY, find_marks, missing_log
+from ..tables.json_tables import TableDamaged, read_table, table_names
+from .findings import OPEN, Level, Report
+from .verify_index import IndexChecks
+from .verify_queues import QueueChecks
+from .verify_state import check_mark_files, check_times
+
+Progress = Callable[[int, int], None]  # position reached, position of the end
+
+_PROGRESS_BYTES = 8 << 20
+
+
+def verify_store(disk: Disk, config: StoreConfig, progress: Progress = lambda position, end: None) -> Report:
+    """Blocking; memory does not grow with the store. Raises UnknownStoreKind for a store that we do not read."""
+    return _Verification(ReadOnlyDisk(disk), config, progress).run()
+
+
+class _Verification:
+    def __init__(self, disk: Disk, config: StoreConfig, progress: Progress) -> None:
+        refuse_unknown_kinds(disk)
+        self._disk = disk
+        self._config = config
+        self._progress = progress
+        self._report = Report()
+        self._gaps: list[Gap] = []
+        self._newest_ms = 0  # store time of the newest record
+        self._files = OpenFiles(disk, 16)
+        self._log = FileSequence(disk, self._files, COMMIT_LOG, config.commit_log_file_bytes)
+        self._checkpoint = read_checkpoint(disk)
+        self._marks = find_marks(disk, self._checkpoint)
+        self._synced = self._marks.synced
+        self._clean = self._marks.clean_stop
+        self._deleted = read_deleted(disk)
+
+    def run(self) -> Report:
+        self._check_missing()
+        self._check_files()
+        check_mark_files(self._disk, self._marks, self._report)
+        self._queues = QueueChecks(self._disk, self._config, self._report, LostQueues(self._disk, self._marks))
+        self._index = IndexChecks(self._disk, self._config, self._report, self._marks, self._log.start)
+        self._walk()
+        self._check_marks()
+        known_topics = self._check_tables()
+        self._queues.finish(self._report.log_start, self._report.log_end, self._gaps, known_topics)
+        self._index.finish(self._report.log_end, self._gaps)
+        self._files.close()
+        return self._report
+
+    # Pass 1
+
+    def _check_missing(self) -> None:
+        """Parts of the log that are gone as a whole. What leads there counts as leading to damage."""
+        self._missing = missing_log(self._disk, self._config, self._marks)
+        for one in self._missing:
+            what = f"{one.end - one.start} bytes from {one.start} to {one.end} were synced and have no file any more"
+            remedy = (
+                "is a disk not mounted? Put the files back from a backup or a slave; the broker does not start without "
+                f"them, unless `pyromq store accept-loss {self._disk.root}` says that they are gone for good"
+            )
+            self._report.add(Level.DAMAGE, *self._place(one.start), what, remedy)
+            self._gaps.append(Gap(one.start, one.end, "the file is missing"))
+
+    def _check_files(self) -> None:
+        for irregular in self._log.load():
+            if irregular.base < 0:
+                self._report.add(Level.NOTE, irregular.name, None, irregular.what, "look at it; it is not used")
+            elif any(one.start <= irregular.base < one.end for one in self._missing) or self._is_cut(irregular.name):
+                continue  # said already
+            elif "missing" in irregular.what and self._never_synced_before(irregular.base):
+                what = "files before it are missing; nothing in them was synced"
+                self._report.add(Level.REPAIRABLE, irregular.name, None, what, OPEN)
+            elif "missing" in irregular.what:
+                what = "files before it are missing, with all records that were in them"
+                self._report.add(Level.DAMAGE, irregular.name, None, what, "put them back from a backup or a slave")
+            else:
+                self._report.add(Level.REPAIRABLE, irregular.name, None, irregular.what, OPEN)
+        if not self._clean and not self._disk.is_locked(LOCK_FILE):
+            self._report.add(Level.REPAIRABLE, "abort", None, "the broker was not stopped cleanly", OPEN)
+
+    def _is_cut(self, name: str) -> bool:
+        """Whether the file is one that lost its end."""
+        return any(self._log.name(self._log.base_of(one.start)) == name for one in self._missing)
+
+    def _never_synced_before(self, base: int) -> bool:
+        """Whether the files that are missing in front of this one lie beyond what was synced: a power cut may keep the
+        name of a later file and not that of an earlier one."""
+        if self._synced is None or self._clean:
+            return False
+        there = [one for one in self._log.bases if one < base]
+        return self._synced <= (max(there) + self._log.file_bytes if there else 0)
+
+    def _check_marks(self) -> None:
+        end = self._report.log_end
+        if self._missing:  # said already: the marks speak of it
+            self._gaps.append(Gap(end, max(one.end for one in self._missing), "the file is missing"))
+            return
+        if self._checkpoint.queues_position > end:
+            what = f"it speaks of position {self._checkpoint.queues_position}, the log ends at {end}"
+            self._report.add(Level.REPAIRABLE, CHECKPOINT_FILE, 40, what, OPEN)
+        if self._report.records and not self._gaps:
+            check_times(self._checkpoint, self._newest_ms, self._report)
+        if self._synced is not None and self._synced > end:
+            what = f"the log was synced up to {self._synced}, but its records end at {end}: the last ones are damaged"
+            remedy = "pulls skip them, the log goes on behind them; a backup or a slave may still have them"
+            self._report.add(Level.DAMAGE, COMMIT_LOG, end, what, remedy)
+            self._gaps.append(Gap(end, self._synced, "the end of the log is gone"))
+
+    # Pass 2
+
+    def _walk(self) -> None:
+        whole_crc = ranges_that_count(self._disk, self._config, self._marks.ours)
+        walk = LogWalk(self._log, self._config.delay_levels, whole_crc=whole_crc)
+        self._report.log_start = self._report.log_end = self._log.start
+        gap: Gap | None = None
+        last_time, reported = 0, 0
+        for step in walk:
+            if isinstance(step, Tail):
+                self._end_of_log(step)
+                return
+            if isinstance(step, Gap):
+                gap = step
+                continue
+            if gap is not None and not self._is_damage(gap, step):
+                return
+            self._report.records += 1
+            self._report.log_end = step.end
+            if step.store_time < last_time and step.position % self._log.file_bytes:
+                what = f"store time goes back from {last_time} to {step.store_time}"
+                self._note(step.position, what, "nothing: the clock stepped back; searches by time may be off here")
+            last_time = step.store_time
+            self._newest_ms = max(self._newest_ms, last_time)
+            level = self._level_of_missing(step.position)
+            if step.in_queue and step.position >= self._deleted.get(step.topic, 0):
+                self._queues.check(step, level, gap is not None or bool(self._gaps))
+            self._index.check(step, level, self._gaps)
+            gap = None
+            if step.position - reported >= _PROGRESS_BYTES:
+                reported = step.position
+                self._progress(step.position, self._log.limit)
+
+    def _is_damage(self, gap: Gap, following: Placed) -> bool:
+        """True: records behind the bad bytes count. False: the log ends there, and opening cuts off the rest."""
+        below_synced = self._synced is not None and following.position < self._synced
+        if below_synced or (self._synced is None and self._queues.confirms(following)):
+            if any(one.start <= gap.position and gap.end <= one.end for one in self._missing):
+                return True  # said already
+            self._gaps.append(gap)
+            what = f"{gap.end - gap.position} bytes are no record: {gap.reason}"
+            remedy = "they are lost, pulls skip them; a backup or a slave may still have them"
+            self._report.add(Level.DAMAGE, *self._place(gap.position), what, remedy)
+            return True
+        what = f"the log ends with bytes that are no record ({gap.reason}) and leftovers behind them"
+        self._report.add(Level.REPAIRABLE, *self._place(gap.position), what, OPEN)
+        return False
+
+    def _end_of_log(self, tail: Tail) -> None:
+        # Behind a blank record the end is the start of the next file, whose room is all zeroes.
+        self._report.log_end = max(self._report.log_end, tail.position)
+        if tail.leftovers and (self._synced is None or tail.position >= self._synced):
+            what = f"the log ends with bytes that are no whole record: {tail.reason}"
+            self._report.add(Level.REPAIRABLE, *self._place(tail.position), what, OPEN)
+
+    def _level_of_missing(self, position: int) -> Level:
+        """What recovery dispatches again anyway is no loss."""
+        return Level.REPAIRABLE if not self._clean and position >= self._checkpoint.queues_position else Level.DAMAGE
+
+    def _place(self, position: int) -> tuple[str, int]:
+        return self._log.name(self._log.base_of(position)), position % self._log.file_bytes
+
+    def _note(self, position: int, what: str, remedy: str) -> None:
+        self._report.add(Level.NOTE, *self._place(position), what, remedy)
+
+    # Pass 4
+
+    def _check_tables(self) -> list[str] | None:
+        """The topics' names, or None if the table of topics is not there."""
+        topics: list[str] | None = None
+        for name in self._marks.missing_tables:
+            what = "it was there at the last clean stop; it is gone, with its .bak, and the broker does not start"
+            self._report.add(Level.DAMAGE, name, None, what, TABLE_REMEDY)
+        for name in table_names(self._disk):
+            self._report.tables += 1
+            try:
+                content, is_current = read_table(self._disk, name, quiet=True)
+            except TableDamaged as damage:
+                self._report.add(Level.DAMAGE, name, None, str(damage), "put a good copy back")
+                continue
+            if not is_current:
+                what = "it cannot be read, its .bak can; the last changes may be missing"
+                self._report.add(Level.REPAIRABLE, name, None, what, "open the store: the .bak is used")
+            if name == "config/topics.json":
+                topics = list(content.get("topicConfigTable") or {})
+        return topics
