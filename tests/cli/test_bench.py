@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pyromq.cli.bench.bench_counts import Consumed, Delivered, Sent, TimersSent
+from pyromq.cli.bench.counts import Consumed, Delivered, Sent, TimersSent
 from pyromq.cli.main import cli
 from tests.cli.standing import Standing, standing
 

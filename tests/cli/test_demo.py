@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.cli import demo as demo_module
-from pyromq.cli.demo.stage import Stage, start
+from pyromq.cli.demo.run import Stage, start
 from pyromq.errors import PyroError
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pyromq.cli.pipeline import analyse as pipeline_looking
-from pyromq.cli.pipeline import pipeline_run
+from pyromq.cli.pipeline import analyse, job
 from pyromq.cli.pipeline.pipeline import pipeline
 from pyromq.pipelines.report.summary import Metrics, Plot, Summary, Table
 from pyromq.pipelines.run.expiring import Going
@@ -48,7 +47,7 @@ def test_wrong_use_is_told_before_spark_is_started(arguments: str, text: str, mo
     def never(*given: Any, **named: Any) -> Any:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(pipeline_run, "new_session", never)
+    monkeypatch.setattr(job, "new_session", never)
     done = CliRunner().invoke(pipeline, arguments.split())
     assert text in done.output
     assert done.exit_code != 0
@@ -85,8 +84,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         def metrics(self, summary: Summary) -> dict[str, Any]:
             return {"pipeline": summary.pipeline, "rows": 10, "bytes": 1000, "seconds": 2.0, "rowsPerSecond": 5.0}
 
-    monkeypatch.setattr(pipeline_run, "spark_for", session)
-    monkeypatch.setattr(pipeline_run, "check_source", lambda source: None)
+    monkeypatch.setattr(job, "spark_for", session)
+    monkeypatch.setattr(job, "check_source", lambda source: None)
     monkeypatch.setattr("pyromq.pipelines.run.progress.Watch", Quiet)
     monkeypatch.setattr("pyromq.pipelines.backlog.backlog", lambda spark, source, groups: SUMMARY)
 
@@ -130,7 +129,7 @@ def test_reconcile_answers_by_its_exit_code(agree: bool, code: int, monkeypatch:
         "left": {"nameServer": "h:1", "topic": "T", "tls": "true"},
         "right": {"archive": "/data", "topic": "T"},
     }
-    assert pipeline_looking.reconcile.name == "reconcile"
+    assert analyse.reconcile.name == "reconcile"
 
 
 @pytest.mark.usefixtures("no_spark")

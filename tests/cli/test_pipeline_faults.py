@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.cli.pipeline.pipeline_faults import JobFailed, told, told_plainly
+from pyromq.cli.pipeline.faults import JobFailed, told, told_plainly
 
 SOURCE = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source read in Python: \
 Traceback (most recent call last):

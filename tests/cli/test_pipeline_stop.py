@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from pyromq.cli.pipeline.pipeline_stop import run_stoppable
+from pyromq.cli.pipeline.stop import run_stoppable
 from pyromq.pipelines.run import stopping
 from pyromq.pipelines.run.stopping import Stop, Stopped
 

@@ -6,7 +6,7 @@ import pytest
 
 from pyromq.model.codes import RequestCode
 from pyromq.mqadmin import printing
-from pyromq.mqadmin.messages import message_text
+from pyromq.mqadmin.messages import text
 from pyromq.mqadmin.topics.topics import attribute_map, topic_text
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.replication import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
@@ -55,7 +55,7 @@ def test_json_with_tabs_and_bare_numbers_as_keys() -> None:
 
 def test_properties_in_the_order_of_java_s_map() -> None:
     names = ["UNIQ_KEY", "MIN_OFFSET", "TAGS", "KEYS", "WAIT", "a", "b", "TRACE_ON", "MAX_OFFSET", "CLUSTER"]
-    assert message_text.property_text(dict.fromkeys([*names, "MSG_REGION"], "")) == (
+    assert text.property_text(dict.fromkeys([*names, "MSG_REGION"], "")) == (
         "{MSG_REGION=, UNIQ_KEY=, CLUSTER=, MIN_OFFSET=, TAGS=, KEYS=, WAIT=, a=, b=, TRACE_ON=, MAX_OFFSET=}"
     )
 

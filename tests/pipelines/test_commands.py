@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import pyromq
 from pyromq.cli.main import cli
-from pyromq.cli.pipeline import pipeline_run
+from pyromq.cli.pipeline import job
 from pyromq.cli.pipeline.pipeline import pipeline
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.options import Use, connection_options
@@ -49,7 +49,7 @@ def commands(spark: SparkSession, servers: Servers, tmp_path: Path, monkeypatch:
     def session(*given: Any) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr(pipeline_run, "spark_for", session)
+    monkeypatch.setattr(job, "spark_for", session)
     return Commands(servers.namesrv, tmp_path)
 
 

@@ -21,7 +21,7 @@ from ..model.foreign_text import visible
 from . import catalogue
 from .command import Failed, NotServed, Run, Subcommand
 from .credentials import credentials
-from .helping import command_help, command_list
+from .help import command_help, command_list
 from .parsing import Chosen, UsageError, parse
 from .printing import as_line
 

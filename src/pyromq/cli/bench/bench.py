@@ -1,8 +1,8 @@
 """`pyromq bench`: how many messages a second, with the flags and the columns of Apache's own benchmark.
 
 Its figures stand beside Java's: the same meaning of each flag, the same line each interval. A thread there is a
-coroutine here. What is counted is in bench_counts.py; batches and transactions are in bench_kinds.py, timers in
-bench_timer.py.
+coroutine here. What is counted is in counts.py; batches and transactions are in kinds.py, timers in
+timer.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..terminal.numbers import Number
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import Tree, examples
-from .bench_counts import Consumed, Sent
-from .bench_kinds import batch, transaction
-from .bench_parts import (
+from .counts import Consumed, Sent
+from .kinds import batch, transaction
+from .shared import (
     Message,
     conclude,
     interval_option,
@@ -31,7 +31,7 @@ from .bench_parts import (
     trace_option,
     until_stopped,
 )
-from .bench_timer import timer
+from .timer import timer
 
 if TYPE_CHECKING:
     pass

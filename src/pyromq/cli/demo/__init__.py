@@ -17,10 +17,10 @@ import click
 
 from ...transport import loop
 from ..terminal.printing import print_lines
+from .inspection import looking
 from .kinds import kinds
-from .looking import looking
 from .pipeline import pipeline
-from .stage import Stage, open_stage, start
+from .run import Stage, open_stage, start
 
 STEPS: list[Callable[[Stage], Awaitable[None]]] = [start, kinds, looking, pipeline]
 

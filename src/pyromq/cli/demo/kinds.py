@@ -15,7 +15,7 @@ from ...client.received import Received
 from ...client.subscription import sql, tag
 from ...errors import PyroError
 from ...model.group import ConsumeFromWhere
-from .stage import Stage, kill_and_start
+from .run import Stage, kill_and_start
 
 GREETINGS = ("Hello", "Bonjour", "Hallo", "Hola", "Ciao", "Olá", "Hej", "你好", "こんにちは", "Привет")
 STEPS = ("created", "paid", "packed", "sent")

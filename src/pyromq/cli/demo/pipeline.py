@@ -7,7 +7,7 @@ import os
 from ...errors import PyroError
 from ...spark.session import check_machine
 from .kinds import GREETINGS
-from .stage import Stage
+from .run import Stage
 
 TOPICS = "greetings,steps,parcels,payments,tasks,alarms"
 WANTED = (

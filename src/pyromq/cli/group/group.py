@@ -1,6 +1,6 @@
 """`pyromq group`: consumer groups, how far behind they are and why, who is in them, and where they go on.
 
-Requests are RocketMQ's own, so it works with Java's brokers too. `skip` and `reset` are in group_offsets.py.
+Requests are RocketMQ's own, so it works with Java's brokers too. `skip` and `reset` are in offsets.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ...model.foreign_text import shell_word
 from ..terminal.printing import print_lines, print_text
 from ..terminal.shell import Shell, changes, one_broker, talks
 from ..terminal.tree import Fail, Tree, examples, unknown
-from .group_offsets import clone, reset, skip
 from .lag import Load, advise, waiting
+from .offsets import clone, reset, skip
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace

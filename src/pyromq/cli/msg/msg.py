@@ -1,5 +1,5 @@
-"""`pyromq msg`: one message's life and trace, search, copies. Export and import are in msg_files.py, replay in
-msg_replay.py."""
+"""`pyromq msg`: one message's life and trace, search, copies. Export and import are in files.py, replay in
+replay.py."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..terminal.times import time_ms
 from ..terminal.tree import Fail, Tree, examples
 from . import life_table, trace_table
 from .dlq import list_dead
-from .msg_files import export, import_
-from .msg_replay import replay
+from .files import export, import_
+from .replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

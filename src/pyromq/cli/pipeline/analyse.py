@@ -10,7 +10,7 @@ import click
 
 from ...model.names import TRACE_TOPIC
 from ..terminal.tree import examples
-from .pipeline_run import (
+from .job import (
     CHECKPOINT,
     DRY_RUN,
     EVERY,

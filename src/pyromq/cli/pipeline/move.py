@@ -10,7 +10,7 @@ from ...ambient import SystemClock
 from ...model.names import TRACE_TOPIC, dlq_topic
 from ..terminal.printing import print_lines
 from ..terminal.tree import examples
-from .pipeline_run import (
+from .job import (
     CHECKPOINT,
     DRY_RUN,
     EVERY,

@@ -7,7 +7,7 @@ import code
 import click
 
 from ..terminal.tree import Tree
-from .pipeline_run import name_server, spark_for
+from .job import name_server, spark_for
 
 GUIDE = """\
 `spark` is a Spark {version} session. To begin:

@@ -1,6 +1,6 @@
 """`pyromq topic`: what topics there are and how full they are; made, changed, deleted.
 
-`forward` is in forward.py, `stats` in topic_stats.py, `reset` in group_offsets.py.
+`forward` is in forward.py, `stats` in stats.py, `reset` in group/offsets.py.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...admin.permissions import PERMISSIONS, permission
-from ..group.group_offsets import reset_topic
+from ..group.offsets import reset_topic
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, one_broker, talks
 from ..terminal.tree import Fail, Tree, examples
 from .forward import TYPE, forward
-from .topic_stats import stats
+from .stats import stats
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace

@@ -6,7 +6,7 @@ from ...admin import cluster
 from ...client.errors import Error
 from ...model.wire_text import decimal_number
 from ..command import Failed, Run, command
-from ..messages.message_send import producer_of
+from ..messages.send import producer_of
 from ..options import INTERVAL, flag, may
 from ..printing import truth, when_s
 

@@ -8,7 +8,7 @@ from ...admin import upkeep
 from ...protocol.messages import UnreadableMessage, read_record
 from ...protocol.record import RecordError, decode_record
 from ..command import Failed, NotServed, Run, command
-from ..messages.message_text import line_of
+from ..messages.text import line_of
 from ..options import may, need
 from ..parsing import UsageError
 

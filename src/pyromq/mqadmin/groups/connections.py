@@ -9,7 +9,7 @@ from ...client.errors import Error
 from ...model.codes import ResponseCode
 from ...model.foreign_text import visible
 from ...protocol.bodies.connections import ConsumerConnection
-from .. import places
+from .. import lookup
 from ..command import Run, command, failed
 from ..files import write_private
 from ..options import flag, may, need
@@ -24,7 +24,7 @@ GROUP = need("g", "consumerGroup", "the group")
 
 async def _members(run: Run, group: str) -> tuple[str, ConsumerConnection]:
     """And a broker that knows them."""
-    brokers = [("", run["b"])] if "b" in run else await places.brokers_of_group(run, group)
+    brokers = [("", run["b"])] if "b" in run else await lookup.brokers_of_group(run, group)
     for _, address in brokers:
         found = await members_of(run, group, [address])
         if found is not None:
@@ -56,7 +56,7 @@ async def consumer_connection(run: Run) -> None:
     need("t", "topic", "a topic that it sends to"),
 )
 async def producer_connection(run: Run) -> None:
-    (_, address), *_ = await places.brokers_of(run, run["t"])
+    (_, address), *_ = await lookup.brokers_of(run, run["t"])
     found = await groups.producers(run.calls, address, run["g"])
     for number, one in enumerate(found.connection_set, 1):
         shown = f"{java(one.language):<8} {version_name(one.version)}"

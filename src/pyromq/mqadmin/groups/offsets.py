@@ -10,7 +10,7 @@ from ...model.codes import ResponseCode
 from ...model.names import TIMER_TOPIC
 from ...model.wire_text import LONG_MAX, whole_number
 from ...protocol.bodies.keyed import MessageQueue
-from .. import places
+from .. import lookup
 from ..command import Failed, Run, command
 from ..options import ROUTE_BY, TOPIC, may, need
 from ..parsing import UsageError
@@ -98,7 +98,7 @@ async def _reset(run: Run, time_ms: int) -> dict[MessageQueue, int]:
 async def _brokers(run: Run) -> list[tuple[str, str]]:
     topic = run["t"]
     has_no_route = topic.startswith(LIGHT_PREFIX) or topic == TIMER_TOPIC
-    return await places.brokers_of(run, run["c"] if has_no_route and "c" in run else topic)
+    return await lookup.brokers_of(run, run["c"] if has_no_route and "c" in run else topic)
 
 
 def _print_table(run: Run, table: dict[MessageQueue, int]) -> None:
@@ -149,7 +149,7 @@ async def _reset_by_hand(run: Run, time_ms: int) -> None:
 )
 async def clone_group_offset(run: Run) -> None:
     source, target, topic = run["s"], run["d"], run["t"]
-    addresses = dict(await places.brokers_of(run, topic))
+    addresses = dict(await lookup.brokers_of(run, topic))
     stats = await progress_of(run, source, topic)
     copied = [(queue, at.consumer_offset) for queue, at in stats.offset_table.items() if queue.topic == topic]
     if not copied:

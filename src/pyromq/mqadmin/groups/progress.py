@@ -12,7 +12,7 @@ from ...model.names import RETRY_PREFIX
 from ...protocol.bodies.connections import ConsumerConnection
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import ConsumeStats, OffsetWrapper
-from .. import places
+from .. import lookup
 from ..command import Failed, Run, command, failed
 from ..options import ROUTE_BY, may, need
 from ..printing import cut, queue_order, version_name, when_s
@@ -27,7 +27,7 @@ async def progress_of(run: Run, group: str, topic: str | None = None, cluster: s
     """From all brokers that know the group. Fails where it has consumed nothing and nobody is online."""
     table: ByQueue[OffsetWrapper] = ByQueue()
     rate = 0.0
-    brokers = await places.brokers_of_group(run, group, cluster, topic or "")
+    brokers = await lookup.brokers_of_group(run, group, cluster, topic or "")
     for _, address in brokers:
         stats = await offsets.progress(run.calls, address, group, topic)
         table.update(stats.offset_table)
@@ -96,7 +96,7 @@ async def _show_group(run: Run, group: str) -> None:
 
 async def _holders(run: Run, group: str) -> dict[MessageQueue, str]:
     """The address part of the client id of the member that has each queue."""
-    brokers = await places.brokers_of_group(run, group)
+    brokers = await lookup.brokers_of_group(run, group)
     members = await members_of(run, group, [address for _, address in brokers])
     holders: dict[MessageQueue, str] = {}
     for one in members.connection_set if members else []:
@@ -121,7 +121,7 @@ async def _show_all(run: Run) -> None:
             stats = ConsumeStats()
         lag = sum(of.broker_offset - of.consumer_offset for of in stats.offset_table.values())
         try:
-            brokers = await places.brokers_of_group(run, group)
+            brokers = await lookup.brokers_of_group(run, group)
             members = await members_of(run, group, [address for _, address in brokers])
         except (Error, Failed):
             members = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...admin import groups, topics, traffic
 from ...client.errors import Error
 from ...model.names import DLQ_PREFIX, RETRY_PREFIX
-from .. import places
+from .. import lookup
 from ..command import Failed, Run, command
 from ..options import flag, may
 from ..printing import cut
@@ -35,7 +35,7 @@ async def stats_all(run: Run) -> None:
 
 
 async def _topic(run: Run, topic: str) -> None:
-    addresses = [address for _, address in await places.brokers_of(run, topic)]
+    addresses = [address for _, address in await lookup.brokers_of(run, topic)]
     consumers: set[str] = set()
     for address in addresses:
         consumers.update(await topics.groups(run.calls, address, topic))
@@ -75,7 +75,7 @@ async def watch(run: Run) -> None:
 
 
 async def _watch_group(run: Run, group: str) -> None:
-    addresses = [address for _, address in await places.brokers_of_group(run, group)]
+    addresses = [address for _, address in await lookup.brokers_of_group(run, group)]
     members = await members_of(run, group, addresses)
     if members is None:
         return

@@ -8,7 +8,7 @@ from typing import TypeVar
 from ...admin import lite
 from ...client.errors import Refused
 from ...protocol.bodies.lite import GetLiteGroupInfoResponseBody, LiteLagInfo
-from .. import places
+from .. import lookup
 from ..command import Run, command
 from ..options import flag, may, need, one_of
 from ..printing import truth, when
@@ -59,7 +59,7 @@ T = TypeVar("T")
 async def _from_all(run: Run, parent: str, ask: Callable[[str], Awaitable[T]]) -> AsyncIterator[tuple[str, T]]:
     """Name and answer of each broker of the parent topic. A refusal is shown, and raised after all were asked."""
     refusal = None
-    for name, address in await places.brokers_of(run, parent):
+    for name, address in await lookup.brokers_of(run, parent):
         try:
             found = await ask(address)
         except Refused as fault:
@@ -172,7 +172,7 @@ async def trigger_lite_dispatch(run: Run) -> None:
     group, parent = run["g"], run["p"]
     run.say(f"Group And Topic Info: [{group}] [{parent}]", "")
     refusal = None
-    for name, address in await places.brokers_of(run, parent):
+    for name, address in await lookup.brokers_of(run, parent):
         if run.get("b", name) != name:
             continue
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...admin import upkeep
 from ...protocol.bodies.stats import ConsumeQueueData
-from .. import places
+from .. import lookup
 from ..command import Failed, Run, command
 from ..options import TOPIC, may, need
 from ..printing import java, pretty, truth
@@ -26,7 +26,7 @@ CHECK_FAILED = 3
 )
 async def query_cq(run: Run) -> None:
     topic, first = run["t"], run.number("i")
-    address = run["b"] if "b" in run else (await places.brokers_of(run, topic))[0][1]
+    address = run["b"] if "b" in run else (await lookup.brokers_of(run, topic))[0][1]
     found = await upkeep.queue_entries(
         run.calls, address, topic, run.number("q"), first, run.number("c", 10), run.get("g") or None
     )

@@ -7,7 +7,7 @@ from ...model.topic import Perm, TopicFlag
 from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.json import ANSWER_LIMITS
-from .. import places
+from .. import lookup
 from ..command import Failed, Run, command
 from ..files import read_file
 from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, TOPIC, may, need
@@ -52,7 +52,7 @@ async def update_topic(run: Run) -> None:
 async def _put_on_broker(run: Run, address: str, config: TopicConfig) -> None:
     await topics.put(run.calls, address, config, run.get("a") or None)
     if config.order:
-        order = f"{await places.name_at(run, address)}:{config.write_queue_nums}"
+        order = f"{await lookup.name_at(run, address)}:{config.write_queue_nums}"
         await _merge_order(run, config.topic_name, order)
         run.say(f"set broker orderConf. isOrder=true, orderConf=[{order}]")
     run.say(f"create topic to {address} success.")
@@ -134,7 +134,7 @@ async def delete_topic(run: Run) -> None:
 )
 async def update_topic_perm(run: Run) -> None:
     topic, perm = run["t"], run.number("p")
-    route = await places.route_of(run, topic)
+    route = await lookup.route_of(run, topic)
     first = route.queue_datas[0]
     config = TopicConfig(
         topic_name=topic,
@@ -189,6 +189,6 @@ async def update_order_conf(run: Run) -> None:
 
 async def clusters_of(run: Run, topic: str) -> list[str]:
     """Names of the clusters that have the topic."""
-    names = {broker.broker_name for broker in (await places.route_of(run, topic)).broker_datas}
+    names = {broker.broker_name for broker in (await lookup.route_of(run, topic)).broker_datas}
     found = await cluster.info(run.calls)
     return sorted(name for name, members in found.cluster_addr_table.items() if names.intersection(members))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import PyroError
-from .stage import Stage
+from .run import Stage
 
 
 async def looking(stage: Stage) -> None:

@@ -10,8 +10,8 @@ from ...client.received import Received  # at the top: the SDK reads the types o
 from ..terminal.numbers import Number
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import examples
-from .bench_counts import BatchesSent, TransactionsSent
-from .bench_parts import (
+from .counts import BatchesSent, TransactionsSent
+from .shared import (
     Message,
     conclude,
     interval_option,

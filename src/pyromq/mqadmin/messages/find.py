@@ -11,14 +11,14 @@ from ...model.message_trace import Consumed, Sent, Traced, is_about
 from ...model.names import TRACE_TOPIC
 from ...protocol.headers.clients import ConsumeMessageDirectly
 from ...protocol.trace import TraceError, decode_trace
-from .. import places
+from .. import lookup
 from ..command import Failed, Run, command, failed
 from ..groups.progress import members_of
 from ..options import ROUTE_BY, TOPIC, flag, may, need
 from ..parsing import UsageError
 from ..printing import when_s
-from .message_send import resend, result_text
-from .message_text import consumed_text, show
+from .send import resend, result_text
+from .text import consumed_text, show
 
 NOTHING = "query message by key finished, but no message."
 HOUR_MS = 3_600_000
@@ -56,7 +56,7 @@ async def _by_unique_id(
 ) -> list[tuple[str, StoredMessage]]:
     """All that have it, the oldest first; several where a producer sent it again."""
     found: list[tuple[str, StoredMessage]] = []
-    for _, address in await places.brokers_of(run, run.get("c") or topic):
+    for _, address in await lookup.brokers_of(run, run.get("c") or topic):
         known = await messages.by_key(
             run.calls, address, topic, message_id, most=MOST_BY_ID, begin_ms=begin_ms, end_ms=end_ms, is_id=True
         )
@@ -93,7 +93,7 @@ async def query_msg_by_id(run: Run) -> None:
 
 async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
     group, client_id = run["g"], run["d"]
-    brokers = await places.brokers_of_group(run, group)
+    brokers = await lookup.brokers_of_group(run, group)
     members = await members_of(run, group, [each for _, each in brokers])
     if members is None or members.consume_type is not ConsumeType.PASSIVELY:
         raise Failed(f"this {client_id} client is not push consumer ,not support direct push ")
@@ -142,7 +142,7 @@ async def query_msg_by_key(run: Run) -> None:
     if kind not in ("K", "T"):
         raise UsageError(f"-p {kind}: K (keys) or T (tags)")
     found = []
-    for _, address in await places.brokers_of(run, run.get("c") or topic):
+    for _, address in await lookup.brokers_of(run, run.get("c") or topic):
         found += await messages.by_key(
             run.calls,
             address,
@@ -182,7 +182,7 @@ def _index_key(message: StoredMessage, kind: str, key: str) -> str:
 )
 async def query_msg_by_offset(run: Run) -> None:
     charset = run.charset("f")
-    address = dict(await places.brokers_of(run, run.get("r") or run["t"])).get(run["b"])
+    address = dict(await lookup.brokers_of(run, run.get("r") or run["t"])).get(run["b"])
     if address is None:
         raise Failed(f"the broker name {run['b']} has nothing of topic {run.get('r') or run['t']}")
     wanted = run.number("o")
@@ -235,7 +235,7 @@ async def _traced(run: Run, trace_topic: str, message_id: str) -> list[tuple[str
     """Events of the message, each with the address of the client that wrote it."""
     found: list[tuple[str, Traced]] = []
     seen = False
-    for _, address in await places.brokers_of(run, trace_topic):
+    for _, address in await lookup.brokers_of(run, trace_topic):
         for message in await messages.by_key(
             run.calls,
             address,

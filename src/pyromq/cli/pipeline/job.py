@@ -28,8 +28,8 @@ from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO
 from ..terminal.printing import print_drawn, print_lines, print_text
 from ..terminal.profiles import chosen_reach
-from .pipeline_faults import JobFailed, is_debugging, quieten, told_plainly
-from .pipeline_stop import run_stoppable
+from .faults import JobFailed, is_debugging, quieten, told_plainly
+from .stop import run_stoppable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

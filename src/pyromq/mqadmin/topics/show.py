@@ -14,7 +14,7 @@ from ...model.names import DLQ_PREFIX, RETRY_PREFIX
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.bodies.offsets import TopicOffset
 from ...protocol.bodies.route import TopicRouteData
-from .. import places
+from .. import lookup
 from ..command import Failed, Run, command
 from ..options import ROUTE_BY, TOPIC, flag, need
 from ..printing import cut, java_map, pretty, when
@@ -26,7 +26,7 @@ ROUTE = "{:<45} {:<32} {:<50} {:<10} {:<11} {:<5}"
 
 @command("topicRoute", "Where the queues of a topic are", flag("l", "list", "as a table"), TOPIC)
 async def topic_route(run: Run) -> None:
-    route = await places.route_of(run, run["t"])
+    route = await lookup.route_of(run, run["t"])
     if "l" not in run:
         run.print(pretty(route) + "\n")
         return
@@ -52,7 +52,7 @@ def _print_route(run: Run, route: TopicRouteData) -> None:
 async def topic_status(run: Run) -> None:
     topic = run["t"]
     rate, table = 0.0, dict[MessageQueue, TopicOffset]()
-    for _, address in await places.brokers_of(run, run.get("c") or topic):
+    for _, address in await lookup.brokers_of(run, run.get("c") or topic):
         stats = await topics.stats(run.calls, address, topic)
         rate += stats.topic_put_tps
         table |= stats.offset_table
@@ -92,7 +92,7 @@ async def _owners(run: Run, topic: str) -> tuple[str, list[str]]:
     try:
         (clusters, *_) = await clusters_of(run, topic) or [""]
         groups: set[str] = set()
-        for _, address in await places.brokers_of(run, topic):
+        for _, address in await lookup.brokers_of(run, topic):
             groups.update(await topics.groups(run.calls, address, topic))
     except (Error, Failed):
         return "", []
@@ -106,7 +106,7 @@ async def _owners(run: Run, topic: str) -> tuple[str, list[str]]:
     TOPIC,
 )
 async def allocate(run: Run) -> None:
-    queues = route_of(run["t"], await places.route_of(run, run["t"])).readable
+    queues = route_of(run["t"], await lookup.route_of(run, run["t"])).readable
     members = [each.strip() for each in run["i"].split(",") if each.strip()]
     shares = {each: msgspec.to_builtins(Average()(each, queues, members)) for each in members}
     run.say(json.dumps({"result": shares}, separators=(",", ":")))

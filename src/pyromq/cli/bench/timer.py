@@ -19,8 +19,8 @@ from ..terminal.numbers import seconds
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import examples
-from .bench_counts import Delivered, TimersSent
-from .bench_parts import (
+from .counts import Delivered, TimersSent
+from .shared import (
     conclude,
     interval_option,
     now_in_words,

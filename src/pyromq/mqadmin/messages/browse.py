@@ -9,14 +9,14 @@ from ...admin import messages, offsets
 from ...client.core.routing import route_of
 from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
-from .. import places
+from .. import lookup
 from ..command import Failed, Run, command
 from ..groups.offsets import time_of
 from ..options import TOPIC, may, need
 from ..parsing import UsageError
 from ..printing import queue_text
-from .message_find import with_limits
-from .message_text import print_messages
+from .find import with_limits
+from .text import print_messages
 
 PAGE = 32
 BEGIN = may("b", "beginTimestamp ", "stored from, ms or yyyy-MM-dd#HH:mm:ss:SSS")
@@ -34,7 +34,7 @@ class Place:
 
 
 async def _queues(run: Run, topic: str, route_topic: str) -> list[Place]:
-    route = route_of(route_topic, await places.route_of(run, route_topic))
+    route = route_of(route_topic, await lookup.route_of(run, route_topic))
     return [
         Place(MessageQueue(topic=topic, broker_name=each.broker_name, queue_id=each.queue_id), address)
         for each in route.readable
@@ -131,7 +131,7 @@ async def print_msg_by_queue(run: Run) -> None:
 
 async def _one_queue(run: Run, topic: str, broker_name: str, queue_id: int) -> Place:
     queue = MessageQueue(topic=topic, broker_name=broker_name, queue_id=queue_id)
-    address = dict(await places.brokers_of(run, topic)).get(broker_name)
+    address = dict(await lookup.brokers_of(run, topic)).get(broker_name)
     if address is None:
         raise Failed(f"broker {broker_name} has nothing of topic {topic}: mqadmin topicRoute -t {topic} shows who has")
     return Place(queue, address)

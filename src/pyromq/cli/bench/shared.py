@@ -16,7 +16,7 @@ from ..terminal.tree import Fail
 
 if TYPE_CHECKING:
     from ...ambient import Clock
-    from .bench_counts import Sent
+    from .counts import Sent
 
 TOPIC = "BenchmarkTest"
 FAILED_PAUSE_S = 3.0
