@@ -12,7 +12,7 @@ from pyromq.kernel.seam import NOTHING, Fed, FeedConnection
 from pyromq.model.codes import RequestCode as Code
 from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock
-from pyromq.transport.connection.held_bytes import HeldBytes
+from pyromq.transport.connection.buffered_bytes import BufferedBytes
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
 from pyromq.transport.memory import MemoryNetwork, pair
@@ -259,7 +259,7 @@ async def test_a_peer_whose_frames_end_goes_on_while_others_fill_what_may_be_hel
     make_server: MakeServer, clock: ManualClock
 ) -> None:
     """Over both listeners of a daemon. Who has stalled longest goes, not who happens to send when it is full."""
-    held = HeldBytes(1000 * KIB)
+    held = BufferedBytes(1000 * KIB)
     main = make_server(Dispatcher({ECHO: echo}), held=held)
     fast = make_server(Dispatcher({ECHO: echo}), held=held, address="server:2")
     wire = frames(command(body=bytes(200 * KIB)))
@@ -292,7 +292,7 @@ async def test_peers_are_cut_off_in_shares_so_that_the_loop_goes_on() -> None:
         def violation(self, event: str, **fields: object) -> None:
             self.is_open = False
 
-    held = HeldBytes(10_000)
+    held = BufferedBytes(10_000)
     holders = [Small(1.0) for _ in range(1000)]
     for holder in holders:
         held.change(holder, 10)
@@ -302,7 +302,7 @@ async def test_peers_are_cut_off_in_shares_so_that_the_loop_goes_on() -> None:
 
 
 async def test_many_peers_may_leave_less_unread_each() -> None:
-    held = HeldBytes(64 << 20)
+    held = BufferedBytes(64 << 20)
     marks = [held.joined(1 << 20) for _ in range(1000)]
     assert (marks[0], marks[-1]) == (1 << 20, 64 * KIB)
     assert sum(marks) < 192 << 20

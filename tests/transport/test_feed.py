@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.kernel.seam import Fed, FeedConnection, Waiting, feed_nothing
+from pyromq.kernel.seam import Fed, FeedConnection, PendingReply, feed_nothing
 from pyromq.model.codes import RequestCode as Code
 from pyromq.protocol.command import RESPONSE_FLAG, Command, decode_header
 from pyromq.protocol.frame import encode_frame
@@ -48,7 +48,7 @@ class SmallKernel:
             used += 4 + total
             if request.code == SEND and self._is_mine(connection, request):
                 self.log.append(request.fields["n"])
-                waiting.append(Waiting(len(self.log), _reply(request)))
+                waiting.append(PendingReply(len(self.log), _reply(request)))
             elif request.code == QUERY:
                 ready += _reply(request)
             else:

@@ -18,7 +18,7 @@ The composition root chooses the feed (`feed_nothing`, or one bound to a store).
   done and the notes on such queues (`connection.notes`, the feed's own slot) can be cleared. A feed that left frames
   for that reason alone says `drain`: transport then reads on once all are finished. Else a peer that always has more in
   flight would be served by Python for good.
-- *Replies.* `ready` leaves at once. Each `Waiting` leaves when the `readable` position of the log has reached its own;
+- *Replies.* `ready` leaves at once. Each `PendingReply` leaves when `readable` of the log has reached its position;
   positions of successive calls never go down, over all connections (one log, one writer), and each reply leaves
   after those that were handed in before it. Replies of frames served by Python may overtake (responses go by opaque).
 - *Failure.* A feed answers for what it has taken. If it raises, the connection is closed, since nobody can tell which
@@ -54,7 +54,7 @@ class FeedConnection(Protocol):
         ...
 
 
-class Waiting(NamedTuple):
+class PendingReply(NamedTuple):
     """Reply frames that leave when `readable` has reached `position`."""
 
     position: int
@@ -66,7 +66,7 @@ class Fed(NamedTuple):
 
     used: int = 0
     ready: bytes = b""
-    waiting: Sequence[Waiting] = ()
+    waiting: Sequence[PendingReply] = ()
     frames: Sequence[bytes | memoryview] = ()  # whole frames within the used bytes that are for Python, in order
     drain: bool = False  # read on when the sends that Python has are finished
 

@@ -22,9 +22,9 @@ from ..kernel.seam import Feed, feed_nothing
 from ..machine.seats import Row, Seats
 from .address import host_of
 from .connection.acceptor import Acceptor
+from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
-from .connection.held_bytes import HeldBytes
-from .connection.waiting_replies import Patience
+from .connection.pending_replies import ReplyTimeout
 from .dispatch import Handler
 from .limits import Limits
 from .peer import Peer
@@ -53,7 +53,7 @@ class Server:
         feed: Feed = feed_nothing,
         on_close: Callable[[Peer], None] | None = None,
         seats: Seats | None = None,
-        held: HeldBytes | None = None,
+        held: BufferedBytes | None = None,
         name: str = "main",
     ) -> None:
         """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts.
@@ -116,21 +116,21 @@ class Server:
         self._service.use_feed(feed)
 
     @property
-    def parked(self) -> int:
+    def pending_replies(self) -> int:
         """Answers of the kernel that wait for the log, a received buffer's together."""
-        return self._service.parked
+        return self._service.pending_replies
 
     def release(self, readable: int) -> None:
-        """The log is readable up to here: replies that the kernel parked below it leave."""
+        """The log is readable up to here: send the kernel's replies that waited for that."""
         self._service.release(readable)
 
-    def wait_at_most(self, patience: Patience) -> None:
-        """How long replies stay parked, and what is answered in their place then."""
-        self._service.wait_at_most(patience)
+    def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
+        """Bound how long replies wait for the log, and say what is answered in their place then."""
+        self._service.set_reply_timeout(timeout)
 
-    def give_up_parked(self) -> None:
-        """The log will not become readable any more: connections with parked replies are cut off."""
-        self._service.give_up_parked()
+    def abort_pending_replies(self) -> None:
+        """The log will not become readable any more: cut off the connections with replies that wait for it."""
+        self._service.abort_pending_replies()
 
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, finish what is in flight, write it out, close. After the grace it is all cut off."""

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from .. import logs
 from ..ambient import Clock
 from ..errors import ProtocolError
-from ..kernel.seam import Feed, Waiting, feed_nothing
+from ..kernel.seam import Feed, PendingReply, feed_nothing
 from ..model.client_info import Version
 from ..model.codes import ResponseCode
 from ..protocol.command import Command
+from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
-from .connection.held_bytes import HeldBytes
-from .connection.waiting_replies import ParkedReplies, Patience
+from .connection.pending_replies import PendingReplies, ReplyTimeout
 from .dispatch import Answer, Handler, Reply, Request, await_answer, failed
 from .limits import Limits
 from .turns.fair_queue import FairQueue
@@ -42,7 +42,7 @@ class Service:
         feed: Feed = feed_nothing,
         opened: Callable[[Connection], bool],
         closed: Callable[[Connection], None],
-        held: HeldBytes | None = None,
+        held: BufferedBytes | None = None,
     ) -> None:
         """`held`: what this one and others of the daemon hold together."""
         self.clock = clock
@@ -55,9 +55,9 @@ class Service:
         self._closed = closed
         self._dispatch = dispatch
         self._queue: FairQueue[Connection, Request] = FairQueue(limits.shares)
-        self._parked = ParkedReplies(clock, self._look_if_quiet)
+        self._replies = PendingReplies(clock, self._look_if_quiet)
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
-        self.held = HeldBytes(limits.held_bytes) if held is None else held
+        self.held = BufferedBytes(limits.held_bytes) if held is None else held
         self.held_bytes = 0  # of our own connections
         self._unflushed: list[Connection] = []
         self._turn_is_due = False
@@ -96,9 +96,9 @@ class Service:
                 self._queue.put(kind, connection, Request(request, connection, arrived))
         self._turn_soon()
 
-    def park(self, connection: Connection, waiting: Sequence[Waiting]) -> None:
+    def reply_when_readable(self, connection: Connection, waiting: Sequence[PendingReply]) -> None:
         for position, replies in waiting:
-            self._parked.park(position, replies, connection)
+            self._replies.add(position, replies, connection)
 
     def flush_soon(self, connection: Connection) -> None:
         self._unflushed.append(connection)
@@ -226,20 +226,20 @@ class Service:
         for connection in unflushed:
             connection.flush()
 
-    # --- parked replies and the end ----------------------------------------------------------------------------------
+    # --- pending replies and the end ---------------------------------------------------------------------------------
 
     def release(self, readable: int) -> None:
         """The log is readable up to here: send the replies that waited for it."""
-        self._parked.release(readable)
+        self._replies.release(readable)
         self._look_if_quiet()
 
-    def wait_at_most(self, patience: Patience) -> None:
-        """Of parked replies."""
-        self._parked.wait_at_most(patience)
+    def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
+        """Bound how long replies wait for the log."""
+        self._replies.set_reply_timeout(timeout)
 
-    def give_up_parked(self) -> None:
+    def abort_pending_replies(self) -> None:
         """The log will not become readable any more."""
-        self._parked.give_up("what it waits for will not be stored")
+        self._replies.give_up("what it waits for will not be stored")
         self._look_if_quiet()
 
     def use_feed(self, feed: Feed) -> None:
@@ -248,9 +248,9 @@ class Service:
             self.feed = feed
 
     @property
-    def parked(self) -> int:
+    def pending_replies(self) -> int:
         """Answers of a kernel that wait for the log, a received buffer's together."""
-        return len(self._parked)
+        return len(self._replies)
 
     def refuse_new(self) -> None:
         """From now on requests are refused and the kernel is left alone."""
@@ -258,21 +258,21 @@ class Service:
         self.feed = feed_nothing
 
     async def until_quiet(self) -> None:
-        """All requests that were taken are finished and no reply is parked."""
-        if self._unfinished or self._parked:
+        """All requests that were taken are finished and no reply is pending."""
+        if self._unfinished or self._replies:
             self._quiet = asyncio.get_running_loop().create_future()
             await self._quiet
         self._flush()
 
     async def cancel(self) -> None:
         """Give up what is still in progress."""
-        self._parked.stop()
+        self._replies.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _look_if_quiet(self) -> None:
-        if self._quiet is not None and not self._quiet.done() and not self._unfinished and not self._parked:
+        if self._quiet is not None and not self._quiet.done() and not self._unfinished and not self._replies:
             self._quiet.set_result(None)
 
 

@@ -30,7 +30,7 @@ from ...store.config import FlushMode
 from ...store.log.retention import DiskGate
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
-from ...transport.connection.waiting_replies import Patience
+from ...transport.connection.pending_replies import ReplyTimeout
 from ...transport.dispatch import Reply
 from ...transport.limits import Limits
 from ..config import BrokerConfig
@@ -190,14 +190,14 @@ def native_verdicts(parts: Sending) -> Verdicts | None:
     return Verdicts(parts, module)
 
 
-def patience(live: Live[BrokerConfig]) -> Patience:
+def patience(live: Live[BrokerConfig]) -> ReplyTimeout:
     """What applies to answers of the kernel that wait for the disk: syncFlushTimeout, as it is when they begin to."""
 
     def late(answers: bytes) -> bytes:
         commands, _, _ = decode_frames(answers, _OWN_ANSWERS)
         return b"".join(encode_frame(late_reply(live.config, one.fields).to_command(one)) for one in commands)
 
-    return Patience(lambda: live.config.sync_flush_timeout / 1000, late)
+    return ReplyTimeout(lambda: live.config.sync_flush_timeout / 1000, late)
 
 
 def _is_plain(topic: TopicConfig) -> bool:

@@ -9,7 +9,7 @@ from ...model.codes import ResponseCode
 from ...store.config import FlushMode
 from ...store.message_store import MessageStore
 from ...transport.address import parse_address
-from ...transport.connection.held_bytes import HeldBytes
+from ...transport.connection.buffered_bytes import BufferedBytes
 from ...transport.dispatch import Answer, Dispatcher, Handler, Request
 from ...transport.limits import Limits
 from ...transport.peer import Peer
@@ -42,14 +42,14 @@ class Front:
         self.dispatchers: dict[str, Dispatcher] = {}
         self.verdicts: list[Verdicts] = []
         self.pull_verdicts: list[PullVerdicts] = []
-        held = HeldBytes(self.limits.held_bytes)
+        held = BufferedBytes(self.limits.held_bytes)
         self.servers = [self._server(name, held) for name in ("main", "fast")]
 
     @property
     def limits(self) -> Limits:
         return self._transport.limits(self._ground.budget.memory_bytes)
 
-    def _server(self, name: str, held: HeldBytes) -> Server:
+    def _server(self, name: str, held: BufferedBytes) -> Server:
         return Server(
             self._served(name),
             clock=self._ground.clock,
@@ -96,8 +96,8 @@ class Front:
                 server.use_feed(pulls.feed)
                 if self._ground.config.flush_mode is FlushMode.SYNC:
                     store.readable.on_advance(server.release)
-                    store.readable.on_failure(server.give_up_parked)
-                    server.wait_at_most(patience(self._ground.live))
+                    store.readable.on_failure(server.abort_pending_replies)
+                    server.set_reply_timeout(patience(self._ground.live))
 
     def forget_unused_verdicts(self) -> None:
         for one in self.pull_verdicts:
@@ -109,4 +109,4 @@ class Front:
 
     def parked_answers(self) -> int:
         """Answers of a kernel that wait for a sync."""
-        return sum(server.parked for server in self.servers)
+        return sum(server.pending_replies for server in self.servers)

@@ -151,7 +151,7 @@ cdef class SendFeed:
             return answers  # as nearly always
         frames = [received[first:end] for first, end in left] if left else ()
         if self.waits and answers:
-            return Fed(used, b"", (Waiting(self.start + <int64_t>self.log.used, answers),), frames, self.drain)
+            return Fed(used, b"", (PendingReply(self.start + <int64_t>self.log.used, answers),), frames, self.drain)
         return make_tuple(Fed, (used, answers, (), frames, self.drain))  # as Fed(...), without a call of Python's
 
     cdef int begin(self, connection, bint is_rest) except -1:

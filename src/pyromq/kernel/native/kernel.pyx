@@ -21,7 +21,7 @@ from pyromq.kernel.appends import Burst
 from pyromq.kernel.pulls import Question
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.pull import Picked, Range
-from pyromq.kernel.seam import DRAIN, NOTHING, Fed, Waiting, as_fed
+from pyromq.kernel.seam import DRAIN, NOTHING, Fed, PendingReply, as_fed
 
 cdef extern from *:
     """

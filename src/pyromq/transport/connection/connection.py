@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from ... import logs
 from ...ambient import Clock, Timer
 from ...errors import CallTimedOut, ConnectionLost, ProtocolError, RequestTooLarge
-from ...kernel.seam import Fed, Feed, Waiting
+from ...kernel.seam import Fed, Feed, PendingReply
 from ...model.client_info import Language
 from ...model.codes import ResponseCode
 from ...protocol.command import RESPONSE_FLAG, Command
@@ -23,8 +23,8 @@ from ..limits import Limits
 from ..tls import Opening, TlsSession
 from ..tls_hints import hint as tls_hint
 from ..turns.request_class import keeps_order
+from .buffered_bytes import BufferedBytes
 from .calls import PendingCalls
-from .held_bytes import HeldBytes
 from .inbox import Inbox
 from .outbox import FLUSH_BYTES, Outbox
 from .watchdog import NEVER, Watchdog
@@ -44,7 +44,7 @@ class Owner(Protocol):
     feed: Feed
     buffer: memoryview  # received bytes land here; shared, since they are dealt with before the next read
     turn_buffer: memoryview  # the part of it that a connection usually fills in its turn
-    held: HeldBytes
+    held: BufferedBytes
 
     def opened(self, connection: Connection) -> bool:
         """False: one too many, do not serve it."""
@@ -54,7 +54,7 @@ class Owner(Protocol):
 
     def submit(self, connection: Connection, requests: Sequence[Command]) -> None: ...
 
-    def park(self, connection: Connection, waiting: Sequence[Waiting]) -> None: ...
+    def reply_when_readable(self, connection: Connection, waiting: Sequence[PendingReply]) -> None: ...
 
     def flush_soon(self, connection: Connection) -> None: ...
 
@@ -82,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self.version = 0
         self.unfinished = 0
         self.unfinished_sends = 0
-        self.held = 0  # bytes, as `held_bytes.py` counts them
+        self.held = 0  # bytes, as `buffered_bytes.py` counts them
         self.notes: Any = None
         self.is_open = False
         self.has_spoken = False  # a whole frame has come
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_blocked = False  # the peer does not read from us, we neither read on nor serve it
         self._lets_others_read = False  # until the next pass of the loop
         self._blocked_bytes = 0
-        self._parked_bytes = 0
+        self._pending_reply_bytes = 0
         self._writable: asyncio.Future[None] | None = None  # made for those who wait until it does
         self._close_reason = "closed by the peer"
         self._ended_by_peer = False
@@ -299,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         elif fed.ready:
             self.send_frames(fed.ready)
         if fed.waiting:
-            self._owner.park(self, fed.waiting)
+            self._owner.reply_when_readable(self, fed.waiting)
         if commands:
             self._share_out(commands, held_before + len(data) - held)
         if fed.drain and self.unfinished_sends:
@@ -430,9 +430,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_blocked:
             self._check_write_buffer()
 
-    def parked(self, change: int) -> None:
+    def replies_pending(self, change: int) -> None:
         """Bytes of such replies that wait for the log, more or less of them: a peer has to wait for them too."""
-        self._parked_bytes += change
+        self._pending_reply_bytes += change
         self._account(change)
         self._read_or_pause()
 
@@ -519,7 +519,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._is_overfull
             or self._is_draining
             or self._lets_others_read
-            or self._parked_bytes > self._owner.limits.write_high_bytes
+            or self._pending_reply_bytes > self._owner.limits.write_high_bytes
         )
         if may_read and not stream.is_reading():
             stream.resume_reading()

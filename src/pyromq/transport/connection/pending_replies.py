@@ -14,26 +14,26 @@ class FrameWriter(Protocol):
 
     def send_frames(self, frames: bytes) -> None: ...
 
-    def parked(self, change: int) -> None: ...
+    def replies_pending(self, change: int) -> None: ...
 
     def abort(self, reason: str) -> None: ...
 
 
-class Patience(NamedTuple):
+class ReplyTimeout(NamedTuple):
     """How long a reply may wait, and what is said in its place then."""
 
     seconds: Callable[[], float]
     late: Callable[[bytes], bytes]  # of the frames that did not leave in time
 
 
-class _Parked(NamedTuple):
+class _PendingReply(NamedTuple):
     position: int
     replies: bytes
     writer: FrameWriter
     deadline: float
 
 
-class ParkedReplies:
+class PendingReplies:
     """In the order in which they were handed in; positions never go down, so the front is the next to leave.
 
     Should a feed break that promise, a reply leaves late, never early.
@@ -43,55 +43,55 @@ class ParkedReplies:
         """`gone` is called after replies left because they had waited too long."""
         self._clock = clock
         self._gone = gone
-        self._parked: deque[_Parked] = deque()
-        self._patience: Patience | None = None
+        self._replies: deque[_PendingReply] = deque()
+        self._timeout: ReplyTimeout | None = None
         self._timer: Timer | None = None
 
     def __len__(self) -> int:
-        return len(self._parked)
+        return len(self._replies)
 
-    def wait_at_most(self, patience: Patience) -> None:
+    def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
         """Without, they wait for as long as it takes."""
-        self._patience = patience
+        self._timeout = timeout
 
-    def park(self, position: int, replies: bytes, writer: FrameWriter) -> None:
+    def add(self, position: int, replies: bytes, writer: FrameWriter) -> None:
         deadline = 0.0
-        if self._patience is not None:
-            seconds = self._patience.seconds()
+        if self._timeout is not None:
+            seconds = self._timeout.seconds()
             deadline = self._clock.monotonic() + seconds
             if self._timer is None:
                 self._timer = self._clock.call_later(seconds, self._look)
-        self._parked.append(_Parked(position, replies, writer, deadline))
-        writer.parked(len(replies))
+        self._replies.append(_PendingReply(position, replies, writer, deadline))
+        writer.replies_pending(len(replies))
 
     def _look(self) -> None:
         """One timer for all, which is not moved when replies leave: it finds the first that is still there."""
         self._timer = None
-        now, patience = self._clock.monotonic(), self._patience
-        while self._parked and patience is not None:
-            first = self._parked[0]
+        now, timeout = self._clock.monotonic(), self._timeout
+        while self._replies and timeout is not None:
+            first = self._replies[0]
             if first.deadline > now:
                 self._timer = self._clock.call_later(first.deadline - now, self._look)
                 break
-            self._parked.popleft()
-            first.writer.send_frames(patience.late(first.replies))
-            first.writer.parked(-len(first.replies))
+            self._replies.popleft()
+            first.writer.send_frames(timeout.late(first.replies))
+            first.writer.replies_pending(-len(first.replies))
         self._gone()
 
     def give_up(self, reason: str) -> None:
         """The log will never be readable up to them: whoever waits is cut off, which is what he must know."""
-        while self._parked:
-            one = self._parked.popleft()
-            one.writer.parked(-len(one.replies))
+        while self._replies:
+            one = self._replies.popleft()
+            one.writer.replies_pending(-len(one.replies))
             one.writer.abort(reason)
 
     def release(self, readable: int) -> None:
         """Send what waits for positions up to `readable`. A writer that is gone meanwhile drops its own."""
-        parked = self._parked
-        while parked and parked[0].position <= readable:
-            one = parked.popleft()
+        replies = self._replies
+        while replies and replies[0].position <= readable:
+            one = replies.popleft()
             one.writer.send_frames(one.replies)
-            one.writer.parked(-len(one.replies))
+            one.writer.replies_pending(-len(one.replies))
 
     def stop(self) -> None:
         if self._timer is not None:

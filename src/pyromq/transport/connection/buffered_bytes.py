@@ -27,7 +27,7 @@ class Holder(Protocol):
     def violation(self, event: str, **fields: object) -> None: ...
 
 
-class HeldBytes:
+class BufferedBytes:
     """Invariant: `total` is what the holders hold together; while it is above `limit`, each change cuts some off."""
 
     def __init__(self, limit: int) -> None:
