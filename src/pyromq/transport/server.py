@@ -11,13 +11,11 @@ Whoever composes a daemon makes one per port. It knows nothing of single request
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 from .. import logs
 from ..ambient import Clock
-from ..errors import ConfigError
 from ..kernel.seam import Feed, feed_nothing
 from ..machine.seats import Row, Seats
 from .address import host_of
@@ -27,6 +25,7 @@ from .connection.connection import Connection
 from .connection.pending_replies import ReplyTimeout
 from .dispatch import Handler
 from .limits import Limits
+from .listening import Listening, bind
 from .peer import Peer
 from .service import Service
 from .tls import ServerTls, opening
@@ -80,12 +79,15 @@ class Server:
         )
         self._acceptor = Acceptor(self._welcome, self._unseat, clock=clock, warn=self._service.warn, name=name)
 
+    def accept_on(self, listening: Listening) -> None:
+        """Take connections from sockets that were bound before; `stop` closes them."""
+        self._acceptor.accept_on(listening)
+
     async def start(self, host: str, port: int) -> str:
-        """Listen; the address with the port that was chosen if it was 0."""
-        try:
-            return await self._acceptor.open(host, port)
-        except OSError as fault:
-            raise ConfigError(_cannot_listen(host, port, fault)) from None
+        """Bind and accept; return the address, with the port that was chosen if it was 0. ConfigError as of `bind`."""
+        listening = await bind(host, port)
+        self.accept_on(listening)
+        return listening.address
 
     def attach(self, stream: asyncio.Transport) -> Peer:
         """Serve a stream that exists already, such as one end of `memory.pair`."""
@@ -206,13 +208,3 @@ class Server:
         if not self._per_host[host]:
             del self._per_host[host]
         return True
-
-
-def _cannot_listen(host: str, port: int, fault: OSError) -> str:
-    if fault.errno == errno.EADDRINUSE:
-        return (
-            f"port {port} on {host} is in use: choose another port (0 takes any free one), or stop what listens there"
-        )
-    if fault.errno == errno.EACCES:
-        return f"port {port} on {host} needs rights that this process lacks: choose one above 1023"
-    return f"cannot listen on {host} port {port}: {fault.strerror or fault}"
