@@ -1,4 +1,4 @@
-"""Whether a pull may be, and what it filters by: PROTOCOL 5.2 in its order. Nothing is read here.
+"""Checks whether a pull is allowed, and by what it filters, in Java's order. Nothing is read here.
 
 Called by `pull.py`. What is refused raises RequestRefused with the code that clients act on.
 """

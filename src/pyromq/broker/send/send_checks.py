@@ -1,4 +1,4 @@
-"""Whether a send may be, and to which topic it goes: PROTOCOL 5.1 in its order. No record is built here.
+"""Checks whether a send is allowed, and to which topic it goes, in Java's order. No record is built here.
 
 Called by `send.py` for every send. What is refused raises RequestRefused with the code that Java's clients act on.
 """
