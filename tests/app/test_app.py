@@ -182,7 +182,7 @@ async def test_wait_ends_with_the_event_and_raises_what_killed_a_consumer(rmq_br
         await app.wait(stop)
         with pytest.raises(Error, match="runs already"):
             await app.start()
-        app._consumers[0]._died(RuntimeError("a fault of ours"))
+        app._running().consumers[0]._died(RuntimeError("a fault of ours"))
         with pytest.raises(Error, match="a fault of ours"):
             await app.wait()
 

@@ -17,11 +17,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from types import TracebackType
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 from ..client.client import Client, connect
+from ..client.connect.background import first_ended
+from ..client.connect.lifecycle import Lifecycle
 from ..client.consume.handlers import Handler, arguments_of, is_async
 from ..client.consume.push_consumer import PushConsumer
 from ..client.errors import Closed, Error
@@ -32,7 +33,6 @@ from ..client.received import Received
 from ..client.subscription import Filter
 
 F = TypeVar("F", bound=Handler)
-T = TypeVar("T")
 Lifespan = Callable[["App"], AbstractAsyncContextManager[Any]]
 
 
@@ -54,7 +54,20 @@ class _Subscription:
     options: Mapping[str, Any]
 
 
-class App:
+@dataclass(slots=True)
+class _Run:
+    """What an app has from its start to its stop. Closing `stack` undoes the start, once that has ended."""
+
+    client: Client
+    producer: Producer
+    consumers: list[PushConsumer] = field(default_factory=list)
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def stop_consumers(self) -> None:
+        await asyncio.gather(*(each.stop() for each in self.consumers))
+
+
+class App(Lifecycle):
     """Event loop only, apart from the decorators. One `start` at a time; it may be started again after a stop."""
 
     def __init__(
@@ -75,10 +88,7 @@ class App:
         self._producer_group = producer_group
         self._subscriptions: list[_Subscription] = []
         self._publishing: dict[Handler, list[_Publishing]] = {}
-        self._client: Client | None = None
-        self._producer: Producer | None = None
-        self._consumers: list[PushConsumer] = []
-        self._stack: AsyncExitStack | None = None
+        self._run: _Run | None = None
 
     # --- declaring ------------------------------------------------------------------------------------------------
 
@@ -119,52 +129,41 @@ class App:
 
     @property
     def client(self) -> Client:
-        return self._running(self._client)
+        return self._running().client
 
     @property
     def producer(self) -> Producer:
-        return self._running(self._producer)
+        return self._running().producer
 
     async def publish(self, topic: str, value: Any, **arguments: Any) -> SendResult:
         """From anywhere in the service, as `Producer.send`."""
         return await self.producer.send(topic, value, **arguments)
 
     async def start(self, client: Client | None = None) -> None:
-        """On a client of its own, or on this one, which is started already (tests)."""
-        if self._stack is not None:
+        """Start on a client of its own, or on this one, which is started already (tests)."""
+        if self._run is not None:
             raise Error("this app runs already")
         async with AsyncExitStack() as stack:
             stack.callback(self._forget)
             if client is None:
                 client = await stack.enter_async_context(connect(self._namesrv, **self._settings))
-            self._client = client
-            self._producer = client.producer(self._producer_group, middleware=self._middleware)
-            await stack.enter_async_context(self._producer)
+            producer = client.producer(self._producer_group, middleware=self._middleware)
+            run = self._run = _Run(client, await stack.enter_async_context(producer))
             if self._lifespan is not None:
                 await stack.enter_async_context(self._lifespan(self))
-            stack.push_async_callback(self._stop_consumers)
+            stack.push_async_callback(run.stop_consumers)
             for each in self._subscriptions:
-                self._consumers.append(self._consumer_of(client, each))
-                await self._consumers[-1].start()
-            self._stack = stack.pop_all()
+                run.consumers.append(self._consumer_of(client, each))
+                await run.consumers[-1].start()
+            run.stack = stack.pop_all()
 
     async def stop(self) -> None:
-        """Handlers that run are finished, offsets committed, then the lifespan is left."""
-        stack, self._stack = self._stack, None
-        if stack is not None:
-            await stack.aclose()
+        """Finish the handlers that run, commit their offsets, then leave the lifespan."""
+        if self._run is not None:
+            await self._run.stack.aclose()
 
     def _forget(self) -> None:
-        self._client = self._producer = None
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
+        self._run = None
 
     @asynccontextmanager
     async def on(self, client: Client) -> AsyncIterator[Self]:
@@ -177,24 +176,14 @@ class App:
 
     async def wait(self, stop_wanted: asyncio.Event | None = None) -> None:
         """While it runs: until the event is set, or a consumer dies, which is raised."""
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(each.wait()) for each in self._consumers]
-        waits.append(asyncio.ensure_future((stop_wanted or asyncio.Event()).wait()))
-        try:
-            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
-        finally:
-            for each in waits:
-                each.cancel()
+        stopped = (stop_wanted or asyncio.Event()).wait()
+        consumers = [] if self._run is None else self._run.consumers
+        await first_ended([*(each.wait() for each in consumers), stopped])
 
-    async def _stop_consumers(self) -> None:
-        consumers, self._consumers = self._consumers, []
-        await asyncio.gather(*(each.stop() for each in consumers))
-
-    def _running(self, part: T | None) -> T:
-        if part is None:
+    def _running(self) -> _Run:
+        if self._run is None:
             raise Closed("this app does not run", hint="Use `async with app`, or `pyromq run module:app`")
-        return part
+        return self._run
 
     # --- between message and function -----------------------------------------------------------------------------
 

@@ -7,17 +7,17 @@ async with pyromq.connect("127.0.0.1:9876") as client:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ..ambient import Clock, Random, SystemClock, system_random
 from ..model.message_trace import MessageTrace
 from ..model.names import TRACE_TOPIC
 from ..transport.client import Connect
 from .config import CREDENTIAL_VARIABLES, ClientConfig, credentials, name_servers
+from .connect.background import first_ended
 from .connect.broker_requests import BrokerRequests
+from .connect.lifecycle import Lifecycle
 from .connect.session import Session
 from .connect.tls_choice import from_environment
 from .consume.handlers import Handler
@@ -52,7 +52,7 @@ def connect(
     return Client(ClientConfig(name_servers=name_servers(namesrv), **settings), middleware=middleware)
 
 
-class Client:
+class Client(Lifecycle):
     """Event loop only. Leaving its `async with` block stops what it made: consumers first, then producers."""
 
     def __init__(
@@ -117,15 +117,6 @@ class Client:
             await self._tracer.stop()
         await self.session.stop()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
-
     def producer(
         self,
         group: str = DEFAULT_GROUP,
@@ -155,6 +146,7 @@ class Client:
 
     def push_consumer(
         self,
+        /,
         topic: str | Mapping[str, Filter],
         handler: Handler,
         *,
@@ -178,7 +170,7 @@ class Client:
         self._requests.add(consumer)
         return consumer
 
-    def subscribe(self, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
+    def subscribe(self, /, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
         """A decorator: the function handles the topic's messages from `start` (or `async with`) on."""
         if self._is_started:
             raise Error("this client runs already", hint="Use push_consumer(...), or subscribe before `async with`")
@@ -190,19 +182,13 @@ class Client:
         return declare
 
     async def wait(self) -> None:
-        """Until one of the push consumers ends; raises what killed it, if something did."""
-        waits = [asyncio.ensure_future(each.wait()) for each in self._consumers if isinstance(each, PushConsumer)]
-        if not waits:
+        """Return when one of the push consumers has ended; raise what killed it, if something did."""
+        consumers = [each for each in self._consumers if isinstance(each, PushConsumer)]
+        if not consumers:
             raise Error("this client has no push consumer to wait for", hint="Declare one by subscribe(...)")
-        try:
-            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
-        finally:
-            for each in waits:
-                each.cancel()
+        await first_ended(each.wait() for each in consumers)
 
-    def pull_consumer(self, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
+    def pull_consumer(self, /, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
         """You say when, and which queues, or `subscribe` to a share. Further options are those of `PullOptions`."""
         wanted = Filter() if filter is None else filter
         consumer = PullConsumer(self.session, group, wanted, PullOptions(**options), self._tracer)

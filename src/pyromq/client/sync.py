@@ -3,128 +3,47 @@
     with pyromq.sync.connect("127.0.0.1:9876") as client, client.producer() as producer:
         producer.send("orders", {"id": 1})
 
-Only forwards: names, arguments and errors are those of the async classes. Any thread may call.
+Only forwards: names, arguments, documentation and errors are those of the async classes. Any thread may call.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from ..model.message_trace import MessageTrace
-from ..protocol.bodies.keyed import MessageQueue
 from . import client as _async
-from .arguments import Seconds
+from .connect.lifecycle import Lifecycle
 from .connect.portal import Portal
 from .consume.handlers import Handler
 from .consume.pull_consumer import PullConsumer as AsyncPullConsumer
 from .consume.push_consumer import PushConsumer as AsyncPushConsumer
-from .middleware import Middleware
-from .produce.batches import Batching
-from .produce.outgoing import Packing
-from .produce.producer import DEFAULT_GROUP
 from .produce.producer import Producer as AsyncProducer
-from .produce.sending import QueueChoice, SendPolicy, SendResult
 from .produce.transactions import Transaction
 from .received import Received
-from .subscription import Filter
 
-T = TypeVar("T")
+A = TypeVar("A", bound=Lifecycle)
+B = TypeVar("B", bound=Lifecycle)
 F = TypeVar("F", bound=Handler)
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 
-def connect(namesrv: str | Iterable[str] | None = None, **settings: Any) -> Client:
-    """As `pyromq.connect`."""
-    return Client(namesrv, **settings)
+class _Blocking(Generic[A]):
+    """One object of the async API, and the loop that it lives on."""
 
-
-class Client:
-    """As `pyromq.Client`."""
-
-    def __init__(self, namesrv: str | Iterable[str] | None = None, **settings: Any) -> None:
-        self._portal = Portal()
-        self._made = _async.connect(namesrv, **settings)
-
-    @property
-    def client_id(self) -> str:
-        return self._made.client_id
-
-    def start(self) -> None:
-        self._portal.start()
-        self._portal.call(self._made.start())
-
-    def stop(self) -> None:
-        try:
-            self._portal.call(self._made.stop())
-        finally:
-            self._portal.stop()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self._portal.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def producer(
-        self,
-        group: str = DEFAULT_GROUP,
-        *,
-        policy: SendPolicy | None = None,
-        packing: Packing | None = None,
-        batching: Batching | None = None,
-        middleware: Sequence[Middleware] = (),
-    ) -> Producer:
-        made = self._made.producer(group, policy=policy, packing=packing, batching=batching, middleware=middleware)
-        return Producer(self._portal, made)
-
-    def push_consumer(
-        self,
-        topic: str | Mapping[str, Filter],
-        handler: Handler,
-        *,
-        group: str,
-        filter: Filter | None = None,
-        **options: Any,
-    ) -> PushConsumer:
-        """The handler is a plain function and runs in threads, at most `concurrency` at a time."""
-        return PushConsumer(
-            self._portal, self._made.push_consumer(topic, handler, group=group, filter=filter, **options)
-        )
-
-    def subscribe(self, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
-        return self._made.subscribe(topic, group=group, filter=filter, **options)
-
-    def wait(self) -> None:
-        self._portal.call(self._made.wait())
-
-    def traces(self, word: str, *, trace_topic: str | None = None) -> list[MessageTrace]:
-        return self._portal.call(self._made.traces(word, trace_topic=trace_topic))
-
-    def pull_consumer(self, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
-        return PullConsumer(self._portal, self._made.pull_consumer(group, filter=filter, **options))
-
-
-class _Started:
-    """`with` for what has an async start and stop."""
-
-    def __init__(self, portal: Portal, made: AsyncProducer | AsyncPushConsumer | AsyncPullConsumer) -> None:
+    def __init__(self, portal: Portal, target: A) -> None:
         self._portal = portal
-        self.__made = made
+        self._target = target
 
     def start(self) -> None:
-        self._portal.call(self.__made.start())
+        self._portal.call(self._target.start())
 
     def stop(self) -> None:
-        self._portal.call(self.__made.stop())
+        self._portal.call(self._target.stop())
 
     def __enter__(self) -> Self:
         self.start()
@@ -133,66 +52,55 @@ class _Started:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._portal.call(self.__made.__aexit__(kind, fault, trace))
+        self._portal.call(self._target.__aexit__(kind, fault, trace))
 
 
-class Producer(_Started):
+def _waits(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Blocking[A], P], T]:
+    """Return the blocking twin of an async method."""
+
+    @wraps(method)
+    def call(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._portal.call(method(self._target, *args, **kwargs))
+
+    return call
+
+
+def _runs(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[_Blocking[A], P], T]:
+    """Return the twin of a plain method, which runs on the loop's own thread."""
+
+    @wraps(method)
+    def call(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._portal.do(lambda: method(self._target, *args, **kwargs))
+
+    return call
+
+
+def _makes(
+    method: Callable[Concatenate[A, P], B], twin: Callable[[Portal, B], R]
+) -> Callable[Concatenate[_Blocking[A], P], R]:
+    """Return the twin of a method that makes an async object: it makes the blocking one."""
+
+    @wraps(method)
+    def call(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return twin(self._portal, method(self._target, *args, **kwargs))
+
+    return call
+
+
+class Producer(_Blocking[AsyncProducer]):
     """As `pyromq.Producer`."""
 
-    def __init__(self, portal: Portal, made: AsyncProducer) -> None:
-        super().__init__(portal, made)
-        self._made = made
-
-    def send(
-        self,
-        topic: str,
-        value: Any,
-        *,
-        tag: str | None = None,
-        keys: Iterable[str] = (),
-        props: Mapping[str, str] | None = None,
-        order_key: str | None = None,
-        queue: QueueChoice | None = None,
-        delay: Seconds | None = None,
-        deliver_at_ms: int | None = None,
-        timeout: Seconds | None = None,
-    ) -> SendResult:
-        return self._portal.call(
-            self._made.send(
-                topic,
-                value,
-                tag=tag,
-                keys=keys,
-                props=props,
-                order_key=order_key,
-                queue=queue,
-                delay=delay,
-                deliver_at_ms=deliver_at_ms,
-                timeout=timeout,
-            )
-        )
-
-    def send_oneway(
-        self,
-        topic: str,
-        value: Any,
-        *,
-        tag: str | None = None,
-        keys: Iterable[str] = (),
-        props: Mapping[str, str] | None = None,
-        order_key: str | None = None,
-        queue: QueueChoice | None = None,
-    ) -> None:
-        self._portal.call(
-            self._made.send_oneway(topic, value, tag=tag, keys=keys, props=props, order_key=order_key, queue=queue)
-        )
-
-    def send_many(self, topic: str, values: Iterable[Any], **arguments: Any) -> list[SendResult]:
-        return self._portal.call(self._made.send_many(topic, values, **arguments))
+    send = _waits(AsyncProducer.send)
+    send_oneway = _waits(AsyncProducer.send_oneway)
+    send_many = _waits(AsyncProducer.send_many)
+    request = _waits(AsyncProducer.request)
+    reply = _waits(AsyncProducer.reply)
+    recall = _waits(AsyncProducer.recall)
 
     @contextmanager
     def transaction(self, topic: str, value: Any, **arguments: Any) -> Iterator[Transaction]:
-        block = self._made.transaction(topic, value, **arguments)
+        """As `pyromq.Producer.transaction`, with its arguments."""
+        block = self._target.transaction(topic, value, **arguments)
         transaction = self._portal.call(block.__aenter__())
         try:
             yield transaction
@@ -202,92 +110,90 @@ class Producer(_Started):
         self._portal.call(block.__aexit__(None, None, None))
 
     def transaction_check(self, topic: str, handler: F) -> F:
-        return self._portal.do(lambda: self._made.transaction_check(topic, handler))
-
-    def request(self, topic: str, value: Any, **arguments: Any) -> Received:
-        return self._portal.call(self._made.request(topic, value, **arguments))
-
-    def reply(self, request: Received, value: Any) -> SendResult:
-        return self._portal.call(self._made.reply(request, value))
-
-    def recall(self, result: SendResult) -> None:
-        self._portal.call(self._made.recall(result))
+        """As `pyromq.Producer.transaction_check`, called with the handler."""
+        return self._portal.do(lambda: self._target.transaction_check(topic, handler))
 
 
-class PushConsumer(_Started):
-    """As `pyromq.PushConsumer`."""
+class PushConsumer(_Blocking[AsyncPushConsumer]):
+    """As `pyromq.PushConsumer`. The handler is a plain function, and runs in up to `concurrency` threads at a time."""
 
-    def __init__(self, portal: Portal, made: AsyncPushConsumer) -> None:
-        super().__init__(portal, made)
-        self._made = made
+    wait = _waits(AsyncPushConsumer.wait)
+    commit = _waits(AsyncPushConsumer.commit)
+    pause = _runs(AsyncPushConsumer.pause)
+    resume = _runs(AsyncPushConsumer.resume)
 
     @property
     def unreadable(self) -> int:
-        return self._made.unreadable
-
-    def wait(self) -> None:
-        self._portal.call(self._made.wait())
-
-    def commit(self) -> None:
-        self._portal.call(self._made.commit())
-
-    def pause(self) -> None:
-        self._made.pause()
-
-    def resume(self) -> None:
-        self._made.resume()
+        return self._target.unreadable
 
 
-class PullConsumer(_Started):
+class PullConsumer(_Blocking[AsyncPullConsumer]):
     """As `pyromq.PullConsumer`."""
 
-    def __init__(self, portal: Portal, made: AsyncPullConsumer) -> None:
-        super().__init__(portal, made)
-        self._made = made
+    queues = _waits(AsyncPullConsumer.queues)
+    assign = _waits(AsyncPullConsumer.assign)
+    subscribe = _waits(AsyncPullConsumer.subscribe)
+    poll = _waits(AsyncPullConsumer.poll)
+    seek = _waits(AsyncPullConsumer.seek)
+    seek_to_begin = _waits(AsyncPullConsumer.seek_to_begin)
+    seek_to_end = _waits(AsyncPullConsumer.seek_to_end)
+    seek_to_time = _waits(AsyncPullConsumer.seek_to_time)
+    position = _runs(AsyncPullConsumer.position)
+    committed = _waits(AsyncPullConsumer.committed)
+    commit = _waits(AsyncPullConsumer.commit)
 
     @property
     def unreadable(self) -> int:
-        return self._made.unreadable
-
-    def queues(self, topic: str) -> list[MessageQueue]:
-        return self._portal.call(self._made.queues(topic))
-
-    def assign(self, queues: Iterable[MessageQueue]) -> None:
-        self._portal.call(self._made.assign(queues))
-
-    def subscribe(self, *topics: str) -> None:
-        self._portal.call(self._made.subscribe(*topics))
+        return self._target.unreadable
 
     def __iter__(self) -> Iterator[Received]:
-        """One message after another, without end."""
-        messages = self._made.__aiter__()
+        """Yield one message after another, without end."""
+        messages = self._target.__aiter__()
         while True:
             yield self._portal.call(_next_of(messages))
-
-    def seek(self, queue: MessageQueue, offset: int) -> None:
-        self._portal.call(self._made.seek(queue, offset))
-
-    def seek_to_begin(self, queue: MessageQueue) -> None:
-        self._portal.call(self._made.seek_to_begin(queue))
-
-    def seek_to_end(self, queue: MessageQueue) -> None:
-        self._portal.call(self._made.seek_to_end(queue))
-
-    def seek_to_time(self, queue: MessageQueue, time_ms: int) -> None:
-        self._portal.call(self._made.seek_to_time(queue, time_ms))
-
-    def position(self, queue: MessageQueue) -> int:
-        return self._made.position(queue)
-
-    def committed(self, queue: MessageQueue) -> int | None:
-        return self._portal.call(self._made.committed(queue))
-
-    def poll(self, timeout: Seconds = 5.0) -> list[Received]:
-        return self._portal.call(self._made.poll(timeout))
-
-    def commit(self) -> None:
-        self._portal.call(self._made.commit())
 
 
 async def _next_of(messages: AsyncIterator[Received]) -> Received:
     return await anext(messages)
+
+
+class Client(_Blocking[_async.Client]):
+    """As `pyromq.Client`."""
+
+    def __init__(self, namesrv: str | Iterable[str] | None = None, **settings: Any) -> None:
+        super().__init__(Portal(), _async.connect(namesrv, **settings))
+
+    @property
+    def client_id(self) -> str:
+        return self._target.client_id
+
+    def start(self) -> None:
+        self._portal.start()
+        try:
+            super().start()
+        except BaseException:
+            self._portal.stop()
+            raise
+
+    def stop(self) -> None:
+        try:
+            super().stop()
+        finally:
+            self._portal.stop()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    producer = _makes(_async.Client.producer, Producer)
+    push_consumer = _makes(_async.Client.push_consumer, PushConsumer)
+    pull_consumer = _makes(_async.Client.pull_consumer, PullConsumer)
+    subscribe = _runs(_async.Client.subscribe)
+    wait = _waits(_async.Client.wait)
+    traces = _waits(_async.Client.traces)
+
+
+def connect(namesrv: str | Iterable[str] | None = None, **settings: Any) -> Client:
+    """As `pyromq.connect`."""
+    return Client(namesrv, **settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from ...ambient import Clock
@@ -61,3 +61,15 @@ class Bell:
             return False
         self._rung.clear()
         return True
+
+
+async def first_ended(works: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Wait until the first of these ends, and raise what it raised. The others are cancelled."""
+    waits = [asyncio.ensure_future(each) for each in works]
+    try:
+        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for each in waits:
+            each.cancel()

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from ... import logs
 from ...errors import ProtocolError
@@ -35,6 +35,7 @@ from ..arguments import (
     seconds,
 )
 from ..connect.background import Bell, Tasks
+from ..connect.lifecycle import Lifecycle
 from ..connect.session import Session
 from ..core.allocation import Average, Strategy
 from ..errors import Closed, Error
@@ -90,7 +91,7 @@ class _Place:
     pull: asyncio.Task[PullResult | None] | None = None
 
 
-class PullConsumer:
+class PullConsumer(Lifecycle):
     """Event loop only, one caller of `poll` at a time."""
 
     def __init__(
@@ -134,10 +135,6 @@ class PullConsumer:
                 self._all_done()
                 await self.commit()
             await self._session.remove_member(self)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ... import logs
 from ...errors import ProtocolError
@@ -33,6 +32,7 @@ from ..arguments import (
     topic_fault,
 )
 from ..connect.background import Bell, Tasks
+from ..connect.lifecycle import Lifecycle
 from ..connect.session import Session
 from ..core.allocation import Average, Strategy
 from ..core.process_queue import FlowLimits, ProcessQueue
@@ -113,7 +113,7 @@ INCOMPLETE_PAUSE_S = 1.0  # until the next sharing-out, while a topic or a lock 
 FULL_LOG_EVERY = 1000
 
 
-class PushConsumer:
+class PushConsumer(Lifecycle):
     """Event loop only. Use it as `async with`, or call `start` and `stop`."""
 
     def __init__(
@@ -257,15 +257,6 @@ class PushConsumer:
         log.error("consumer loop died", group=self.group, fault=repr(fault))
         self._fault = self._fault or fault
         self._ended.set()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     def pause(self) -> None:
         """No further pulls; what was pulled is still handled."""

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, I
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from itertools import islice
-from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from ...model.codes import RequestCode
 from ...model.message import Property, StoredMessage, SysFlag
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.send import RecallMessage
 from ..arguments import Seconds, check_part, check_text, group_fault, kind_fault, milliseconds, seconds, time_limit
+from ..connect.lifecycle import Lifecycle
 from ..connect.session import Session
 from ..consume.handlers import Handler
 from ..errors import BadMessage, Closed, TimedOut
@@ -38,7 +38,7 @@ T = TypeVar("T")
 DEFAULT_GROUP = "pyromq_producer"
 
 
-class Producer:
+class Producer(Lifecycle):
     """Event loop only. Use it as `async with`, or call `start` and `stop`."""
 
     def __init__(
@@ -103,15 +103,6 @@ class Producer:
             await self._idle.wait()
             await self._session.remove_producer(self.group)
             self.transactions.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # --- sending --------------------------------------------------------------------------------------------------
 
