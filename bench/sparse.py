@@ -118,7 +118,7 @@ def jump(store: MessageStore, disk: RealDisk, topic: str, missing: int, now_ms: 
         per_file = queue.files.file_bytes // QUEUE_ENTRY_BYTES
         behind = -(-(first + missing // QUEUES) // per_file) * per_file
         make_holes(disk, queue.files, behind * QUEUE_ENTRY_BYTES)
-        queue.entries.end = queue.readable_end = behind
+        queue.tail.end = queue.tail.readable_end = behind
     size = log.sequence.file_bytes
     end = position + -(-missing * RECORD_BYTES // size) * size
     make_holes(disk, log.sequence, end)

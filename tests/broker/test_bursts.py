@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from pyromq.broker.intake.intake import Outcome
+from pyromq.kernel.state import QueueTail
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.record import Record
 from pyromq.store.config import FlushMode
-from pyromq.store.queues.queue import MessageQueue
 from tests.broker.retries.test_send_back import give_back
 from tests.broker.virtual import Virtual, virtual_broker
 
@@ -130,7 +130,7 @@ async def test_a_caller_that_fails_when_told_does_not_keep_those_who_wait_for_th
 
 
 async def test_who_listens_for_arrivals_and_fails_does_not_undo_a_send(tmp_path: Path) -> None:
-    def fails(queue: MessageQueue) -> None:
+    def fails(queue: QueueTail) -> None:
         raise KeyError(queue.topic)
 
     async with virtual_broker(tmp_path) as life:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from pyromq.broker.pull.long_poll import HeldPull
 from pyromq.broker.pull.pull_waiting import AT_ONCE, WaitingPull, WaitingPulls
+from pyromq.kernel.state import QueueTail
 from pyromq.store.log.readable import Readable
-from pyromq.store.queues.queue import MessageQueue
 from pyromq.testing.clock import ManualClock
 from tests.broker.settings import live
 
@@ -45,7 +45,7 @@ class World:
     async def arrive(self, queue: Queue) -> None:
         queue.next_offset += 1
         end = self.readable.watermark.value + 1
-        self.readable.appended([cast(MessageQueue, queue)], end)
+        self.readable.appended([cast(QueueTail, queue)], end)
         self.readable.advance(end)
         await self.clock.settle()
 
@@ -91,8 +91,8 @@ async def test_many_wait_and_one_listens() -> None:
 async def test_who_stops_listening_from_within_takes_nobody_along() -> None:
     readable, queue, heard = Readable(0), Queue("T"), []
 
-    def once(name: str) -> Callable[[MessageQueue], None]:
-        def listener(_: MessageQueue) -> None:
+    def once(name: str) -> Callable[[QueueTail], None]:
+        def listener(_: QueueTail) -> None:
             heard.append(name)
             readable.off_arrival("T", listener)
 
@@ -103,7 +103,7 @@ async def test_who_stops_listening_from_within_takes_nobody_along() -> None:
     readable.on_arrival("T", lambda _: heard.append("always"))
     for end in (1, 2):
         queue.next_offset += 1
-        readable.appended([cast(MessageQueue, queue)], end)
+        readable.appended([cast(QueueTail, queue)], end)
         readable.advance(end)
     assert heard == ["first", "second", "always", "always"]
 
@@ -112,7 +112,7 @@ async def woken_in_turns(world: World, queue: Queue, turns: int) -> list[int]:
     """How many were served after the arrival's own turn, and after each further one."""
     queue.next_offset += 1
     end = world.readable.watermark.value + 1
-    world.readable.appended([cast(MessageQueue, queue)], end)
+    world.readable.appended([cast(QueueTail, queue)], end)
     world.readable.advance(end)
     counts = []
     for _ in range(turns):

@@ -12,7 +12,9 @@ import pytest
 
 from pyromq.broker import broker as composition
 from pyromq.broker.send import send_verdicts as verdicts
+from pyromq.kernel import state
 from pyromq.kernel.choice import is_built
+from pyromq.kernel.python import state as python_state
 from pyromq.model.ids import pack_host
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.files.disk import Disk
@@ -59,6 +61,8 @@ TOPICS = (
 def choose(patch: pytest.MonkeyPatch, module: ModuleType | None) -> None:
     """Brokers that are made from now on have this kernel, and one host in their records."""
     patch.setattr(verdicts, "native", lambda: module)
+    for name in state.__all__:
+        patch.setattr(state, name, getattr(module or python_state, name))
     patch.setattr(composition, "pack_host", lambda ip, _: pack_host(ip, 10911))
 
 

@@ -91,7 +91,7 @@ def test_in_a_batch_queue_the_rest_is_found_as_well(first: int, until: int) -> N
     disk = SimulatedDisk()
     queue = table(disk, "T").get_or_make("T", 0)
     queue.accept([placed(number * 3, number * 100, 3, time=number) for number in range(20)])
-    queue.readable_end = queue.next_offset
+    queue.tail.readable_end = queue.next_offset
     for number in range(first, until):
         disk.open(f"batchconsumequeue/T/0/{number // 4 * 184:020d}").pwrite(number % 4 * 46, bytes(46))
     found: list[int] = []

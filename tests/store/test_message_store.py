@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 
+from pyromq.kernel.state import QueueTail
 from pyromq.model.message import Property
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.messages import decode_messages
@@ -17,7 +18,6 @@ from pyromq.store.errors import RecordTooLarge, StoreError, StoreNotWritable
 from pyromq.store.files.disk import DiskFull, StoreLocked
 from pyromq.store.log.reader import GetStatus
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queues.queue import MessageQueue
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 from tests.store.small import SMALL, SMALL_SYNC, bodies, flip, log_file, message, opened, put
@@ -213,7 +213,7 @@ async def test_cold_queue_entries_and_records_are_read_off_the_loop(monkeypatch:
 
 def test_under_async_flush_a_message_is_readable_at_once() -> None:
     store = opened(SimulatedDisk())
-    arrived: list[MessageQueue] = []
+    arrived: list[QueueTail] = []
     store.on_arrival("T", arrived.append)
     put(store, "a")
     assert bodies(store) == [b"a"]
@@ -223,7 +223,7 @@ def test_under_async_flush_a_message_is_readable_at_once() -> None:
 
 async def test_under_sync_flush_nothing_is_readable_before_it_is_synced_8239_8240_2830() -> None:
     store = opened(SimulatedDisk(), SMALL_SYNC)
-    arrived: list[MessageQueue] = []
+    arrived: list[QueueTail] = []
     store.on_arrival("T", arrived.append)
     (position,) = put(store, "a")
     store.put([message("b", keys="k")])

@@ -37,7 +37,7 @@ def placed(offset: int, position: int | None = None, messages: int = 1, topic: s
 def queue_of(disk: SimulatedDisk, *offsets: int) -> MessageQueue:
     queue = table(disk).get_or_make("T", 0)
     queue.accept([placed(offset) for offset in offsets])
-    queue.readable_end = queue.next_offset
+    queue.tail.readable_end = queue.next_offset
     return queue
 
 
@@ -216,7 +216,7 @@ def batch_queue(disk: SimulatedDisk) -> MessageQueue:
     queue = table(disk, "T").get_or_make("T", 0)
     queue.accept([placed(0, 0, 5, time=10), placed(5, 100, 1, time=20), placed(6, 200, 5, time=20)])
     queue.accept([placed(11, 300, 3, time=30), placed(14, 400, 4, time=40)])
-    queue.readable_end = queue.next_offset
+    queue.tail.readable_end = queue.next_offset
     return queue
 
 
@@ -265,7 +265,7 @@ def test_batch_entries_there_already_or_distrusted() -> None:
 def test_by_time_is_the_first_not_before_and_the_last_not_after(times: list[int], time: int) -> None:
     queue = table(SimulatedDisk()).get_or_make("T", 0)
     queue.accept([placed(offset) for offset in range(len(times))])
-    queue.readable_end = len(times)
+    queue.tail.readable_end = len(times)
     times_at = {offset * 100 + 1000: at for offset, at in enumerate(times)}
     lower = queue.offset_by_time(time, Boundary.LOWER, times_at.get)
     upper = queue.offset_by_time(time, Boundary.UPPER, times_at.get)

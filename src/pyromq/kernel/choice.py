@@ -112,6 +112,6 @@ def _remedy() -> str:
 def sources_mark() -> str:
     """Changes with every byte of the kernel's sources; the build puts it into the module."""
     mark = 0
-    for file in sorted(each for each in _SOURCES.iterdir() if each.suffix in (".pyx", ".pxi", ".h")):
+    for file in sorted(each for each in _SOURCES.iterdir() if each.suffix in (".pyx", ".pxd", ".pxi", ".h")):
         mark = zlib.crc32(file.read_bytes(), zlib.crc32(file.name.encode(), mark))
     return f"{mark:08x}"

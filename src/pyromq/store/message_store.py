@@ -328,7 +328,7 @@ class MessageStore:
 
     def flush_by(self, flusher: LogFlusher) -> None:
         flusher.start(self.commit_log, self.flushed.value, self._flushed_until, self._stop_writing)
-        self.commit_log.on_write = flusher.appended  # the sync runs while queues and index are written
+        self.commit_log.tail.on_write = flusher.appended  # the sync runs while queues and index are written
 
     async def flush_all(self) -> None:
         """Log, queues, index, then the checkpoint. One after another: an older plan must not be written last."""

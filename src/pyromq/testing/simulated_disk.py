@@ -79,6 +79,8 @@ class _NameChange(NamedTuple):
 class SimulatedFile:
     """An open file of a simulated disk."""
 
+    open_file = None  # everything goes through the calls below
+
     def __init__(self, disk: SimulatedDisk, name: str, node: _Node, writable: bool) -> None:
         self._disk = disk
         self._name = name

@@ -39,7 +39,7 @@ async def test_a_new_group_begins_at_0_while_everything_is_there(broker: Running
     await broker.send()
     assert (await broker.call(query, **key())).fields == {"offset": "0"}
     assert (await broker.call(query, **key(setZeroIfNotFound=False))).code == ResponseCode.QUERY_NOT_FOUND
-    broker.broker.store.queues.get("T", 0).min_offset = 1  # type: ignore[union-attr]
+    broker.broker.store.queues.get("T", 0).tail.min_offset = 1  # type: ignore[union-attr]
     assert (await broker.call(query, **key())).code == ResponseCode.QUERY_NOT_FOUND
 
 

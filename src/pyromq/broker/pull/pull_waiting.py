@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from ...ambient import Clock, Timer
-from ...store.queues.queue import MessageQueue
+from ...kernel.state import QueueTail
 from ...transport.peer import Peer
 from ..config import BrokerConfig
 from .long_poll import HeldPull, LongPoll
@@ -28,9 +28,9 @@ AT_ONCE = 64  # pulls in a turn: about a millisecond
 class Arrivals(Protocol):
     """The store: calls who listens to a topic with each queue of it that has something new."""
 
-    def on_arrival(self, topic: str, listener: Callable[[MessageQueue], None]) -> None: ...
+    def on_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
 
-    def off_arrival(self, topic: str, listener: Callable[[MessageQueue], None]) -> None: ...
+    def off_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
 
 
 class WaitingPulls:
@@ -50,7 +50,7 @@ class WaitingPulls:
         self._look_again = look_again
         self._end = end
         self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
-        self._arrived: dict[tuple[str, int], MessageQueue] = {}
+        self._arrived: dict[tuple[str, int], QueueTail] = {}
         self._woken: deque[tuple[WaitingPull, Serve]] = deque()  # what is served in the next turns
         self._timer: Timer | None = None
         self._timer_at = 0.0
@@ -110,7 +110,7 @@ class WaitingPulls:
 
     # --- what wakes them ------------------------------------------------------------------------------------------
 
-    def _note_arrival(self, queue: MessageQueue) -> None:
+    def _note_arrival(self, queue: QueueTail) -> None:
         if not self._polls.waits_on(queue.topic):  # not when the last was answered: its client mostly comes again
             self._heard.discard(queue.topic)
             self._arrivals.off_arrival(queue.topic, self._note_arrival)

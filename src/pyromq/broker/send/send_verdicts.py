@@ -135,7 +135,7 @@ class Verdicts:
         if parts.intake.is_gathering:
             parts.intake.flush()  # what came before stays before
         log = parts.store.commit_log
-        return log.end, log.room, max(parts.clock.now_ms(), log.last_time)
+        return log.end, log.tail.room, max(parts.clock.now_ms(), log.last_time)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queue = self._parts.store.queues.get(topic, queue_id)

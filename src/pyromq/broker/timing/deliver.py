@@ -15,6 +15,7 @@ from ... import logs
 from ...ambient import Clock
 from ...errors import PyroError, RequestRefused
 from ...kernel.records import Range
+from ...kernel.state import QueueTail
 from ...model.message import Property
 from ...model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from ...protocol.properties import decode_properties
@@ -94,10 +95,10 @@ class Delivery:
         self._levels[queue.queue_id] = level
         return level
 
-    def _on_arrival(self, queue: MessageQueue) -> None:
+    def _on_arrival(self, queue: QueueTail) -> None:
         level = self._levels.get(queue.queue_id)
-        if level is None or level.queue is not queue:
-            level = self._add(queue)
+        if level is None or level.queue.tail is not queue:
+            level = self._add(self._store.queues.get_or_make(SCHEDULE_TOPIC, queue.queue_id))
         if level.due_ms is None:
             self._arrived.set()
         self._due.arrived(level.number, queue.readable_end, self._clock.now_ms())

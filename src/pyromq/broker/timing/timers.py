@@ -15,6 +15,7 @@ from ...ambient import Clock
 from ...config import Live
 from ...errors import PyroError, RequestRefused
 from ...kernel.records import Range
+from ...kernel.state import QueueTail
 from ...model.message import Property
 from ...model.names import TIMER_TOPIC
 from ...protocol.properties import decode_properties
@@ -24,7 +25,6 @@ from ...store.files.disk import DiskError
 from ...store.log.flush_loop import RunBlocking
 from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
-from ...store.queues.queue import MessageQueue
 from ...store.timer.timer_log import UNIT_BYTES, Unit
 from ...store.timer.timer_store import TimerStore
 from ..config import BrokerConfig
@@ -94,7 +94,7 @@ class Timers:
         self._turn = asyncio.Lock()  # the loop and `carry` must not move the timer at the same time
         store.on_arrival(TIMER_TOPIC, self._on_arrival)
 
-    def _on_arrival(self, queue: MessageQueue) -> None:
+    def _on_arrival(self, queue: QueueTail) -> None:
         self._arrived.set()
 
     @property

@@ -251,7 +251,7 @@ cdef class SendFeed:
             if not self.join(lane):
                 return None
             lane.turn = self.turn
-            lane.next = lane.entries.end
+            lane.next = lane.tail.end
             lane.messages = lane.puts = 0
             lane.size = 0
             lane.number = len(self.lanes)
@@ -269,25 +269,17 @@ cdef class SendFeed:
 
     cdef bint join(self, Lane lane) except -1:
         """The store's queue as it is now. False: there is none, or one of another kind."""
-        cdef dict siblings
-        if lane.queue is not None and self.steps is not None:
-            siblings = self.steps.by_topic.get(lane.grant.topic)
-            if siblings is not None and siblings.get(lane.queue_id) is lane.queue:
-                return True
-        lane.queue = self.host.queue(lane.grant.topic, lane.queue_id)
-        if lane.queue is None:
-            return False
-        lane.entries = lane.queue.entries
-        lane.file_bytes = lane.entries.sequence.file_bytes
-        lane.file = Outlet()
-        return True
+        if lane.tail is None or lane.tail.is_removed:
+            lane.queue = self.host.queue(lane.grant.topic, lane.queue_id)
+            lane.tail = None if lane.queue is None else lane.queue.tail
+        return lane.tail is not None
 
     cdef bint opened(self) except -1:
         """The end of the log, asked once a buffer and only if there is something to append."""
         if not self.is_open and not self.is_refused:
             if self.steps is not None and self.is_calm():
-                self.start, self.room = self.steps.end(), self.steps.left()
-                self.store_time = max(<int64_t>self.now_ms(), <int64_t>self.steps.log.last_time)
+                self.start, self.room = self.steps.tail.end, self.steps.tail.limit - self.steps.tail.end - BLANK_BYTES
+                self.store_time = max(<int64_t>self.now_ms(), self.steps.tail.last_time)
                 self.is_open = True
                 return True
             found = self.host.open()

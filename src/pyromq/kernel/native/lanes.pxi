@@ -37,9 +37,8 @@ cdef class Lane:
 
     cdef Grant grant
     cdef int queue_id, number, messages, puts
-    cdef object queue, entries            # the store's; entries has `end`, `room_until`, `sequence`, `changes`
-    cdef Outlet file                      # that the entries go to
-    cdef int64_t file_bytes
+    cdef object queue                     # the store's
+    cdef QueueTail tail                   # and where it ends
     cdef int64_t next, size
     cdef uint64_t turn
     cdef size_t first                     # where its new entries lie in the feed's buffer, and where the next goes

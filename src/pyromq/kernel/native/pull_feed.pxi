@@ -275,12 +275,11 @@ cdef class PullFeed:
     cdef bint looks(self, PullGrant grant, Pull *pull) except -1:
         """Whether the verdict holds, and in `pull` how queue and log stand now. The broker is asked unless it can be seen
         that it would say yes."""
-        cdef list bases
+        cdef LogTail log = self.commit_log.tail
         self.begun = self.monotonic()
         if not grant.is_asked and self.sees(grant):
-            bases = self.log.sequence.bases
-            pull.low, pull.high = grant.queue.min_offset, grant.queue.readable_end
-            pull.log_start, pull.log_end = bases[0] if bases else 0, self.commit_log.end
+            pull.low, pull.high = grant.tail.min_offset, grant.tail.readable_end
+            pull.log_start, pull.log_end = log.start, log.end
             return True
         found = self.host.look(grant.verdict)
         if found is None:
@@ -290,10 +289,8 @@ cdef class PullFeed:
 
     cdef bint sees(self, PullGrant grant) except -1:
         """As `look` of broker/pull/pull_verdicts.py; False: maybe not."""
-        cdef dict siblings = self.queues.get(grant.topic)
         return (
-            siblings is not None
-            and siblings.get(grant.number) is grant.queue
+            not grant.tail.is_removed
             and self.live.config is grant.config
             and self.topics.get(grant.topic) is grant.found_topic
             and self.groups.get(grant.group) is grant.found_group

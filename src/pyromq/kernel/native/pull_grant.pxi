@@ -14,7 +14,8 @@ cdef class PullGrant:
     """A verdict: pulls with these fields need no look. `verdict` is the broker's own (`PullVerdict`), for its questions."""
 
     cdef readonly object verdict
-    cdef object config, found_topic, found_group, queue   # the very objects that it was given for
+    cdef object config, found_topic, found_group   # the very objects that it was given for
+    cdef QueueTail tail               # of its queue
     cdef str topic, group, pair
     cdef object number                # of the queue
     cdef bint is_asked                # there is more to it than those: the broker is asked each time
@@ -39,7 +40,7 @@ cdef class PullGrant:
             raise ValueError("a grant of a shape that this kernel does not know")
         self.verdict = verdict
         self.config, self.found_topic, self.found_group = verdict.config, verdict.topic, verdict.group
-        self.queue, self.number, self.is_asked = verdict.queue, verdict.queue_id, verdict.members is not None
+        self.tail, self.number, self.is_asked = verdict.queue.tail, verdict.queue_id, verdict.members is not None
         self.topic, self.group, self.pair = verdict.topic_name, verdict.group_name, verdict.pair
         self.entries = Files(entries)
         self.max_count, self.max_bytes = max_count, max_bytes

@@ -25,29 +25,16 @@ cdef struct Addition:
 cdef class Steps:
     """Bound to one store. Event loop only."""
 
-    cdef object writer, log, sequence, room, appended, readable, index
-    cdef readonly dict by_topic       # the store's queues by topic and number
+    cdef object writer, log, room, appended, readable, index
+    cdef LogTail tail
     cdef list on_append
     cdef bint at_once                 # what is appended is readable
-    cdef Outlet log_file
     cdef object open_index            # the store's index file that is written
 
     def __init__(self, writer, log, queues, index, room, appended, readable, list on_append, bint at_once):
         self.writer, self.log, self.index, self.room = writer, log, index, room
-        self.sequence = log.sequence
-        self.by_topic = queues.by_topic
+        self.tail = log.tail
         self.appended, self.readable, self.on_append, self.at_once = appended, readable, on_append, at_once
-        self.log_file = Outlet()
-
-    cdef int64_t end(self) except -1:
-        return self.log.end
-
-    cdef int64_t left(self) except? -1:
-        """Bytes of records that still fit into the log's file."""
-        cdef list bases = self.sequence.bases
-        if not bases:
-            return -1
-        return <int64_t>bases[len(bases) - 1] + <int64_t>self.sequence.file_bytes - <int64_t>self.log.end - BLANK_BYTES
 
     cdef int put(self, const Addition *new, list lanes) except -1:
         """NOT_USUAL: nothing was done, Python's writer takes it. BROKEN: writing has ended."""
@@ -76,20 +63,13 @@ cdef class Steps:
     cdef bint fits(self, const Addition *new, list lanes) except -1:
         """Whether there are files with room for all of it. Nothing is changed."""
         cdef Lane lane
-        cdef int64_t base, file_bytes = self.log.file_bytes
-        if self.writer.stopped is not None or self.room.refused is not None or <int64_t>self.log.end != new.start:
+        if self.writer.stopped is not None or self.room.refused is not None or self.tail.end != new.start:
             return False
-        base = new.start - new.start % file_bytes
-        if new.start + new.n > base + file_bytes:
+        if not self.tail.is_open(new.start, new.n):
             return False
-        try:
-            if not self.log_file.is_for(base):
-                self.log_file.use(self.sequence.file_at(new.start)[0], base)
-            for lane in lanes:
-                if lane.messages and not has_room(lane):
-                    return False
-        except Exception:  # Python meets it too, and says what is wrong
-            return False
+        for lane in lanes:
+            if lane.messages and not has_room(lane):
+                return False
         if self.index is None:
             return new.key_count == 0
         return new.key_count > 0 and self.index_has_room(new)
@@ -112,9 +92,8 @@ cdef class Steps:
 
     cdef int write(self, const Addition *new, list lanes) except -1:
         cdef Lane lane
-        cdef int64_t position
-        log = self.log
-        self.log_file.write(self.sequence, new.start - self.log_file.base, new.records, new.n)
+        cdef LogTail log = self.tail
+        log.write(new.start, new.records, new.n)
         log.end = new.start + new.n
         log.last_time = new.store_time
         log.last_position = new.last
@@ -122,10 +101,9 @@ cdef class Steps:
             log.on_write()
         for lane in lanes:
             if lane.messages:
-                position = (lane.next - lane.messages) * ENTRY_BYTES
-                lane.file.write(lane.entries.sequence, position - lane.file.base, new.packed + lane.first, lane.messages * ENTRY_BYTES)
-                (<set>lane.entries.changes.files).add(lane.file.name)
-                lane.entries.end = lane.next
+                lane.tail.write((lane.next - lane.messages) * ENTRY_BYTES, new.packed + lane.first, lane.messages * ENTRY_BYTES)
+                lane.tail.changed_files.add(lane.tail.file_name)
+                lane.tail.end = lane.next
         if new.key_count:
             self.write_index(new)
         return 0
@@ -169,16 +147,16 @@ cdef class Steps:
         readable = self.readable
         if self.at_once and not readable.waiting:
             for lane in lanes:
-                if lane.messages and <int64_t>lane.queue.readable_end < lane.next:
-                    lane.queue.readable_end = lane.next
+                if lane.messages and lane.tail.readable_end < lane.next:
+                    lane.tail.readable_end = lane.next
             advance(self.appended, end)
             advance(readable.watermark, end)
             for lane in lanes:
                 if lane.messages:
                     for listener in (<dict>readable.listeners).get(lane.grant.topic, ()):
-                        listener(lane.queue)
+                        listener(lane.tail)
         else:
-            readable.appended([lane.queue for lane in lanes if lane.messages], end)
+            readable.appended([lane.tail for lane in lanes if lane.messages], end)
             advance(self.appended, end)
             if self.at_once:
                 readable.advance(end)
@@ -189,16 +167,10 @@ cdef class Steps:
 
 cdef bint has_room(Lane lane) except -1:
     """In the queue's last file."""
-    cdef int64_t first = (lane.next - lane.messages) * ENTRY_BYTES, until = lane.next * ENTRY_BYTES, base
-    entries = lane.entries
-    if <int64_t>entries.end != lane.next - lane.messages or until > <int64_t>entries.room_until:
+    cdef QueueTail tail = lane.tail
+    if tail.end != lane.next - lane.messages or lane.next * ENTRY_BYTES > tail.room_until:
         return False
-    base = first - first % lane.file_bytes
-    if until > base + lane.file_bytes:
-        return False
-    if not lane.file.is_for(base):
-        lane.file.use(entries.sequence.file_at(first)[0], base)
-    return True
+    return tail.is_open(tail.end * ENTRY_BYTES, lane.messages * ENTRY_BYTES)
 
 
 cdef int slots_of(array_of slots, bytearray dirty, bytearray due, Slots *table) except -1:

@@ -26,7 +26,8 @@ class Changes:
     def take(self) -> Changes:
         """What has gathered so far; gathering starts anew."""
         taken = Changes()
-        taken.files, self.files = self.files, set()
+        taken.files.update(self.files)
+        self.files.clear()  # the tails of queues hold this very set
         taken.folders, self.folders = self.folders, set()
         taken.names, self.names = self.names, {}
         return taken

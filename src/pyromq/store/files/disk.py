@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from ...errors import PyroError
+from ...kernel.state import OpenFile
 
 # What may be written: anything with the buffer protocol that we hand around.
 Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -71,6 +72,11 @@ class DiskFile(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def open_file(self) -> OpenFile | None:
+        """For a kernel that reads and writes by itself; None: through the calls below alone."""
+        ...
 
     def size(self) -> int: ...
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from ...files import make_folder
+from ...kernel import state
 from .disk import (
     NO_STAMP,
     Bytes,
@@ -43,15 +44,19 @@ class RealFile:
     def __init__(self, disk: RealDisk, name: str, descriptor: int) -> None:
         self._disk = disk
         self._name = name
-        self.descriptor = descriptor  # -1 once it was closed; a native kernel looks at it each time
+        self.open_file = state.OpenFile(descriptor)
         self._mapping: mmap.mmap | None = None
 
     @property
     def name(self) -> str:
         return self._name
 
+    @property
+    def descriptor(self) -> int:
+        return self.open_file.descriptor
+
     def fileno(self) -> int:
-        return self.descriptor
+        return self.open_file.descriptor
 
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
@@ -154,7 +159,7 @@ class RealFile:
         self._mapping = None  # not closed: views may be out, and they keep it
         if self.descriptor >= 0:
             self._disk.close_descriptor(self.descriptor)
-            self.descriptor = -1
+            self.open_file.descriptor = -1
 
 
 class RealDisk:

@@ -6,9 +6,10 @@ next one does not fit, a blank record ends the file. Recovery reads through the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ... import logs
+from ...kernel import state
 from ...kernel.records import Placed, place_burst
 from ...machine.descriptors import LOG_FILES
 from ...model.message import SysFlag
@@ -40,21 +41,39 @@ class CommitLog:
         self._files = OpenFiles(disk, open_files, reads)
         self.file_bytes = config.commit_log_file_bytes
         self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
-        self.end = 0  # the next record goes here
-        self.last_time = 0  # store time of the newest record
-        self.last_position = 0  # and where it starts
+        self.tail = state.LogTail(self._write_at)
         self.untouched = True  # the append that raised had not written anything yet
         self.whole_crc = NO_RANGES  # where every record has its own CRC
         self._random_reads = False
         self._ahead: list[int] = []  # bases of files made before they are needed
-        self.on_write: Callable[[], None] | None = None  # told at once, before queues and index have their entries
 
     @property
     def start(self) -> int:
-        return self.sequence.start
+        return self.tail.start
+
+    @property
+    def end(self) -> int:
+        """The next record goes here."""
+        return self.tail.end
+
+    @property
+    def last_time(self) -> int:
+        """Store time of the newest record."""
+        return self.tail.last_time
+
+    @property
+    def last_position(self) -> int:
+        """Where the newest record starts."""
+        return self.tail.last_position
 
     def load(self) -> list[Irregular]:
-        return self.sequence.load()
+        irregular = self.sequence.load()
+        self._follow_files()
+        return irregular
+
+    def _follow_files(self) -> None:
+        """Note where the files begin and end: after each that came or went."""
+        self.tail.start, self.tail.limit = self.sequence.start, self.sequence.limit
 
     def drop_before(self, start: int) -> bool:
         """Remove files in front of the log's start: retention had begun to, or a power cut brought them back."""
@@ -62,13 +81,13 @@ class CommitLog:
         while len(self.sequence.bases) > 1 and self.sequence.start + self.file_bytes <= start:
             self.sequence.drop_first()
             dropped = True
+        self._follow_files()
         return dropped
 
     def continue_at(self, end: int, last_position: int, last_time: int) -> None:
         """Recovery found the end and cut off what was behind it: appends go on there."""
-        self.end = end
-        self.last_position = last_position
-        self.last_time = last_time
+        self._follow_files()
+        self.tail.end, self.tail.last_position, self.tail.last_time = end, last_position, last_time
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -89,28 +108,27 @@ class CommitLog:
             self._write(buffers)
         else:
             places = self._write_runs(records, runs, store_time)
-        self.last_time = store_time
-        self.last_position = places[-1].position
-        if self.on_write is not None:
-            self.on_write()
+        self.tail.last_time, self.tail.last_position = store_time, places[-1].position
+        if self.tail.on_write is not None:
+            self.tail.on_write()
         return places
-
-    @property
-    def room(self) -> int:
-        """Bytes of records that still fit into the file that is written."""
-        return self.sequence.limit - self.end - BLANK_BYTES
 
     def append_encoded(self, records: Bytes, last_position: int, store_time: int) -> None:
         """Records that a kernel made for `end` on, within `room`, with a store time that does not go back."""
         self.untouched = True
-        file, inside = self.sequence.file_at(self.end)
+        self.sequence.file_at(self.end)
         self.untouched = False
+        self._write_at(self.end, records)
+        self.tail.end += len(records)
+        self.tail.last_time, self.tail.last_position = store_time, last_position
+        if self.tail.on_write is not None:
+            self.tail.on_write()
+
+    def _write_at(self, position: int, records: Bytes) -> None:
+        """Write records of one file. From then on a kernel may write to that file by itself."""
+        file, inside = self.sequence.file_at(position)
         file.pwrite(inside, records)
-        self.end += len(records)
-        self.last_time = store_time
-        self.last_position = last_position
-        if self.on_write is not None:
-            self.on_write()
+        self.tail.use(file.open_file, position - inside, position - inside + self.file_bytes)
 
     def _split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
         """How many records go into this file, the next, and so on. The first number may be 0."""
@@ -149,7 +167,7 @@ class CommitLog:
         if buffers:
             file, inside = self.sequence.file_at(self.end)
             file.pwritev(inside, buffers)
-            self.end += sum(map(len, buffers))
+            self.tail.end += sum(map(len, buffers))
 
     def _roll(self) -> None:
         """End this file with a blank record and go on in the next, which exists."""
@@ -157,8 +175,9 @@ class CommitLog:
         if room:
             file, inside = self.sequence.file_at(self.end)
             file.pwrite(inside, BLANK.pack(room, MAGIC_BLANK))
-        self.end = self._ahead.pop(0)
+        self.tail.end = self._ahead.pop(0)
         self.sequence.add(self.end)
+        self._follow_files()
 
     def roll_on(self) -> bool:
         """A kernel has a record for which there is no room here: on to the next file, if there is one already."""
@@ -210,6 +229,7 @@ class CommitLog:
 
     def drop_oldest(self) -> None:
         self.sequence.drop_first()
+        self._follow_files()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ... import logs
-from ..queues.queue import MessageQueue
+from ...kernel.state import QueueTail
 from .watermark import Watermark
 
 log = logs.get("pyromq.store")
 
-ArrivalListener: TypeAlias = Callable[[MessageQueue], None]
+ArrivalListener: TypeAlias = Callable[[QueueTail], None]
 
 
 class Readable:
@@ -24,7 +24,7 @@ class Readable:
 
     def __init__(self, position: int) -> None:
         self.watermark = Watermark(position)
-        self.waiting: deque[tuple[int, MessageQueue, int]] = deque()  # end of a burst, queue, its end of offsets then
+        self.waiting: deque[tuple[int, QueueTail, int]] = deque()  # end of a burst, queue, its end of offsets then
         self.listeners: dict[str, tuple[ArrivalListener, ...]] = {}  # by topic: who waits for nothing costs nothing
 
     def on_arrival(self, topic: str, listener: ArrivalListener) -> None:
@@ -37,7 +37,7 @@ class Readable:
         if left:
             self.listeners[topic] = left
 
-    def appended(self, queues: Sequence[MessageQueue], end: int) -> None:
+    def appended(self, queues: Sequence[QueueTail], end: int) -> None:
         """A burst that ends at `end` was dispatched to these queues."""
         for queue in queues:
             self.waiting.append((end, queue, queue.next_offset))
@@ -46,7 +46,7 @@ class Readable:
         if len(self.waiting) == 1:  # the usual case of a single sender
             self._advance_one(position)
             return
-        arrived: dict[int, MessageQueue] = {}
+        arrived: dict[int, QueueTail] = {}
         while self.waiting and self.waiting[0][0] <= position:
             _, queue, offset = self.waiting.popleft()
             queue.readable_end = max(queue.readable_end, offset)
@@ -65,7 +65,7 @@ class Readable:
         self.watermark.advance(position)
         self._tell(queue)
 
-    def _tell(self, queue: MessageQueue) -> None:
+    def _tell(self, queue: QueueTail) -> None:
         """The messages are stored: a listener that fails is no reason for their senders to hear otherwise."""
         for listener in self.listeners.get(queue.topic, ()):
             try:

@@ -83,7 +83,7 @@ class Writer:
             self._dispatcher.dispatch(places)
         except Exception as fault:
             raise self.broken(fault) from fault
-        self._readable.appended([queue for queue, _ in queues.values()], self._log.end)
+        self._readable.appended([queue.tail for queue, _ in queues.values()], self._log.end)
         return places
 
     def put_batch(self, batch: Record, entries: Sequence[BatchEntry] | None = None) -> list[Placed]:
@@ -129,7 +129,7 @@ class Writer:
             if self._log.untouched:
                 raise
             raise self.broken(fault) from fault
-        self._readable.appended([queue for queue, _ in burst.queues], self._log.end)
+        self._readable.appended([queue.tail for queue, _ in burst.queues], self._log.end)
 
     # -- before the first byte ----------------------------------------------------------------------------------------
 

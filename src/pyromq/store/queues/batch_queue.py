@@ -13,7 +13,7 @@ from ...kernel.records import Picked, Placed, Range
 from ..files.file_sequence import Irregular
 from ..layout import BATCH_ENTRY, QueueEntry
 from .entry_log import EntryLog
-from .queue import Boundary, Rest, StoreTimeAt
+from .queue import Boundary, QueueNumbers, Rest, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")
@@ -35,22 +35,14 @@ class BatchEntry(NamedTuple):
         return QueueEntry(self.base, self.position, self.size, self.tag_code, self.messages)
 
 
-class BatchQueue:
+class BatchQueue(QueueNumbers):
     """See queue.MessageQueue."""
 
-    __slots__ = ("_entries", "_next", "min_offset", "queue_id", "readable_end", "topic")
+    __slots__ = ("_entries",)
 
-    def __init__(self, topic: str, queue_id: int, entries: EntryLog) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
+    def __init__(self, entries: EntryLog) -> None:
+        super().__init__(entries.tail)
         self._entries = entries
-        self.min_offset = 0
-        self._next = 0
-        self.readable_end = 0
-
-    @property
-    def next_offset(self) -> int:
-        return self._next
 
     def load(self) -> list[Irregular]:
         irregular = self._entries.load()
@@ -62,17 +54,23 @@ class BatchQueue:
 
     def wake(self, rest: Rest, next_offset: int) -> None:
         self._entries.wake(rest)
-        self.min_offset = rest.min_offset
-        self._next = self.readable_end = next_offset
+        self.tail.min_offset = rest.min_offset
+        self._go_on_at(next_offset)
+        self.tail.readable_end = next_offset
 
     def _follow_entries(self) -> None:
         if not self._entries.is_empty:
             last = self._entry(self._entries.end - 1)
-            self.min_offset = self._entry(self._entries.first).base
-            self._next = last.base + last.messages
+            self.tail.min_offset = self._entry(self._entries.first).base
+            self._go_on_at(last.base + last.messages)
         else:
-            self.min_offset = self._next = 0
-        self.readable_end = self.next_offset
+            self.tail.min_offset = 0
+            self._go_on_at(0)
+        self.tail.readable_end = self.next_offset
+
+    def _go_on_at(self, offset: int) -> None:
+        """Give the next message this offset."""
+        self.tail.offsets_ahead = offset - self.tail.end
 
     def _entry(self, number: int) -> BatchEntry:
         return BatchEntry(*BATCH_ENTRY.unpack(self._entries.read(number, 1)))
@@ -87,22 +85,23 @@ class BatchQueue:
             entry = BatchEntry(
                 placed.position, placed.size, placed.tag_code, placed.store_time, placed.queue_offset, placed.messages
             )
-            if placed.queue_offset < self._next and not self._starts_anew(placed):
+            if placed.queue_offset < self.next_offset and not self._starts_anew(placed):
                 self._mend(entry)
                 continue
-            if placed.queue_offset > self._next and not self._entries.is_empty:
-                log.warning("gap in a queue", topic=self.topic, queue=self.queue_id, offset=self._next)
+            if placed.queue_offset > self.next_offset and not self._entries.is_empty:
+                log.warning("gap in a queue", topic=self.topic, queue=self.queue_id, offset=self.next_offset)
             if self._entries.is_empty:
-                self.min_offset = placed.queue_offset
+                self.tail.min_offset = placed.queue_offset
             self._entries.reserve(1)
             self._entries.append(BATCH_ENTRY.pack(*entry))
-            self._next = placed.queue_offset + placed.messages
+            self._go_on_at(placed.queue_offset + placed.messages)
 
     def take_up_to(self, offset: int) -> None:
         """Its entries name their own offsets, so there is nothing to fill."""
         if self._entries.is_empty:
-            self.min_offset = offset
-        self._next = self.readable_end = max(self._next, offset)
+            self.tail.min_offset = offset
+        self._go_on_at(max(self.next_offset, offset))
+        self.tail.readable_end = self.next_offset
 
     def _starts_anew(self, placed: Placed) -> bool:
         """The topic was deleted and made again: a newer record with an older offset begins the queue anew."""
@@ -222,7 +221,7 @@ class BatchQueue:
         if first is None or first.position >= log_start:
             return False
         number = self._entries.search(self._entries.first, self._entries.end, lambda place, size: place < log_start)
-        self.min_offset = self._entry(number).base if number < self._entries.end else self.next_offset
+        self.tail.min_offset = self._entry(number).base if number < self._entries.end else self.next_offset
         return self._entries.drop_before(number)
 
     def file_names(self) -> list[str]:
@@ -230,4 +229,4 @@ class BatchQueue:
 
     def clear(self) -> None:
         self._entries.clear()
-        self.min_offset = self._next = self.readable_end = 0
+        self.tail.min_offset = self.tail.offsets_ahead = self.tail.readable_end = 0

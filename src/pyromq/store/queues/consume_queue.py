@@ -10,7 +10,7 @@ from ...model.names import SCHEDULE_TOPIC
 from ..files.file_sequence import FileSequence, Irregular
 from ..layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
 from .entry_log import EntryLog
-from .queue import Boundary, Rest, StoreTimeAt
+from .queue import Boundary, QueueNumbers, Rest, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")
@@ -19,21 +19,14 @@ _FILL_AT_ONCE = 4096
 _SEARCHED_TOGETHER = 100  # entries: half a page, so that reading them costs as much as reading one
 
 
-class ConsumeQueue:
+class ConsumeQueue(QueueNumbers):
     """See queue.MessageQueue. State per queue stays small: there may be tens of thousands."""
 
-    __slots__ = ("entries", "min_offset", "queue_id", "readable_end", "topic")
+    __slots__ = ("entries",)
 
-    def __init__(self, topic: str, queue_id: int, entries: EntryLog) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
+    def __init__(self, entries: EntryLog) -> None:
+        super().__init__(entries.tail)
         self.entries = entries
-        self.min_offset = 0
-        self.readable_end = 0
-
-    @property
-    def next_offset(self) -> int:
-        return self.entries.end
 
     @property
     def files(self) -> FileSequence:
@@ -43,10 +36,10 @@ class ConsumeQueue:
     def load(self) -> list[Irregular]:
         irregular = self.entries.load()
         first, end = self.entries.first, self.entries.end
-        self.min_offset = first
+        self.tail.min_offset = first
         if first < end and self.entries.head(first)[1] == FILLER_SIZE:  # a filled head
-            self.min_offset = self.entries.search(first, end, lambda _, size: size == FILLER_SIZE)
-        self.readable_end = end
+            self.tail.min_offset = self.entries.search(first, end, lambda _, size: size == FILLER_SIZE)
+        self.tail.readable_end = end
         return irregular
 
     def standing(self) -> Rest | None:
@@ -54,8 +47,8 @@ class ConsumeQueue:
 
     def wake(self, rest: Rest, next_offset: int) -> None:
         self.entries.wake(rest)
-        self.min_offset = rest.min_offset
-        self.readable_end = rest.end
+        self.tail.min_offset = rest.min_offset
+        self.tail.readable_end = rest.end
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -120,7 +113,7 @@ class ConsumeQueue:
         if self.entries.is_empty:
             self.entries.clear()
             self.entries.begin_at(offset)
-            self.min_offset = offset
+            self.tail.min_offset = offset
         elif self.entries.end < offset:
             log.warning("gap in a queue", topic=self.topic, queue=self.queue_id, offset=self.next_offset, until=offset)
         while self.entries.end < offset:
@@ -194,7 +187,7 @@ class ConsumeQueue:
             while cut > self.min_offset and self._is_torn(cut - 1, is_record):
                 cut -= 1
         self.entries.cut(cut)  # also there: what lies behind the end may be torn too
-        self.readable_end = self.entries.end
+        self.tail.readable_end = self.entries.end
 
     def _ends_before(self, position: int, is_record: Callable[[QueueEntry], bool]) -> bool:
         last = self.last_entry()
@@ -239,7 +232,7 @@ class ConsumeQueue:
         first = self.entry_at(self.min_offset)
         if first is None or (first.position >= log_start and not first.is_filler):
             return False  # the usual case: one look, not a search
-        self.min_offset = self._search(lambda entry: entry.position < log_start)
+        self.tail.min_offset = self._search(lambda entry: entry.position < log_start)
         return self.entries.drop_before(self.min_offset)
 
     def file_names(self) -> list[str]:
@@ -247,4 +240,4 @@ class ConsumeQueue:
 
     def clear(self) -> None:
         self.entries.clear()
-        self.min_offset = self.readable_end = 0
+        self.tail.min_offset = self.tail.readable_end = 0

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from ...kernel import state
 from ..files.changes import Changes
-from ..files.disk import Disk, DiskError
+from ..files.disk import Bytes, Disk, DiskError
 from ..files.file_sequence import FileSequence, Irregular
 from ..files.open_files import OpenFiles
 from ..layout import ENTRY_HEAD
@@ -23,30 +24,37 @@ _FAR = 64 << 10  # bytes into a file: whoever has entries there has more than a 
 class EntryLog:
     """One writer. Invariant: entries from `first` to before `end` are written, behind `end` all is zero."""
 
-    __slots__ = ("_disk", "_step", "changes", "end", "entry_bytes", "first", "room_until", "sequence")
+    __slots__ = ("_disk", "_step", "changes", "entry_bytes", "first", "sequence", "tail")
 
     def __init__(
         self,
         disk: Disk,
         files: OpenFiles,
         changes: Changes,
+        queue: tuple[str, int],
         folder: str,
         file_bytes: int,
         entry_bytes: int,
         step: int,
     ) -> None:
+        """`queue`: its topic and number."""
         self._disk = disk
         self.changes = changes
         self._step = step
-        self.room_until = 0  # byte position up to which there is room on disk
         self.sequence = FileSequence(disk, files, folder, file_bytes)
         self.entry_bytes = entry_bytes
         self.first = 0
-        self.end = 0
+        # It calls us to write by the disk; a bound method instead would cost each queue 64 bytes.
+        self.tail = state.QueueTail(*queue, entry_bytes, self, changes.files)
+
+    @property
+    def end(self) -> int:
+        """The number of the entry behind the last."""
+        return self.tail.end
 
     @property
     def is_empty(self) -> bool:
-        return self.end == self.first
+        return self.tail.end == self.first
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -59,7 +67,7 @@ class EntryLog:
         if self.sequence.bases:
             self.first = self.sequence.start // self.entry_bytes
             last = self.sequence.bases[-1] // self.entry_bytes
-            self.end = self._find_end(last, self.sequence.limit // self.entry_bytes)
+            self.tail.end = self._find_end(last, self.sequence.limit // self.entry_bytes)
         return irregular
 
     def _find_end(self, first: int, limit: int) -> int:
@@ -88,7 +96,7 @@ class EntryLog:
         """As `load` would find it."""
         self.sequence.bases = list(range(rest.first_file, rest.last_file + 1, self.sequence.file_bytes))
         self.first = rest.first_file // self.entry_bytes
-        self.end = rest.end
+        self.tail.end = rest.end
 
     def search(self, low: int, high: int, holds: Callable[[int, int], bool]) -> int:
         """The first entry in a range for which `holds(position, size)` is not true; `high` if it is for all."""
@@ -144,9 +152,10 @@ class EntryLog:
 
     def reserve(self, count: int) -> None:
         """Files and room for so many more entries. Raises DiskFull before anything is written."""
-        until = (self.end + count) * self.entry_bytes
-        while self.room_until < until:
-            position = max(self.room_until, self.end * self.entry_bytes)
+        tail = self.tail
+        until = (tail.end + count) * self.entry_bytes
+        while tail.room_until < until:
+            position = max(tail.room_until, tail.end * self.entry_bytes)
             if not self.sequence.has(position):
                 self._new_file(self.sequence.base_of(position))
             file, inside = self.sequence.file_at(position)
@@ -156,7 +165,7 @@ class EntryLog:
                 step = self.sequence.file_bytes
             length = min(step, self.sequence.file_bytes - start)
             file.allocate(start, length)
-            self.room_until = position - inside + start + length
+            tail.room_until = position - inside + start + length
 
     def _new_file(self, base: int) -> None:
         if not self.sequence.bases:
@@ -170,16 +179,27 @@ class EntryLog:
 
     def append(self, data: bytes) -> None:
         """Entries for which there is room, at the end."""
-        self.overwrite(self.end, data)
-        self.end += len(data) // self.entry_bytes
+        self.overwrite(self.tail.end, data)
+        self.tail.end += len(data) // self.entry_bytes
 
     def overwrite(self, number: int, data: bytes) -> None:
-        self.changes.files.update(self.sequence.write(number * self.entry_bytes, data))
+        self(number * self.entry_bytes, data)
+
+    def __call__(self, position: int, data: Bytes) -> None:
+        """Write at a byte position. From then on a kernel may write to this file by itself."""
+        file, inside = self.sequence.file_at(position)
+        if inside + len(data) > self.sequence.file_bytes:
+            self.changes.files.update(self.sequence.write(position, data))
+            return
+        file.pwrite(inside, data)
+        self.changes.files.add(file.name)
+        self.tail.use(file.open_file, position - inside, position - inside + self.sequence.file_bytes)
+        self.tail.file_name = file.name
 
     def begin_at(self, number: int) -> None:
         """An empty queue starts above 0: entries before it in its file are the caller's to fill."""
-        self.first = self.end = self.sequence.base_of(number * self.entry_bytes) // self.entry_bytes
-        self.room_until = self.end * self.entry_bytes
+        self.first = self.tail.end = self.sequence.base_of(number * self.entry_bytes) // self.entry_bytes
+        self.tail.room_until = self.tail.end * self.entry_bytes
 
     def cut(self, number: int) -> None:
         """Entries from `number` on are gone, and nothing of them is left in the file."""
@@ -188,8 +208,8 @@ class EntryLog:
         self._note_gone(before)
         if len(self.sequence.bases) < len(before):
             self.changes.folders.add(self.sequence.folder)
-        self.end = max(number, self.first)
-        self.room_until = 0
+        self.tail.end = max(number, self.first)
+        self.tail.room_until = 0
 
     def drop_before(self, number: int) -> bool:
         """Remove files that lie wholly before an entry; the last file always stays. True if any went."""
@@ -205,7 +225,7 @@ class EntryLog:
         before = list(self.sequence.bases)
         self.sequence.drop_all()
         self._note_gone(before)
-        self.first = self.end = self.room_until = 0
+        self.first = self.tail.end = self.tail.room_until = 0
 
     def _note_gone(self, before: Sequence[int]) -> None:
         for base in before:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from ...kernel.records import Picked, Placed
+from ...kernel.state import QueueTail
 from ..files.file_sequence import Irregular
 from ..layout import QueueEntry
 
@@ -35,16 +36,56 @@ class Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     folder_stamp: int = 0  # asked for only where there is more than one file
 
 
+class QueueNumbers:
+    """Where a queue begins and ends, read off its tail."""
+
+    __slots__ = ("tail",)
+
+    def __init__(self, tail: QueueTail) -> None:
+        self.tail = tail
+
+    @property
+    def topic(self) -> str:
+        return self.tail.topic
+
+    @property
+    def queue_id(self) -> int:
+        return self.tail.queue_id
+
+    @property
+    def next_offset(self) -> int:
+        return self.tail.next_offset
+
+    @property
+    def min_offset(self) -> int:
+        return self.tail.min_offset
+
+    @property
+    def readable_end(self) -> int:
+        return self.tail.readable_end
+
+
 class MessageQueue(Protocol):
     """One queue of one topic. Offsets count messages. One writer.
 
     Invariants: min_offset <= readable_end <= next_offset; entries point into the log, in ascending order of position.
     """
 
-    topic: str
-    queue_id: int
-    min_offset: int
-    readable_end: int  # readers see offsets below this
+    tail: QueueTail
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def queue_id(self) -> int: ...
+
+    @property
+    def min_offset(self) -> int: ...
+
+    @property
+    def readable_end(self) -> int:
+        """Readers see offsets below this."""
+        ...
 
     @property
     def next_offset(self) -> int:

@@ -76,12 +76,13 @@ class QueueTable:
             self._disk,
             self._files,
             self._changes,
+            (topic, queue_id),
             folder,
             config.batch_queue_file_bytes if batch else config.queue_file_bytes,
             BATCH_ENTRY_BYTES if batch else QUEUE_ENTRY_BYTES,
             config.allocation_step_bytes,
         )
-        queue: MessageQueue = BatchQueue(topic, queue_id, entries) if batch else ConsumeQueue(topic, queue_id, entries)
+        queue: MessageQueue = BatchQueue(entries) if batch else ConsumeQueue(entries)
         self.by_topic.setdefault(topic, {})[queue_id] = queue
         return queue
 
@@ -149,6 +150,7 @@ class QueueTable:
         queues = self.of_topic(topic)
         self.by_topic.pop(topic, None)
         for queue in queues:
+            queue.tail.is_removed = True
             queue.clear()
             root = BATCH_QUEUES if isinstance(queue, BatchQueue) else QUEUES
             self._files.finish_removals(f"{root}/{topic}/{queue.queue_id}/")  # files of it that have expired

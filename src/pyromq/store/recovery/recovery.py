@@ -518,7 +518,7 @@ class Recovery:
                 queue.distrust_from(end, self._is_record)
             if self._log.start:
                 queue.raise_minimum(self._log.start)
-            queue.readable_end = queue.next_offset
+            queue.tail.readable_end = queue.next_offset
         if self._index is not None and self._index.covered >= end:
             self._index.distrust_from(end)
 

@@ -1,0 +1,110 @@
+"""The hot state in plain Python: where log, queues and index end, what is flushed, and whether appends are open.
+
+The store and the broker construct these through `kernel/state.py`; `native/state.pxi` has the same classes with C
+fields. They hold numbers and what was handed to them as callables, no object of a higher room. Event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+WriteByDisk: TypeAlias = Callable[[int, Bytes], None]  # position, bytes: through the store's disk, whatever that is
+
+BLANK_BYTES = 8  # of the record that ends a file of the log
+
+
+class OpenFile:
+    """A file that the system has open. Whoever closes it sets `descriptor` to -1 before anything else runs."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+
+class FileTail:
+    """The file at the end of a run of files, where a kernel may write by itself."""
+
+    __slots__ = ("base", "by_disk", "file", "until")
+
+    def __init__(self, by_disk: WriteByDisk) -> None:
+        """`by_disk` writes where `file` does not serve: in another file, or on a disk without descriptors."""
+        self.by_disk = by_disk
+        self.file: OpenFile | None = None
+        self.base = self.until = 0
+
+    def use(self, file: OpenFile | None, base: int, until: int) -> None:
+        """Remember the open file that holds positions from `base` to before `until`; None: it has no descriptor."""
+        self.file, self.base, self.until = file, base, until
+
+
+class LogTail(FileTail):
+    """The commit log: from where to where it reaches, and the newest record. The store times never go down."""
+
+    __slots__ = ("end", "last_position", "last_time", "limit", "on_write", "start")
+
+    def __init__(self, by_disk: WriteByDisk) -> None:
+        super().__init__(by_disk)
+        self.start = 0  # the oldest file begins here
+        self.end = 0  # the next record goes here
+        self.limit = 0  # the newest file ends here; 0: there is none
+        self.last_time = 0  # store time of the newest record
+        self.last_position = 0  # and where it starts
+        self.on_write: Callable[[], None] | None = None  # called at once, before queues and index have their entries
+
+    @property
+    def room(self) -> int:
+        """Bytes of records that still fit into the newest file. Negative: not even its end mark would."""
+        return self.limit - self.end - BLANK_BYTES
+
+
+class QueueTail(FileTail):
+    """One queue. Invariants: min_offset <= readable_end <= next_offset; all entries before `end` are written."""
+
+    __slots__ = (
+        "changed_files",
+        "end",
+        "entry_bytes",
+        "file_name",
+        "is_removed",
+        "min_offset",
+        "offsets_ahead",
+        "queue_id",
+        "readable_end",
+        "room_until",
+        "topic",
+    )
+
+    def __init__(
+        self, topic: str, queue_id: int, entry_bytes: int, by_disk: WriteByDisk, changed_files: set[str]
+    ) -> None:
+        """`changed_files` gets the name of each file that is written, for the next flush."""
+        super().__init__(by_disk)
+        self.topic = topic
+        self.queue_id = queue_id
+        self.entry_bytes = entry_bytes
+        self.changed_files = changed_files
+        self.file_name = ""  # of `file`
+        self.end = 0  # number of the entry behind the last
+        self.offsets_ahead = 0  # by which offsets are ahead of numbers: an entry of a batch queue stands for several
+        self.room_until = 0  # byte position up to which there is room on disk
+        self.min_offset = 0
+        self.readable_end = 0  # readers see offsets below this
+        self.is_removed = False  # its topic was deleted; a new queue of that name has a tail of its own
+
+    @property
+    def next_offset(self) -> int:
+        """What the next message gets."""
+        return self.end + self.offsets_ahead
+
+
+class WatermarkState:
+    """A position that only grows."""
+
+    __slots__ = ("is_watched", "value")
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+        self.is_watched = False  # somebody waits or listens: it is moved by `Watermark.advance` alone
