@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.intake.parked_properties import ROOM
+from pyromq.broker.intake.parked_properties import MAX_PARKED_BYTES
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.names import DLQ_PREFIX, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from pyromq.protocol.batch import BatchEntry, encode_batch
@@ -218,7 +218,7 @@ async def test_a_record_that_is_too_full_gives_up_what_only_tells_of_its_way(
             own = {"CLUSTER": "DefaultCluster", "TRACE_ON": "true", "MSG_REGION": "DefaultRegion", "DELAY": "18"}
             own |= {"REAL_TOPIC": "T", "REAL_QID": "0", "TIMER_OUT_MS": str(START_MS + 7_199_000), "x": ""}
             taken = sum(len(name) + len(value) + 2 for name, value in own.items())
-            filled = own | {"x": "y" * ((ROOM if crc else MAX_PROPERTIES_BYTES) - free - taken)}
+            filled = own | {"x": "y" * ((MAX_PARKED_BYTES if crc else MAX_PROPERTIES_BYTES) - free - taken)}
             put(life, topic, filled, queue, topic.encode())
         for _ in range(3):
             await life.advance(HOUR_S)

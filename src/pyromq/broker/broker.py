@@ -150,7 +150,7 @@ class Broker:
             self.timing.timers.carry,
             self.transactions.carrier,
             retries.dead_letters.carry,
-            self.storage.keep_asides,
+            self.storage.keep_quarantined,
             self.storage.expired.note,
         ):
             self.retention.add_carrier(carrier)

@@ -1,8 +1,8 @@
-"""Properties of a message that is put aside, as bytes: with those of its wait, they must still fit. Pure.
+"""The properties of a parked message, as bytes: they must fit into a record together with those of its wait. Pure.
 
-A message is put aside by the parks at the door of a send, which refuse it if there is no room for what is added until
-it is delivered (`check_room`), and put on by loops, retries and carriers, which give up what only tells of its way
-(`shed`): nothing that was accepted may be too large afterwards.
+A park checks at the send that whatever is added until delivery will fit (`check_fits`). Loops, retries and carriers,
+which write a message again, drop properties that only describe its way until the rest fits (`fit_properties`): so a
+message that was accepted never becomes too large afterwards.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ...model.message import Property
 from ...protocol.properties import MAX_PROPERTIES_BYTES, rejoin_properties
 from ...protocol.record import CRC_PROPERTY_BYTES
 
-ROOM = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
-LATER = 128  # bytes that any wait adds to a message until it is delivered; of a timer, which adds the most, 102
+MAX_PARKED_BYTES = MAX_PROPERTIES_BYTES - CRC_PROPERTY_BYTES
+RESERVED_BYTES = 128  # for what a wait adds until delivery; a timer, which adds the most, needs 102
 
-# What a broker writes for people to read, the least wanted first: it goes where a message would have no room with it.
+# What a broker writes for people to read, the least wanted first: dropped where the rest would not fit.
 EXPENDABLE = (
     Property.TIMER_ENQUEUE_MS,
     Property.TIMER_DEQUEUE_MS,
@@ -29,24 +29,24 @@ EXPENDABLE = (
 )
 
 
-def check_room(raw: bytes, wait: str) -> bytes:
+def check_fits(raw: bytes, wait: str) -> bytes:
     """Return the properties of a message that begins to wait. RequestRefused if what is added later would not fit."""
-    return _within(raw, wait, ROOM - LATER)
+    return _within(raw, wait, MAX_PARKED_BYTES - RESERVED_BYTES)
 
 
-def shed(pairs: Mapping[str, str], wait: str, also: Iterable[str] = ()) -> bytes:
-    """Write them, without the expendable ones, and then without `also`, one after another until the rest fits.
+def fit_properties(pairs: Mapping[str, str], wait: str, also: Iterable[str] = ()) -> bytes:
+    """Encode the properties, dropping the expendable ones and then `also`, one by one, until the rest fits.
 
-    RequestRefused if all that is left still does not: the message alone is larger than any that a broker accepts.
+    RequestRefused if what is left still does not fit: no broker accepts a message that large.
     """
     kept = {name: value for name, value in pairs.items() if name != Property.CRC32}
     raw = rejoin_properties(kept)
     for name in (*EXPENDABLE, *also):
-        if len(raw) <= ROOM:
+        if len(raw) <= MAX_PARKED_BYTES:
             return raw
         if kept.pop(name, None) is not None:
             raw = rejoin_properties(kept)
-    return _within(raw, wait, ROOM)
+    return _within(raw, wait, MAX_PARKED_BYTES)
 
 
 def _within(raw: bytes, wait: str, limit: int) -> bytes:

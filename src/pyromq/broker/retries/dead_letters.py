@@ -26,8 +26,8 @@ from ...store.message_store import MessageStore
 from ...store.queues.queue import MessageQueue
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
-from ..intake.parked_properties import shed
-from ..quarantine import Asides
+from ..intake.parked_properties import fit_properties
+from ..loop_quarantine import LoopQuarantine
 
 log = logs.get("pyromq.broker")
 
@@ -59,7 +59,7 @@ class DeadLetters:
         live: Live[BrokerConfig],
         store: MessageStore,
         intake: Intake,
-        asides: Asides,
+        quarantine: LoopQuarantine,
         store_host: bytes,
         now_ms: Callable[[], int],
         is_short: Callable[[], bool],
@@ -67,7 +67,7 @@ class DeadLetters:
         self._live = live
         self._store = store
         self._intake = intake
-        self._asides = asides
+        self._quarantine = quarantine
         self._store_host = store_host
         self._now_ms = now_ms
         self.is_short = is_short
@@ -133,7 +133,7 @@ class DeadLetters:
             if selection.status is GetStatus.FOUND and not wanted:
                 return
             raws = await self._store.read(replace(selection, ranges=wanted)) if wanted else ()
-            for record in self._asides.decoded(raws, queue.topic):
+            for record in self._quarantine.decode(raws, queue.topic):
                 yield record
             if selection.next_offset <= offset:
                 return
@@ -143,7 +143,7 @@ class DeadLetters:
         try:
             return await self._stays(record, end)
         except Exception as fault:
-            self._asides.put(record, fault)
+            self._quarantine.put(record, fault)
             return False
 
     async def _stays(self, record: Record, end: int) -> bool:
@@ -159,7 +159,7 @@ class DeadLetters:
 
     def _put_again(self, record: Record, refusals: list[RequestRefused]) -> None:
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None and not self._asides.told(record, outcome.refusal):
+            if outcome.refusal is not None and not self._quarantine.put_refused(record, outcome.refusal):
                 refusals.append(outcome.refusal)
 
         try:
@@ -167,7 +167,7 @@ class DeadLetters:
                 record, properties=_with_death(record), physical_offset=0, store_host=self._store_host
             )
         except Exception as fault:
-            self._asides.put(record, fault)
+            self._quarantine.put(record, fault)
         else:
             self._intake.put(copy, done)
 
@@ -175,4 +175,4 @@ class DeadLetters:
 def _with_death(record: Record) -> bytes:
     """Its properties with the time of its death; where that has no room it counts from now on."""
     pairs = decode_properties(record.properties) | {DIED: str(died_ms(record))}
-    return shed(pairs, "time of death", (Property.REAL_TOPIC, Property.REAL_QID, DIED))
+    return fit_properties(pairs, "time of death", (Property.REAL_TOPIC, Property.REAL_QID, DIED))

@@ -28,7 +28,7 @@ from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
-from ..intake.parked_properties import shed
+from ..intake.parked_properties import fit_properties
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
 from .backoff import level_for, policy_delay_ms
@@ -185,7 +185,7 @@ class SendBack:
             topic=topic,
             queue_id=queue_id,
             body=failed.body,
-            properties=shed(pairs, "retry", _WAY),
+            properties=fit_properties(pairs, "retry", _WAY),
             flag=failed.flag,
             sys_flag=failed.sys_flag,
             born_timestamp=failed.born_timestamp,

@@ -24,7 +24,7 @@ from ...store.log.reader import GetStatus, KeyQuery, Selection
 from ...store.message_store import MessageStore
 from ...store.queues.queue import MessageQueue
 from ..intake.intake import Intake, Outcome
-from ..quarantine import Asides
+from ..loop_quarantine import LoopQuarantine
 from .level_times import LevelTimes
 from .park import LevelPark, due_of, unpark, wanted_level
 from .progress import DelayProgress
@@ -66,7 +66,7 @@ class Delivery:
         clock: Clock,
         park: LevelPark,
         progress: DelayProgress,
-        asides: Asides,
+        quarantine: LoopQuarantine,
         store_host: bytes,
         count: PutCounter = lambda topic, queue_id, messages, size: None,
     ) -> None:
@@ -75,7 +75,7 @@ class Delivery:
         self._clock = clock
         self._park = park
         self._progress = progress
-        self._asides = asides
+        self._quarantine = quarantine
         self._store_host = store_host
         self._count = count
         self._due = LevelTimes(lambda: store.commit_log.last_time, park.delay_ms)
@@ -189,7 +189,7 @@ class Delivery:
         """Put them to their topics, or on to the next hop. False: one was refused, and is tried again. One that cannot
         be handled is put aside."""
         raws = await self._store.read(selection)
-        records = {record.queue_offset: record for record in self._asides.decoded(raws, SCHEDULE_TOPIC)}
+        records = {record.queue_offset: record for record in self._quarantine.decode(raws, SCHEDULE_TOPIC)}
         left: dict[int, int] = {}  # queue offset -> end of what was put for it
         refusals: list[RequestRefused] = []
         for one, due_ms in zip(selection.ranges, times, strict=False):
@@ -210,7 +210,7 @@ class Delivery:
     ) -> Callable[[Outcome], None]:
         def done(outcome: Outcome) -> None:
             if outcome.refusal is not None:
-                if self._asides.told(record, outcome.refusal):
+                if self._quarantine.put_refused(record, outcome.refusal):
                     left[record.queue_offset] = 0
                 else:
                     refusals.append(outcome.refusal)
@@ -225,7 +225,7 @@ class Delivery:
         try:
             return await self._target(record, due_ms, now_ms)
         except Exception as fault:
-            self._asides.put(record, fault)
+            self._quarantine.put(record, fault)
             return None
 
     async def _target(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
@@ -243,7 +243,7 @@ class Delivery:
                 position=record.physical_offset,
                 real_topic=pairs.get(Property.REAL_TOPIC),
             )
-            self._asides.put(record, "it does not say where it belongs")
+            self._quarantine.put(record, "it does not say where it belongs")
             return None
         if due_ms <= self._doubtful_until and await self._has_left(target, pairs, due_ms):
             return None

@@ -21,7 +21,7 @@ from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record
 from ..intake.message_type import TIMERS, delay_level
-from .properties import appended, check_room, shed
+from .properties import appended, check_fits, fit_properties
 
 DUE = Property.OWN_DUE_MS
 WANTED_LEVEL = Property.OWN_DELAY
@@ -39,7 +39,7 @@ class LevelPark:
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
         """For `Intake`: the message as it waits, with room for what is added later; None if it has no level."""
         parked = self.park(record, properties)
-        return None if parked is None else check_room(parked)
+        return None if parked is None else check_fits(parked)
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record | None:
         """The same of a message that was accepted before: it gives up what it can rather than being refused."""
@@ -93,7 +93,11 @@ class LevelPark:
         if record.topic != SCHEDULE_TOPIC:  # else it waits already, and knows its way
             pairs |= {Property.REAL_TOPIC: record.topic, Property.REAL_QID: str(record.queue_id)}
         return msgspec.structs.replace(
-            record, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=shed(pairs, _BEFORE), physical_offset=0
+            record,
+            topic=SCHEDULE_TOPIC,
+            queue_id=level - 1,
+            properties=fit_properties(pairs, _BEFORE),
+            physical_offset=0,
         )
 
 
@@ -120,7 +124,7 @@ def unpark(record: Record, pairs: dict[str, str], store_host: bytes) -> Record |
     if DUE in pairs:
         level = wanted_level(pairs)
         kept = {name: value for name, value in pairs.items() if name not in (DUE, WANTED_LEVEL)}
-        properties = shed(kept | {Property.DELAY: str(level)}, _WAY)
+        properties = fit_properties(kept | {Property.DELAY: str(level)}, _WAY)
     return Record(
         topic=topic,
         queue_id=queue_id,

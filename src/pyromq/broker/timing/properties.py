@@ -7,29 +7,29 @@ from collections.abc import Iterable, Mapping
 
 from ...protocol.record import Record
 from ..intake import parked_properties
-from ..intake.parked_properties import ROOM
+from ..intake.parked_properties import MAX_PARKED_BYTES
 
 _WAIT = "delay"
 _OLD = re.compile(b"REAL_|TIMER_(?:OUT_MS|ROLL|E|DEQ)|PYRO_D(?:UE|ELAY)|__CRC32#")
 
 
 def appended(raw: bytes, pairs: Mapping[str, str]) -> bytes | None:
-    """The usual case without taking all apart: new properties behind the others. None where that cannot be done.
+    """Append new properties to encoded ones without decoding them. None: the caller has to decode.
 
-    Names of waits and the record's own CRC must not be there yet; the caller then takes the long way.
+    That is so where a property of a wait or the record's CRC is there already, or where the result would not fit.
     """
     if not raw.endswith(b"\x02") or _OLD.search(raw) is not None:
         return None
     whole = raw + "".join([f"{name}\x01{value}\x02" for name, value in pairs.items()]).encode()
-    return whole if len(whole) <= ROOM else None
+    return whole if len(whole) <= MAX_PARKED_BYTES else None
 
 
-def check_room(record: Record) -> Record:
+def check_fits(record: Record) -> Record:
     """Return the record as it waits. RequestRefused if what is added to it until it is delivered would not fit."""
-    parked_properties.check_room(record.properties, _WAIT)
+    parked_properties.check_fits(record.properties, _WAIT)
     return record
 
 
-def shed(pairs: Mapping[str, str], also: Iterable[str] = ()) -> bytes:
-    """Write them, without what only tells of the message's way where there is no room for it."""
-    return parked_properties.shed(pairs, _WAIT, also)
+def fit_properties(pairs: Mapping[str, str], also: Iterable[str] = ()) -> bytes:
+    """Encode the properties, dropping those that only describe the message's way where they do not fit."""
+    return parked_properties.fit_properties(pairs, _WAIT, also)

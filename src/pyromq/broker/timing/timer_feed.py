@@ -11,7 +11,7 @@ from ...store.log.flush_loop import RunBlocking
 from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
 from ...store.timer.timer_store import TimerStore, Waiting
-from ..quarantine import Asides, position_of
+from ..loop_quarantine import LoopQuarantine, position_of
 from .timer_counts import TimerCounts
 from .timer_records import waiting
 
@@ -32,14 +32,14 @@ class TimerFeed:
         counts: TimerCounts,
         run_blocking: RunBlocking,
         clock: Clock,
-        asides: Asides,
+        quarantine: LoopQuarantine,
     ) -> None:
         self._store = store
         self._timers = timers
         self._counts = counts
         self._run_blocking = run_blocking
         self._clock = clock
-        self._asides = asides
+        self._quarantine = quarantine
         self.lost = 0
 
     async def take_in(self) -> bool:
@@ -80,16 +80,16 @@ class TimerFeed:
     def _waiting(self, raw: bytes) -> Waiting | None:
         """None: it was put aside, now or before."""
         position = position_of(raw)
-        if position in self._asides:
+        if position in self._quarantine:
             return None
         try:
             found = waiting(raw)
         except Exception as fault:
-            self._asides.put_at(position, len(raw), TIMER_TOPIC, 0, fault)
+            self._quarantine.put_at(position, len(raw), TIMER_TOPIC, 0, fault)
             return None
         if found is None:
             log.error("A TIMED MESSAGE IS LEFT OUT: it does not say for what it waits", topic=TIMER_TOPIC)
-            self._asides.put_at(position, len(raw), TIMER_TOPIC, 0, "it does not say for what it waits")
+            self._quarantine.put_at(position, len(raw), TIMER_TOPIC, 0, "it does not say for what it waits")
         return found
 
     def _still_waits(self, one: Waiting) -> bool:

@@ -21,7 +21,7 @@ from ...protocol.record import Record, locate
 from ...store.timer.timer_store import Waiting
 from ..config import BrokerConfig
 from ..intake.message_type import TIMERS, delay_level
-from .properties import appended, check_room, shed
+from .properties import appended, check_fits, fit_properties
 
 _OUT = Property.TIMER_OUT_MS.encode()
 _RECALLS = Property.TIMER_DEL_UNIQKEY.encode()
@@ -69,7 +69,7 @@ class TimerPark:
                 raise _illegal("the message to be recalled is due already", most)
             return None
         self._check_congestion(slot_of(due_ms, config.timer_precision_ms), config.timer_congest_num_each_slot)
-        return check_room(self.until(record, due_ms))
+        return check_fits(self.until(record, due_ms))
 
     def _check_congestion(self, slot_ms: int, most: int) -> None:
         """Above the limit a growing share is refused, above twice the limit all."""
@@ -92,7 +92,7 @@ class TimerPark:
         }
         properties = appended(record.properties, own)
         if properties is None:
-            properties = shed(_own(record.properties) | own)
+            properties = fit_properties(_own(record.properties) | own)
         return msgspec.structs.replace(record, topic=TIMER_TOPIC, queue_id=0, properties=properties)
 
     def _due(self, name: str, text: str, now: int) -> int:
@@ -149,14 +149,14 @@ def unpark(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: i
     topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), whole_number(pairs.get(Property.REAL_QID), high=INT_MAX)
     if not topic or queue_id is None:
         return None
-    properties = shed(_stamped(pairs, enqueued_ms, now_ms), _WAY)
+    properties = fit_properties(_stamped(pairs, enqueued_ms, now_ms), _WAY)
     return _copy(record, properties, topic, queue_id, store_host)
 
 
 def again(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record:
     """A copy of it that waits on: the rest of its time, or beyond the file that it is in."""
     turns = (whole_number(pairs.get(_TURNS), high=INT_MAX - 1) or 0) + 1
-    properties = shed(_stamped(pairs, enqueued_ms, now_ms) | {_TURNS: str(turns)}, (_TURNS,))
+    properties = fit_properties(_stamped(pairs, enqueued_ms, now_ms) | {_TURNS: str(turns)}, (_TURNS,))
     return _copy(record, properties, TIMER_TOPIC, 0, store_host)
 
 

@@ -25,7 +25,7 @@ from ...store.message_store import MessageStore
 from ...store.timer.timer_log import Unit
 from ...store.timer.timer_store import Due, TimerStore
 from ..intake.intake import Intake, Outcome
-from ..quarantine import Asides
+from ..loop_quarantine import LoopQuarantine
 from .timer_counts import TimerCounts
 from .timer_records import again, unpark
 
@@ -54,7 +54,7 @@ class TimerSlots:
         counts: TimerCounts,
         run_blocking: RunBlocking,
         clock: Clock,
-        asides: Asides,
+        quarantine: LoopQuarantine,
         store_host: bytes,
         topic_in_key: bool,
         count: PutCounter,
@@ -66,7 +66,7 @@ class TimerSlots:
         self._counts = counts
         self._run_blocking = run_blocking
         self._clock = clock
-        self._asides = asides
+        self._quarantine = quarantine
         self._store_host = store_host
         self._topic_in_key = topic_in_key
         self._count = count
@@ -124,11 +124,11 @@ class TimerSlots:
         own = [unit for unit in units if unit.record_position >= self._timers.carried_to]
         ranges = [Range(one.record_position, one.record_size, 0) for one in own if one.record_position >= start]
         raws = await self._store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0)) if ranges else []
-        records = {record.physical_offset: record for record in self._asides.decoded(raws, TIMER_TOPIC)}
+        records = {record.physical_offset: record for record in self._quarantine.decode(raws, TIMER_TOPIC)}
         found = []
         for unit in own:
             record = records.get(unit.record_position)
-            if unit.record_position in self._asides:
+            if unit.record_position in self._quarantine:
                 self._counts.lose(unit.topic_hash)
             elif record is None or record.topic != TIMER_TOPIC:
                 self.lost += 1
@@ -162,7 +162,7 @@ class TimerSlots:
 
     def _put(self, one: _Message, target: Record, refusals: list[RequestRefused]) -> Callable[[Outcome], None]:
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None and not self._asides.told(one.record, outcome.refusal):
+            if outcome.refusal is not None and not self._quarantine.put_refused(one.record, outcome.refusal):
                 refusals.append(outcome.refusal)
                 return
             self._left.add(one.unit.position)
@@ -181,7 +181,7 @@ class TimerSlots:
             is_recalled = not one.unit.is_roll and self._key(one.pairs) in recalled
             return None if is_recalled or await self._has_left(one, seen) else self._target(one)
         except Exception as fault:
-            self._asides.put(one.record, fault)
+            self._quarantine.put(one.record, fault)
             return None
 
     def _target(self, one: _Message) -> Record | None:
@@ -197,7 +197,7 @@ class TimerSlots:
                 position=one.record.physical_offset,
                 real_topic=one.pairs.get(Property.REAL_TOPIC),
             )
-            self._asides.put(one.record, "it does not say where it belongs")
+            self._quarantine.put(one.record, "it does not say where it belongs")
             return None
         return target
 

@@ -29,8 +29,8 @@ from ...store.timer.timer_log import UNIT_BYTES, Unit
 from ...store.timer.timer_store import TimerStore
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
+from ..loop_quarantine import LoopQuarantine
 from ..metadata.saving import SaveSoon
-from ..quarantine import Asides
 from .deliver import IDLE_S, LOOK_S
 from .timer_counts import TimerCounts
 from .timer_feed import TimerFeed
@@ -56,7 +56,7 @@ class Timers:
         metrics: SaveSoon,
         run_blocking: RunBlocking,
         clock: Clock,
-        asides: Asides,
+        quarantine: LoopQuarantine,
         store_host: bytes,
         count: PutCounter = lambda topic, queue_id, messages, size: None,
     ) -> None:
@@ -70,12 +70,12 @@ class Timers:
         self._metrics = metrics
         self._run_blocking = run_blocking
         self._clock = clock
-        self._asides = asides
+        self._quarantine = quarantine
         self._store_host = store_host
         self.counts = TimerCounts(metrics.table, clock.now_ms)
         if not timers.queue_offset:
             self.counts.start_anew()  # the topic is read from its start, perhaps not for the first time
-        self._feed = TimerFeed(store, timers, self.counts, run_blocking, clock, asides)
+        self._feed = TimerFeed(store, timers, self.counts, run_blocking, clock, quarantine)
         self._slots = TimerSlots(
             store,
             intake,
@@ -83,7 +83,7 @@ class Timers:
             self.counts,
             run_blocking,
             clock,
-            asides,
+            quarantine,
             store_host,
             config.append_topic_for_timer_delete_key,
             count,
@@ -220,11 +220,11 @@ class Timers:
     async def _put_again(self, units: Sequence[Unit]) -> None:
         ranges = [Range(unit.record_position, unit.record_size, 0) for unit in units]
         raws = await self._store.read(Selection(GetStatus.FOUND, ranges, 0, 0, 0))
-        records = {record.physical_offset: record for record in self._asides.decoded(raws, TIMER_TOPIC)}
+        records = {record.physical_offset: record for record in self._quarantine.decode(raws, TIMER_TOPIC)}
         refusals: list[RequestRefused] = []
         for unit in units:
             record = records.get(unit.record_position)
-            if record is None and unit.record_position not in self._asides:
+            if record is None and unit.record_position not in self._quarantine:
                 self._carried_lost += 1
                 log.error(
                     "A TIMED MESSAGE IS LOST: its record is damaged, and its file goes",
@@ -243,14 +243,14 @@ class Timers:
         """One that cannot be copied is put aside: the file that it is in must go some day."""
 
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None and not self._asides.told(record, outcome.refusal):
+            if outcome.refusal is not None and not self._quarantine.put_refused(record, outcome.refusal):
                 refusals.append(outcome.refusal)
 
         pairs = decode_properties(record.properties)
         try:
             copy = again(record, pairs, unit.written_ms, self._clock.now_ms(), self._store_host)
         except Exception as fault:
-            self._asides.put(record, fault)
+            self._quarantine.put(record, fault)
         else:
             self._intake.put(copy, done)
         self.counts.add(pairs.get(Property.REAL_TOPIC, ""), 1 if Property.TIMER_DEL_UNIQKEY in pairs else -1)

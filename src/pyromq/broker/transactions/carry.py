@@ -9,7 +9,7 @@ from ...errors import RequestRefused
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ..intake.intake import Intake, Outcome
-from ..quarantine import is_of_the_record
+from ..loop_quarantine import is_fault_of_record
 from .halves import Half, Halves
 from .park import again
 from .states import State
@@ -63,7 +63,7 @@ class HalfCarrier:
         return self._halves.ledger.state(half.offset) is State.HALF
 
     def _placed(self, half: Half, outcome: Outcome) -> None:
-        if outcome.refusal is not None and is_of_the_record(outcome.refusal):
+        if outcome.refusal is not None and is_fault_of_record(outcome.refusal):
             self._halves.put_aside(half, outcome.refusal)
             return
         if outcome.refusal is not None:

@@ -184,7 +184,7 @@ class TransactionChecks:
         )
 
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None and self._halves.asides.told(record, outcome.refusal):
+            if outcome.refusal is not None and self._halves.quarantine.put_refused(record, outcome.refusal):
                 self._halves.settle(half.offset)
                 self._halves.put_owed_op(half.offset)
             elif outcome.refusal is not None:

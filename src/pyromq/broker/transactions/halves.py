@@ -26,9 +26,9 @@ from ...store.log.reader import GetStatus
 from ...store.message_store import MessageStore
 from ...store.tables.json_tables import Table
 from ..intake.intake import Intake, Outcome
+from ..loop_quarantine import LoopQuarantine
 from ..metadata.offsets import Offsets
 from ..metadata.table_content import numbered, section
-from ..quarantine import Asides
 from .park import op, op_offsets
 from .states import REMEMBERED, Ledger, State
 
@@ -74,7 +74,7 @@ class Halves:
         intake: Intake,
         offsets: Offsets,
         checks: Table,
-        asides: Asides,
+        quarantine: LoopQuarantine,
         store_host: bytes,
         clock: Clock,
     ) -> None:
@@ -82,7 +82,7 @@ class Halves:
         self._intake = intake
         self._offsets = offsets
         self._checks_table = checks
-        self.asides = asides
+        self.quarantine = quarantine
         self._store_host = store_host
         self._clock = clock
         self._counts = numbered(int, section(checks.load(), CHECKS), f"{CHECKS} in {checks.name}")
@@ -163,7 +163,7 @@ class Halves:
 
     def put_aside(self, half: Half, why: Exception) -> None:
         """It cannot be handled. Raises what is not its own fault."""
-        self.asides.put_at(half.position, half.size, HALF_TOPIC, 0, why)
+        self.quarantine.put_at(half.position, half.size, HALF_TOPIC, 0, why)
         self._leave(half)
 
     def _leave(self, half: Half) -> None:
@@ -176,7 +176,7 @@ class Halves:
             if self.ledger.state(offset) is not State.HALF or offset in self.undecided:
                 continue
             record = records.get(offset)
-            if record is not None and record.physical_offset in self.asides:
+            if record is not None and record.physical_offset in self.quarantine:
                 self.ledger.set(offset, State.DECIDED)
             elif record is not None:
                 self._take_half_or_aside(record)
@@ -189,7 +189,7 @@ class Halves:
         try:
             self._take_half(record)
         except Exception as fault:
-            self.asides.put(record, fault)
+            self.quarantine.put(record, fault)
             self.ledger.set(record.queue_offset, State.DECIDED)
 
     def _take_half(self, record: Record) -> None:
@@ -252,7 +252,7 @@ class Halves:
         try:
             decided = op_offsets(record.body)
         except Exception as fault:
-            self.asides.put(record, fault)
+            self.quarantine.put(record, fault)
             decided = []
         for offset in decided:
             if self.ledger.state(offset) is State.HALF:

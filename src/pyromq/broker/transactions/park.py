@@ -15,7 +15,7 @@ from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.properties import PAIR_END, decode_properties, encode_properties, find_property, rejoin_properties
 from ...protocol.record import Record
 from ..intake.message_type import TIMERS, TRANSACTION, delay_level, message_type
-from ..intake.parked_properties import ROOM, check_room
+from ..intake.parked_properties import MAX_PARKED_BYTES, check_fits
 
 _PAIR_END = PAIR_END.encode()
 _UNIQ_KEY = Property.UNIQ_KEY.encode()
@@ -122,7 +122,7 @@ def _counted(raw: bytes, checks: int) -> bytes:
     """With the number of checks; without it where there is no room left, which must not stop a round of checks."""
     kept = _without(raw, _CHECK_TIMES)
     counted = kept + b"%b\x01%d\x02" % (_CHECK_TIMES[0], checks)
-    return counted if len(counted) <= ROOM else kept
+    return counted if len(counted) <= MAX_PARKED_BYTES else kept
 
 
 def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
@@ -143,10 +143,10 @@ def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
 def _with(raw: bytes, added: dict[str, str]) -> bytes:
     """Mostly none of them is there before, and a property string can be continued as it is."""
     if raw.endswith(_PAIR_END) and _REPLACED.search(raw) is None:
-        return check_room(raw + rejoin_properties(added), _WAIT)
+        return check_fits(raw + rejoin_properties(added), _WAIT)
     pairs = decode_properties(raw) | added
     pairs.pop(Property.CRC32, None)
-    return check_room(rejoin_properties(pairs), _WAIT)
+    return check_fits(rejoin_properties(pairs), _WAIT)
 
 
 def _without(raw: bytes, names: tuple[bytes, ...]) -> bytes:

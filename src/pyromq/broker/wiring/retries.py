@@ -30,7 +30,7 @@ class Retries:
             ground.live,
             storage.store,
             intake,
-            storage.asides("dead letters"),
+            storage.loop_quarantine("dead letters"),
             store_host,
             now_ms,
             lambda: storage.retention.is_short,

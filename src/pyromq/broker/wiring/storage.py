@@ -11,8 +11,9 @@ from ...store.log.retention import DiskGate, Retention, RetentionConfig
 from ...store.message_store import MessageStore
 from ...store.recovery.quarantine import TABLE, Quarantine
 from ..intake.intake import Intake
+from ..loop_quarantine import LoopQuarantine
 from ..messages.expired import Expired
-from ..quarantine import Asides, put_released
+from ..quarantine_release import put_released
 from .ground import Ground
 from .tables import Tables
 
@@ -36,8 +37,8 @@ class Storage:
         self.gate = DiskGate(ground.disk, retention, clock)
         self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)
         self._ground = ground
-        self._aside_save = ground.table(TABLE)
-        self.quarantine = Quarantine(self._aside_save.table, clock.now_ms, self._aside_save.changed)
+        self._quarantine_save = ground.table(TABLE)
+        self.quarantine = Quarantine(self._quarantine_save.table, clock.now_ms, self._quarantine_save.changed)
         self._expired_save = ground.table("pyromq/expired.json")
         self.expired = Expired(self._expired_save.table, self.store, clock.now_ms, self._expired_save.changed)
 
@@ -45,21 +46,21 @@ class Storage:
         """Why nothing may be written, if that is so."""
         return self.gate.why_refused()
 
-    def asides(self, loop: str) -> Asides:
-        """For one of the loops that handle records."""
-        return Asides(self.quarantine, loop)
+    def loop_quarantine(self, loop: str) -> LoopQuarantine:
+        """Return the quarantine for one of the loops that handle records."""
+        return LoopQuarantine(self.quarantine, loop)
 
     async def put_released(self, intake: Intake, store_host: bytes) -> None:
         """At a start. The list is on disk when this returns, so that a kill behind it repeats nothing."""
         await put_released(self.quarantine, self.store, self._ground.disk, intake, store_host)
         with suppress(PyroError):  # a disk that is full: the list is written later
-            await self._aside_save.saved()
+            await self._quarantine_save.saved()
 
-    async def keep_asides(self, start: int, end: int) -> None:
+    async def keep_quarantined(self, start: int, end: int) -> None:
         """Before a log file goes: what was put aside of it is kept elsewhere."""
         for copy in self.quarantine.copying(self._ground.disk, start, end, self.store.commit_log.read):
             self.quarantine.copied(await self._ground.run_blocking(copy))
 
     async def close_tables(self) -> None:
-        await self._aside_save.close()
+        await self._quarantine_save.close()
         await self._expired_save.close()

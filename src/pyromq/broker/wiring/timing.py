@@ -54,7 +54,7 @@ class Timing:
             ground.clock,
             self.levels,
             self.progress,
-            storage.asides("delay levels"),
+            storage.loop_quarantine("delay levels"),
             store_host,
             counters.put,
         )
@@ -66,7 +66,7 @@ class Timing:
             self._timer_counts,
             ground.run_blocking,
             ground.clock,
-            storage.asides("timers"),
+            storage.loop_quarantine("timers"),
             store_host,
             counters.put,
         )

@@ -40,8 +40,8 @@ class Transactions:
     async def begin(self, storage: Storage, offsets: Offsets, producers: Producers, store_host: bytes) -> None:
         ground, clock = self._ground, self._ground.clock
         self._store_host = store_host
-        asides = storage.asides("transactions")
-        self.halves = Halves(self._store, self._intake, offsets, self._checks_save.table, asides, store_host, clock)
+        quarantine = storage.loop_quarantine("transactions")
+        self.halves = Halves(self._store, self._intake, offsets, self._checks_save.table, quarantine, store_host, clock)
         self.listing = HalfListing(self.halves, self._metrics_save.table, store_host, clock.now_ms)
         self.checks = TransactionChecks(
             ground.live, clock, self._store, self._intake, self.halves, producers, store_host, self._changed
