@@ -18,6 +18,8 @@ EXTRAS := --extra fast --extra compress
 T ?= tests
 B ?= $(sort $(wildcard bench/*.py))
 PYTEST_ARGS ?=
+# The whole suite goes to that many processes (tests/workers.py divides it), a part of it to one. 0: all in one.
+WORKERS ?= $(shell [ "$$(nproc 2>/dev/null || echo 1)" -gt 1 ] && echo 2 || echo 0)
 
 # Layers: `make demo` needs the first two, and the kernel.
 CORE := $(VENV)/.core
@@ -81,7 +83,7 @@ demo: $(SPARK) $(NATIVE) java
 
 # `make test T=tests/protocol PYTEST_ARGS=-x` runs a part.
 test: $(DEV) $(NATIVE) java peers
-	$(BIN)/pytest $(T) $(PYTEST_ARGS)
+	$(BIN)/pytest $(T) $(if $(filter tests,$(T)),-n $(WORKERS)) $(PYTEST_ARGS)
 
 # Every program that we did not write, every case; make test runs the ones that are not marked slow.
 interop: $(DEV) $(NATIVE) java peers
