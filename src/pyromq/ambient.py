@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 Random = random.Random  # for annotations elsewhere: importing `random` itself is banned there
 
@@ -20,6 +22,12 @@ class Timer(Protocol):
     """A scheduled callback that may still be cancelled."""
 
     def cancel(self) -> None: ...
+
+
+class RunBlocking(Protocol):
+    """Runs a blocking call away from the event loop (a small thread pool; tests run it at once)."""
+
+    def __call__(self, call: Callable[[], T]) -> Awaitable[T]: ...
 
 
 class Clock(Protocol):

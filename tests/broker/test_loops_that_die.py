@@ -21,13 +21,13 @@ from pyromq.broker.transactions.check import TransactionChecks
 from pyromq.broker.wiring.clients import ClientSide
 from pyromq.broker.wiring.pulling import Pulls
 from pyromq.model.codes import OwnRequestCode
+from pyromq.store.flushing import StoreFlusher
 from pyromq.store.log.retention import Retention
-from pyromq.store.message_store import MessageStore
 from pyromq.testing.clock import ManualClock
 from tests.broker.running import Running, running_broker
 
 LOOPS: dict[str, tuple[type, str]] = {
-    "flush": (MessageStore, "make_file_ahead"),
+    "flush": (StoreFlusher, "make_file_ahead"),
     "delay levels": (Delivery, "round"),
     "timers": (Timers, "round"),
     "progress of delay levels": (DelayProgress, "store_changed"),

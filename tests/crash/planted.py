@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from pyromq.kernel.python import scan
+from pyromq.store import message_store, opening
 from pyromq.store.files import changes, file_sequence
 from pyromq.store.files.disk import Disk, folder_of, make_folder_durably
+from pyromq.store.flushing import StoreFlusher
 from pyromq.store.index.index_file import IndexCommit, IndexFile
 from pyromq.store.log import commit_log, flush, whole_crc
-from pyromq.store.message_store import MessageStore
+from pyromq.store.log.watermarks import Watermarks
+from pyromq.store.parts import StoreParts
 from pyromq.store.queues.consume_queue import ConsumeQueue
 from pyromq.store.recovery import checkpoint, recovery
 from pyromq.store.recovery import store_state as marks
@@ -34,11 +37,11 @@ def log_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def flushed_moves_before_the_sync(patch: pytest.MonkeyPatch) -> None:
-    async def early(self: MessageStore) -> None:
-        plan = self._planner.plan_log(self.flushed.value)
-        self._flushed_until(plan.until)
+    async def early(self: StoreFlusher) -> None:
+        plan = self._planner.plan_log(self._watermarks.flushed.value)
+        self._watermarks.flushed_to(plan.until)
 
-    patch.setattr(MessageStore, "flush_log", early)
+    patch.setattr(StoreFlusher, "flush_log", early)
 
 
 def failed_sync_is_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -104,10 +107,12 @@ def crc_is_not_checked(patch: pytest.MonkeyPatch) -> None:
 def checkpoint_is_written_before_the_queues(patch: pytest.MonkeyPatch) -> None:
     """Issues 405 and 678 of RocketMQ."""
 
-    def wrong_order(self: flush.FullFlush, disk: Disk, marks: flush.Marks) -> None:
+    def wrong_order(
+        self: flush.FullFlush, disk: Disk, file: checkpoint.CheckpointFile, synced: checkpoint.SyncedFile, *_: Any
+    ) -> None:
         self.log.sync(disk)
-        marks.checkpoint.save(self.checkpoint)
-        marks.synced.save(self.log.until)
+        file.save(self.checkpoint)
+        synced.save(self.log.until)
         self.changes.sync(disk)
         for commit in self.commits:
             commit.write(disk)
@@ -125,13 +130,13 @@ def queues_are_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def stop_is_marked_before_the_last_flush(patch: pytest.MonkeyPatch) -> None:
-    real = MessageStore.flush_now
+    real = opening.stop_cleanly
 
-    def flush_now(self: MessageStore) -> None:
-        checkpoint.mark_stopped(self._disk)
-        real(self)
+    def stop_cleanly(parts: StoreParts, *arguments: Any) -> None:
+        checkpoint.mark_stopped(parts.disk)
+        real(parts, *arguments)
 
-    patch.setattr(MessageStore, "flush_now", flush_now)
+    patch.setattr(message_store, "stop_cleanly", stop_cleanly)
 
 
 def unclean_stop_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
@@ -171,14 +176,13 @@ def index_slots_are_not_written(patch: pytest.MonkeyPatch) -> None:
 
 def readers_see_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
     """Issues 2830, 8239, 8240 of RocketMQ: a consumer of SYNC_FLUSH reads what a power cut takes back."""
-    real = MessageStore._appended
+    real = Watermarks.appended_to
 
-    def readable_at_once(self: MessageStore, places: Any) -> Any:
-        places = real(self, places)
-        self._readable.advance(self.commit_log.end)
-        return places
+    def readable_at_once(self: Watermarks, end: int) -> None:
+        real(self, end)
+        self.arrivals.advance(end)
 
-    patch.setattr(MessageStore, "_appended", readable_at_once)
+    patch.setattr(Watermarks, "appended_to", readable_at_once)
 
 
 def dispatch_is_skipped_in_recovery(patch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,7 @@ def test_syncs_of_the_log_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = SimulatedDisk()
     store = MessageStore(disk, SMALL, ManualClock())
     put(store, "a")
-    plans = [store._planner.plan_log(0), store._planner.plan_full(0).log]
+    plans = [store._parts.planner.plan_log(0), store._parts.planner.plan_full(0).log]
     others_wait: list[bool] = []
     monkeypatch.setattr(disk, "sync_many", lambda names: others_wait.extend(plan.turn.locked() for plan in plans))
     for plan in plans:

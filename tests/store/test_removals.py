@@ -88,7 +88,7 @@ async def test_entries_that_are_not_in_memory_are_looked_at_in_the_helper(monkey
     queue = store.queues.get("T", 0)
     assert queue is not None
     store.flush_now()
-    store._run_blocking = Medium(monkeypatch, SimulatedFile, page=64)  # the loop may read nothing that is cold
+    store._reading._run_blocking = Medium(monkeypatch, SimulatedFile, page=64)  # the loop may read nothing that is cold
     await store.drop_oldest_log_file()
     assert 0 < queue.min_offset < 100
     assert len(queue.file_names()) <= 3
@@ -128,7 +128,7 @@ def test_a_stop_removes_what_waits() -> None:
 def test_a_name_that_waits_is_free_before_it_is_made_again() -> None:
     disk = SimulatedDisk()
     store = with_a_queue_file_that_waits(disk)
-    files = store._files
+    files = store._parts.files
     name = f"consumequeue/gone/0/{0:020d}"
     files.get(name, create=True).pwrite(0, b"new")
     assert files.removals is not None

@@ -11,7 +11,7 @@ import pytest
 
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.record import Record
-from pyromq.store import message_store
+from pyromq.store import expiry
 from pyromq.store.files.disk import read_whole
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.layout import QUEUE_ENTRY
@@ -274,7 +274,7 @@ async def test_a_stop_while_the_minimums_are_raised_is_made_good_at_the_next_sta
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = stopped()
-    monkeypatch.setattr(message_store, "_QUEUES_AT_ONCE", 1)
+    monkeypatch.setattr(expiry, "_QUEUES_AT_ONCE", 1)
     clock = ManualClock()
     store = opened(disk, clock=clock)
     reached = asyncio.Event()

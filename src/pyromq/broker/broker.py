@@ -11,12 +11,12 @@ from collections.abc import Coroutine
 from typing import Any
 
 from .. import logs
-from ..ambient import Clock
+from ..ambient import Clock, RunBlocking
 from ..config import Live, Loaded
 from ..machine.budget import Budget
 from ..model.ids import pack_host
 from ..store.files.disk import Disk
-from ..store.log.flush_loop import LogFlusher, RunBlocking
+from ..store.log.flush import LogFlusher
 from ..store.recovery.lock import claim_store
 from ..store.recovery.store_state import refuse_missing_tables
 from ..supervision import Loops

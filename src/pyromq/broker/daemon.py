@@ -11,11 +11,10 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
 
 from .. import logs
-from ..ambient import Clock
+from ..ambient import Clock, RunBlocking
 from ..config import Loaded
 from ..machine.budget import Budget, budget_of_process
 from ..store.files.real_disk import RealDisk
-from ..store.log.flush_loop import RunBlocking
 from ..store.log.thread_flusher import thread_flusher
 from ..transport.settings import TransportSettings
 from .broker import Broker

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from ... import logs
-from ...ambient import Clock
+from ...ambient import Clock, RunBlocking
 from ...errors import PyroError
-from ...store.log.flush_loop import RunBlocking
 from ...store.tables.json_tables import Table
 from ...store.tables.table_saver import FOLD_S, TableSaver
 

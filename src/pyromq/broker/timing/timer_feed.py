@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from ... import logs
-from ...ambient import Clock
+from ...ambient import Clock, RunBlocking
 from ...model.names import TIMER_TOPIC
-from ...store.log.flush_loop import RunBlocking
 from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
 from ...store.timer.timer_store import TimerStore, Waiting

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ... import logs
-from ...ambient import Clock
+from ...ambient import Clock, RunBlocking
 from ...errors import RequestRefused
 from ...kernel.records import Range
 from ...model.message import Property
@@ -19,7 +19,6 @@ from ...model.names import HALF_TOPIC, TIMER_TOPIC
 from ...model.wire_text import whole_number
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
-from ...store.log.flush_loop import RunBlocking
 from ...store.log.reader import GetStatus, KeyQuery, Selection
 from ...store.message_store import MessageStore
 from ...store.timer.timer_log import Unit

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ... import logs
-from ...ambient import Clock
+from ...ambient import Clock, RunBlocking
 from ...config import Live
 from ...errors import PyroError, RequestRefused
 from ...kernel.records import Range
@@ -22,7 +22,6 @@ from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.errors import StoreError
 from ...store.files.disk import DiskError
-from ...store.log.flush_loop import RunBlocking
 from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
 from ...store.timer.timer_log import UNIT_BYTES, Unit

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ...ambient import Clock
+from ...ambient import Clock, RunBlocking
 from ...config import Live
 from ...machine.budget import Budget
 from ...store.files.disk import Disk
-from ...store.log.flush_loop import RunBlocking
 from ...store.tables.json_tables import Table
 from ...store.tables.table_saver import FOLD_S
 from ...supervision import Loops

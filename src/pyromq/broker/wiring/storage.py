@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from ...errors import PyroError
 from ...store.files.disk import DiskLock
-from ...store.log.flush_loop import LogFlusher
+from ...store.log.flush import LogFlusher
 from ...store.log.retention import DiskGate, Retention, RetentionConfig
 from ...store.message_store import MessageStore
 from ...store.recovery.quarantine import TABLE, Quarantine

@@ -7,11 +7,13 @@ for good, since a second try that succeeds proves nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import NamedTuple, Protocol
 
 from ..files.changes import Changes
-from ..files.disk import Disk
+from ..files.disk import Disk, DiskError
 from ..index.index_file import IndexCommit
 from ..index.key_index import Index
 from ..recovery.checkpoint import Checkpoint, CheckpointFile, SyncedFile
@@ -45,30 +47,42 @@ class FullFlush:
     commits: list[IndexCommit]
     checkpoint: Checkpoint
 
-    def sync(self, disk: Disk, marks: Marks) -> None:
+    def sync(self, disk: Disk, checkpoint: CheckpointFile, synced: SyncedFile, derived: DerivedFiles | None) -> None:
+        """Blocking. `derived` is None for the first flush of an opening that writes the list as a whole afterwards."""
         self.log.sync(disk)
         self.changes.sync(disk)  # queue entries and index entries
         for commit in self.commits:  # slots and headers that lead to those entries
             commit.write(disk)
-        if marks.derived is not None:
-            marks.derived.note(self.changes.names)
-        marks.checkpoint.save(self.checkpoint)
-        marks.synced.save(self.log.until)
+        if derived is not None:
+            derived.note(self.changes.names)
+        checkpoint.save(self.checkpoint)
+        synced.save(self.log.until)
 
 
-class Marks:
+class Marks(NamedTuple):
     """The files that say how far the store is on the medium, and what is there."""
 
-    def __init__(self, disk: Disk) -> None:
-        self.derived: DerivedFiles | None = None  # there once recovery is done
-        self.checkpoint = CheckpointFile(disk)
-        self.synced = SyncedFile(disk)
+    checkpoint: CheckpointFile
+    synced: SyncedFile
+    derived: DerivedFiles
 
     def close(self) -> None:
-        self.checkpoint.close()
-        self.synced.close()
-        if self.derived is not None:
-            self.derived.close()
+        for file in self:
+            file.close()
+
+
+class LogFlusher(Protocol):
+    """Syncs the log under SYNC_FLUSH by itself, whenever it has grown."""
+
+    def start(
+        self, log: CommitLog, synced: int, flushed: Callable[[int], None], failed: Callable[[DiskError], None]
+    ) -> None:
+        """`flushed` is called with positions up to which the log is on the medium, `failed` once, if a sync fails."""
+        ...
+
+    def appended(self) -> None: ...
+
+    def end(self) -> None: ...
 
 
 class FlushPlanner:

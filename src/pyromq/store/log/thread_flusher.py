@@ -30,7 +30,7 @@ class FlushThread(Protocol):
 
 
 class ThreadFlusher:
-    """Implements `flush_loop.LogFlusher`. Files stay open here until they are synced: the thread uses them."""
+    """Implements `flush.LogFlusher`. Files stay open here until they are synced: the thread uses them."""
 
     def __init__(self, disk: RealDisk, make_thread: Callable[[int, int], FlushThread]) -> None:
         self._disk = disk
