@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,7 @@ from .job import (
     reading,
     source_of,
     time_of,
+    times_of,
 )
 
 if TYPE_CHECKING:
@@ -47,12 +48,11 @@ if TYPE_CHECKING:
 def backlog(job: Job, source: dict[str, str], groups: tuple[str, ...], every: str, dry_run: bool) -> None:
     """How much waits where: by queue, tag and group."""
     from ...pipelines.backlog import backlog as run
-    from ...pipelines.run.plan import plan_of
 
     if groups and "nameServer" not in source:
         raise click.UsageError("--group: lag is known to brokers alone; leave out --archive or --store")
     if dry_run:
-        job.run("backlog", lambda spark: plan_of(spark, source, "backlog"), reads=[source])
+        job.plan("backlog", source)
     else:
         job.run("backlog", lambda spark: run(spark, source, groups), every=every, reads=[source])
 
@@ -81,14 +81,12 @@ def trace(
     dry_run: bool,
 ) -> None:
     """How long messages take: send, store, first delivery, consumption."""
-    from ...pipelines.run.plan import plan_of
     from ...pipelines.trace import trace as run
 
     source = {"nameServer": namesrv, "topic": trace_topic} | pairs("--option", options)
     topics = [each.strip() for each in topic.split(",") if each.strip()]
     if dry_run:
-        begin = time_of("since", since)
-        job.run("trace", lambda spark: plan_of(spark, source, "trace", since_ms=begin), reads=[source])
+        job.plan("trace", source, since_ms=time_of("since", since))
     else:
         job.run(
             "trace",
@@ -116,18 +114,15 @@ def trace(
 @click.pass_context
 def reconcile(
     context: click.Context,
+    /,
     job: Job,
     source: dict[str, str],
     with_topic: str,
     with_archive: str,
     with_store: str,
     with_namesrv: str,
-    by: str,
-    examples: int,
-    since: str,
-    until: str,
-    where: str,
     dry_run: bool,
+    **given: Any,
 ) -> None:
     """Which messages of one side the other has not, has twice, or has otherwise. Exit 1 if they do not agree."""
     from ...pipelines.reconcile import reconcile as run
@@ -137,7 +132,9 @@ def reconcile(
         raise click.UsageError("--with-topic, --with-archive or --with-store says what to compare with; give one")
     topics = with_topic or ("" if not (with_archive or with_store) else source.get("topic", ""))
     other = source_of(with_namesrv or context.params["namesrv"], topics, "", with_archive, with_store, ())
-    times = {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
+    times = times_of(given)
+    if not given["by"]:
+        del given["by"]
     if dry_run:
         job.run(
             "reconcile",
@@ -148,9 +145,7 @@ def reconcile(
     agree: list[bool] = []
 
     def work(spark: SparkSession) -> Summary:
-        given = {"by": by} if by else {}
-        since_ms, until_ms = times["since_ms"], times["until_ms"]
-        done = run(spark, source, other, where=where, since_ms=since_ms, until_ms=until_ms, examples=examples, **given)
+        done = run(spark, source, other, **given, **times)
         agree.append(bool(done.facts["agree"]))
         return done
 
@@ -182,47 +177,18 @@ def _both(left: Summary, right: Summary) -> Summary:
 @click.option("--most", default=100, show_default=True, help="Messages to show.")
 @options(SINCE, UNTIL, WHERE, DRY_RUN)
 @job
-def search(
-    job: Job,
-    source: dict[str, str],
-    key: str,
-    message_id: str,
-    properties: tuple[str, ...],
-    body: str,
-    body_pattern: str,
-    most: int,
-    since: str,
-    until: str,
-    where: str,
-    dry_run: bool,
-) -> None:
+def search(job: Job, source: dict[str, str], dry_run: bool, **given: Any) -> None:
     """Messages by key, property or body, over archives and stores too."""
-    from ...pipelines.run.plan import plan_of
     from ...pipelines.search import search as run
 
-    wanted = pairs("--property", properties)
-    if not (key or message_id or wanted or body or body_pattern or where):
+    given["properties"] = pairs("--property", given["properties"])
+    if not any(given[name] for name in ("key", "message_id", "properties", "body", "body_pattern", "where")):
         raise click.UsageError("--key, --id, --property, --body, --body-pattern or --where says what to look for")
-    times = {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
+    times = times_of(given)
     if dry_run:
-        job.run("search", lambda spark: plan_of(spark, source, "search", **times), reads=[source])
-        return
-    job.run(
-        "search",
-        lambda spark: run(
-            spark,
-            source,
-            key=key,
-            message_id=message_id,
-            properties=wanted,
-            body=body,
-            body_pattern=body_pattern,
-            where=where,
-            most=most,
-            **times,
-        ),
-        reads=[source],
-    )
+        job.plan("search", source, **times)
+    else:
+        job.run("search", lambda spark: run(spark, source, **given, **times), reads=[source])
 
 
 @click.command(epilog=examples("pyromq pipeline forensics /data/store --report damage.html"))
@@ -234,12 +200,11 @@ def search(
 def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int, dry_run: bool) -> None:
     """What of STORES can be read: messages by topic, damaged ranges, missing offsets. Needs no broker."""
     from ...pipelines.forensics import forensics as run
-    from ...pipelines.run.plan import plan_of
 
     folders = [str(each) for each in stores]
     source = {"store": ",".join(folders)}
     if dry_run:
-        job.run("forensics", lambda spark: plan_of(spark, source, "forensics"), reads=[source])
+        job.plan("forensics", source)
     else:
         job.run("forensics", lambda spark: run(spark, folders, topic=topic, tasks=tasks), reads=[source])
 
@@ -258,37 +223,31 @@ def forensics(job: Job, stores: tuple[Path, ...], topic: str, tasks: int, dry_ru
 def analytics(
     job: Job,
     source: dict[str, str],
-    window: str,
     late: str,
-    since: str,
-    until: str,
-    where: str,
     checkpoint: str,
     every: str,
     dry_run: bool,
+    **given: Any,
 ) -> None:
     """Messages, bytes, rates and distinct keys by window, topic and tag; with --checkpoint as a stream that goes on."""
     from ...pipelines.analytics import analytics as run
     from ...pipelines.analytics import analytics_stream
-    from ...pipelines.run.plan import plan_of
 
     if every and not checkpoint:
         raise click.UsageError("--every: a stream needs --checkpoint, where its windows are kept too")
-    if checkpoint and (since or until or "nameServer" not in source):
+    if checkpoint and (given["since"] or given["until"] or "nameServer" not in source):
         raise click.UsageError(
             "--checkpoint: a stream reads brokers, from their first message on; leave out the others"
         )
-    times = {"since_ms": time_of("since", since), "until_ms": time_of("until", until)}
+    times = times_of(given)
     if dry_run:
-        job.run("analytics", lambda spark: plan_of(spark, source, "analytics", **times), reads=[source])
+        job.plan("analytics", source, **times)
     elif checkpoint:
         job.run(
             "analytics",
-            lambda spark: analytics_stream(
-                spark, source, checkpoint, window=window, late=late, where=where, every=every
-            ),
+            lambda spark: analytics_stream(spark, source, checkpoint, late=late, every=every, **given),
             reads=[source],
             goes_on=True,
         )
     else:
-        job.run("analytics", lambda spark: run(spark, source, window=window, where=where, **times), reads=[source])
+        job.run("analytics", lambda spark: run(spark, source, **given, **times), reads=[source])

@@ -163,6 +163,12 @@ class Job:
                 raise JobFailed(f"{name}: stopped before its end{again}", NO) from None
             print_lines(f"{name}: stopped", err=True)
 
+    def plan(self, name: str, source: Mapping[str, str], **times: int | None) -> None:
+        """Show what the job would read of `source`, and run nothing (--dry-run)."""
+        from ...pipelines.run.plan import plan_of
+
+        self.run(name, lambda spark: plan_of(spark, source, name, **times), reads=[source])
+
     def _once(self, spark: SparkSession, name: str, work: Callable[[SparkSession], Summary]) -> None:
         from ...pipelines.run.progress import Watch
 
@@ -243,6 +249,11 @@ def time_of(name: str, text: str) -> int | None:
     from ...pipelines.run.times import moment
 
     return moment(name, text, SystemClock().now_ms()) if text else None
+
+
+def times_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Take --since and --until out of what a command was given, and return them as since_ms and until_ms."""
+    return {f"{name}_ms": time_of(name, given.pop(name)) for name in ("since", "until")}
 
 
 def checkpoint_of(name: str, folder: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,7 +26,7 @@ from .job import (
     pairs,
     reading,
     target_of,
-    time_of,
+    times_of,
 )
 
 if TYPE_CHECKING:
@@ -68,19 +68,17 @@ def archive(
     group: str,
     expiring: str,
     dead_letters: bool,
-    form: str,
-    catalog: str,
-    table: str,
     options: tuple[str, ...],
     most: int,
     every: str,
     dry_run: bool,
+    **table: Any,
 ) -> None:
     """Keep topics in FOLDER as Parquet (or a Delta or Iceberg table), with a manifest of offsets."""
     from ...pipelines.archive import archive as run
     from ...pipelines.lake.lake import check
 
-    check(form)
+    check(table["form"])
     given = {"topic": topic, "topicPattern": topic_pattern, "consumerGroup": group}
     source = {"nameServer": namesrv, "maxOffsetsPerTrigger": str(most)} | pairs("--option", options)
     source |= {name: value for name, value in given.items() if value}
@@ -97,9 +95,7 @@ def archive(
     def work(spark: SparkSession) -> Summary:
         soon = _first(namesrv, expiring, dead_letters) if every else first
         going_on = "" if asked else every
-        return run(
-            spark, source, folder, first=soon, every=going_on, form=form, catalog=catalog, table=table, dry_run=dry_run
-        )
+        return run(spark, source, folder, first=soon, every=going_on, dry_run=dry_run, **table)
 
     job.run("archive", work, every=every if asked else "", reads=[source], goes_on=True)
 
@@ -135,20 +131,16 @@ def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
 @click.pass_context
 def replay(
     context: click.Context,
+    /,
     job: Job,
     source: dict[str, str],
     target: str,
     to_namesrv: str,
-    rate: int,
     queues: int,
-    backlog_of: str,
-    since: str,
-    until: str,
-    where: str,
     most: int,
     checkpoint: str,
-    every: str,
     dry_run: bool,
+    **given: Any,
 ) -> None:
     """Send messages of a topic or an archive to a topic again."""
     from ...pipelines.replay import replay as run
@@ -160,27 +152,15 @@ def replay(
     goal = target_of(namesrv, target, context.params["options"])
     if "archive" not in source and not dry_run:
         source["maxOffsetsPerTrigger"] = str(most)
-    if backlog_of and (since or "archive" in source):
+    if given["backlog_of"] and (given["since"] or "archive" in source):
         raise click.UsageError("--backlog-of: the group says where a topic's read begins; leave out the other")
     if queues and not dry_run:
         widen(namesrv, target, queues)
     folder = "" if dry_run else checkpoint_of("replay", checkpoint)
-    since_ms, until_ms = time_of("since", since), time_of("until", until)
+    times = times_of(given)
     job.run(
         "replay",
-        lambda spark: run(
-            spark,
-            source,
-            goal,
-            folder,
-            since_ms=since_ms,
-            until_ms=until_ms,
-            backlog_of=backlog_of,
-            where=where,
-            rate=rate,
-            every=every,
-            dry_run=dry_run,
-        ),
+        lambda spark: run(spark, source, goal, folder, dry_run=dry_run, **given, **times),
         reads=[source],
         goes_on=bool(checkpoint),
     )
@@ -217,7 +197,6 @@ def dlq(
 ) -> None:
     """Which dead letters a group has, and a selection of them sent again."""
     from ...pipelines.dlq import redrive, report
-    from ...pipelines.run.plan import plan_of
 
     if target and not again:
         raise click.UsageError("--to says where --redrive sends to; give that too")
@@ -228,7 +207,7 @@ def dlq(
     source = {"nameServer": namesrv} | pairs("--option", options)
     dead = [source | {"topic": dlq_topic(group)}]
     if not again and dry_run:
-        job.run("dlq", lambda spark: plan_of(spark, source | {"topic": dlq_topic(group)}, "dlq"), reads=dead)
+        job.plan("dlq", dead[0])
         return
     if not again:
         told = trace_topic if traces else ""
@@ -255,31 +234,28 @@ def dlq(
 @click.pass_context
 def dedup(
     context: click.Context,
+    /,
     job: Job,
     folder: str,
     source: dict[str, str],
-    by: str,
-    within: str,
     target: str,
-    where: str,
     most: int,
-    every: str,
     dry_run: bool,
+    **given: Any,
 ) -> None:
     """Keep each message of topics once in FOLDER, as an archive, and send it on where wanted."""
     from ...pipelines.dedup import dedup as run
-    from ...pipelines.run.plan import plan_of
 
     if "nameServer" not in source:
         raise click.UsageError("--archive, --store: repeats are dropped from topics of brokers; leave them out")
     if dry_run:
-        job.run("dedup", lambda spark: plan_of(spark, source, "dedup"), reads=[source])
+        job.plan("dedup", source)
         return
     source["maxOffsetsPerTrigger"] = str(most)
     goal = target_of(source["nameServer"], target, context.params["options"]) if target else None
     job.run(
         "dedup",
-        lambda spark: run(spark, source, folder, target=goal, by=by, within=within, where=where, every=every),
+        lambda spark: run(spark, source, folder, target=goal, **given),
         reads=[source],
         goes_on=True,
     )
