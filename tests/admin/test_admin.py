@@ -10,7 +10,7 @@ import pytest
 from pyromq.admin import cluster, groups, messages, offsets, settings, topics
 from pyromq.admin.calls import Calls
 from pyromq.admin.copies import CannotCopy, message_id, own_properties
-from pyromq.admin.forwarding import Stretch, forward, stretches
+from pyromq.admin.forwarding import CopyRange, forward, ranges_to_copy
 from pyromq.admin.search import Window, by_id, by_time
 from pyromq.client.errors import NoBroker, Refused
 from pyromq.model.codes import RequestCode
@@ -128,8 +128,8 @@ async def test_forwarding_that_is_stopped_goes_on_behind_its_last_page(world: Wo
     async with world.client() as client, client.producer() as producer:
         await producer.send_many("narrow", [str(number) for number in range(200)], order_key="k")
     places = await cluster.masters(calls)
-    (work,) = await stretches(calls, places, "narrow", "wide")
-    assert (work.begin, work.end, work.is_resumed) == (0, 200, False)
+    (work,) = await ranges_to_copy(calls, places, "narrow", "wide")
+    assert (work.first, work.end, work.is_resumed) == (0, 200, False)
 
     skipped: list[CannotCopy] = []
 
@@ -138,14 +138,14 @@ async def test_forwarding_that_is_stopped_goes_on_behind_its_last_page(world: Wo
 
     with pytest.raises(InterruptedError, match="stopped after 32"):
         await forward(calls, "narrow", "wide", [work], stop, skipped.append)
-    (rest,) = await stretches(calls, places, "narrow", "wide")
-    assert (rest.begin, rest.end, rest.is_resumed) == (32, 200, True)
+    (rest,) = await ranges_to_copy(calls, places, "narrow", "wide")
+    assert (rest.first, rest.end, rest.is_resumed) == (32, 200, True)
     counts: list[int] = []
     await forward(calls, "narrow", "wide", [rest], counts.append, skipped.append)
     assert (sum(counts), skipped) == (168, [])
     copied = [one.message.body.decode() async for one in by_time(calls, places, "wide", Window())]
     assert copied == [str(number) for number in range(200)]  # one key, one queue, its order
-    assert await stretches(calls, places, "narrow", "wide") == [Stretch(places[0], 0, 200, 200, True)]
+    assert await ranges_to_copy(calls, places, "narrow", "wide") == [CopyRange(places[0], 0, 200, 200, True)]
 
 
 def test_a_copy_keeps_what_is_the_applications() -> None:

@@ -19,22 +19,12 @@ from .cluster import BrokerPlace
 from .copies import CannotCopy, Copies
 from .groups import TOOLS_PREFIX
 
-PAGE = 32  # what brokers give at most, unless they are told otherwise
-
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """What is to be copied of one queue: from `begin` up to `end`."""
+class CopyRange(topics.QueueRange):
+    """What is to be copied of one queue. `is_resumed`: an earlier run has copied what is before it."""
 
-    place: BrokerPlace
-    queue_id: int
-    begin: int
-    end: int
     is_resumed: bool = False
-
-    @property
-    def count(self) -> int:
-        return max(0, self.end - self.begin)
 
 
 def forwarding_group(target: str) -> str:
@@ -42,22 +32,21 @@ def forwarding_group(target: str) -> str:
     return f"{TOOLS_PREFIX}forward_{target}"[:MAX_GROUP]
 
 
-async def stretches(
+async def ranges_to_copy(
     calls: Calls, places: list[BrokerPlace], source: str, target: str, group: str | None = None
-) -> list[Stretch]:
-    """From where an earlier run ended; else from where `group` is; else from the beginning. Up to the end of now."""
+) -> list[CopyRange]:
+    """Return what of each queue is to be copied, up to its end of now.
+
+    It begins where an earlier run ended; else where `group` is; else at the first message.
+    """
     found = []
-    for place in places:
-        if await topics.config(calls, place.address, source) is None:
-            continue
-        table = (await topics.stats(calls, place.address, source)).offset_table
-        for queue, reach in sorted(table.items(), key=lambda item: item[0].queue_id):
-            resumed = await offsets.committed(calls, place.address, forwarding_group(target), source, queue.queue_id)
-            begun = resumed
-            if begun is None and group is not None:
-                begun = await offsets.committed(calls, place.address, group, source, queue.queue_id)
-            begin = max(begun if begun is not None else 0, reach.min_offset)
-            found.append(Stretch(place, queue.queue_id, begin, reach.max_offset, resumed is not None))
+    for queue in await topics.queues(calls, places, source):
+        place, number = queue.place, queue.queue_id
+        resumed = await offsets.committed(calls, place.address, forwarding_group(target), source, number)
+        begin = resumed
+        if begin is None and group is not None:
+            begin = await offsets.committed(calls, place.address, group, source, number)
+        found.append(CopyRange(place, number, max(begin or 0, queue.first), queue.end, resumed is not None))
     return found
 
 
@@ -65,7 +54,7 @@ async def forward(
     calls: Calls,
     source: str,
     target: str,
-    work: list[Stretch],
+    work: list[CopyRange],
     copied: Callable[[int], None],
     skipped: Callable[[CannotCopy], None],
 ) -> None:
@@ -91,17 +80,14 @@ async def _queue(
     calls: Calls,
     source: str,
     target: str,
-    work: Stretch,
+    work: CopyRange,
     send: Callable[[list[StoredMessage]], Awaitable[int]],
     copied: Callable[[int], None],
 ) -> None:
-    place, group, at = work.place.address, forwarding_group(target), work.begin
-    while at < work.end:
-        page = await messages.read_queue(calls, place, source, work.queue_id, at, most=min(PAGE, work.end - at))
-        wanted = [each for each in page.messages if each.queue_offset < work.end]
-        sent = await send(wanted)
-        at = max(at + 1, min(page.next_offset, work.end))  # never stands still, even where a record is damaged
-        await offsets.commit(calls, place, group, source, work.queue_id, at)
+    address, group = work.place.address, forwarding_group(target)
+    async for page in messages.pages(calls, address, source, work.queue_id, work.first, work.end):
+        sent = await send(page.messages)
+        await offsets.commit(calls, address, group, source, work.queue_id, page.next_offset)
         copied(sent)
 
 

@@ -16,15 +16,13 @@ from ..protocol.bodies.connections import (
     ProducerTableInfo,
 )
 from ..protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
-from ..protocol.bodies.topics import TopicList
 from ..protocol.headers.clients import (
     ConsumeMessageDirectly,
     GetConsumerConnectionList,
     GetConsumerRunningInfo,
     GetProducerConnectionList,
 )
-from ..protocol.headers.groups import DeleteSubscriptionGroup, GetAllSubscriptionGroup, GetSubscriptionGroupConfig
-from ..protocol.headers.topics import QueryTopicsByConsumer
+from ..protocol.headers.groups import DeleteSubscriptionGroup, GetAllSubscriptionGroup
 from .calls import Calls, read
 
 _PAGES = 100  # more answers than any broker gives
@@ -48,12 +46,6 @@ async def configs(calls: Calls, address: str) -> dict[str, SubscriptionGroupConf
 async def config(calls: Calls, address: str, group: str) -> SubscriptionGroupConfig | None:
     """None if this broker has no such group. (Request 352 makes the group where it may; a look must not.)"""
     return (await configs(calls, address)).get(group)
-
-
-async def config_or_made(calls: Calls, address: str, group: str) -> SubscriptionGroupConfig:
-    """352. Where groups are made by use, asking makes it."""
-    header = GetSubscriptionGroupConfig(group=group)
-    return read(SubscriptionGroupConfig, await calls.broker(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header))
 
 
 async def put(calls: Calls, address: str, group: SubscriptionGroupConfig) -> None:
@@ -84,12 +76,6 @@ async def running_info(
     """307: a member's own account of itself, which the broker asks it for."""
     header = GetConsumerRunningInfo(consumer_group=group, client_id=client_id, jstack_enable=with_stacks)
     return read(ConsumerRunningInfo, await calls.broker(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header))
-
-
-async def topics(calls: Calls, address: str, group: str) -> list[str]:
-    """343: topics that the group has offsets of."""
-    answer = await calls.broker(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumer(group=group))
-    return sorted(read(TopicList, answer).topic_list)
 
 
 async def consume_directly(calls: Calls, address: str, header: ConsumeMessageDirectly) -> ConsumeMessageDirectlyResult:

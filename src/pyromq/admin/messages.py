@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from .calls import Calls, read_plain
 log = logs.get("pyromq.admin")
 
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group of the system: reading as it leaves no trace
+PAGE = 32  # what brokers give at most, unless they are told otherwise
 FOR_EVER_MS = (1 << 63) - 1
 _NOTHING = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE, ResponseCode.TOPIC_NOT_EXIST)
 _PULLED = (
@@ -81,7 +83,7 @@ async def read_queue(
     queue_id: int,
     offset: int,
     *,
-    most: int = 32,
+    most: int = PAGE,
     tags: str = "*",
     group: str = TOOLS_GROUP,
 ) -> Page:
@@ -108,6 +110,17 @@ async def read_queue(
             behind = found.messages[-1].queue_offset + 1 if found.messages else offset + 1
             next_offset = min(next_offset, behind)
     return Page(found.messages, next_offset, told.min_offset or 0, told.max_offset or 0)
+
+
+async def pages(
+    calls: Calls, address: str, topic: str, queue_id: int, first: int, end: int, *, tags: str = "*"
+) -> AsyncIterator[Page]:
+    """Yield what the queue has from `first` up to `end`. A damaged record is passed over: it never stands still."""
+    at = first
+    while at < end:
+        page = await read_queue(calls, address, topic, queue_id, at, most=min(PAGE, end - at), tags=tags)
+        at = max(at + 1, min(page.next_offset, end))
+        yield Page([each for each in page.messages if each.queue_offset < end], at, page.first, page.end)
 
 
 def _messages(answer: Command) -> ReadMessages:

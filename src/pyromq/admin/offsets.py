@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..model.codes import RequestCode, ResponseCode
+from ..model.lag import lag
 from ..protocol.bodies.offsets import (
     ConsumeStats,
     ConsumeStatsList,
-    GetConsumerStatusBody,
     QueryConsumeTimeSpanBody,
     QueueTimeSpan,
     ResetOffsetBody,
@@ -14,7 +14,6 @@ from ..protocol.bodies.offsets import (
 from ..protocol.headers.offsets import (
     Boundary,
     CloneGroupOffset,
-    GetConsumerStatus,
     GetEarliestMsgStoretime,
     GetEarliestMsgStoretimeAnswer,
     GetMaxOffset,
@@ -26,6 +25,7 @@ from ..protocol.headers.offsets import (
     UpdateConsumerOffset,
 )
 from ..protocol.headers.stats import GetBrokerConsumeStats, GetConsumeStats, QueryConsumeTimeSpan
+from . import groups, topics
 from .calls import Calls, read
 
 TO_THE_END = -1  # as a time
@@ -81,13 +81,6 @@ async def reset(
     return read(ResetOffsetBody, await calls.broker(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header))
 
 
-async def held_by_clients(calls: Calls, address: str, group: str, topic: str) -> GetConsumerStatusBody:
-    """223: what the members themselves hold."""
-    header = GetConsumerStatus(topic=topic, group=group)
-    answer = await calls.broker(address, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
-    return read(GetConsumerStatusBody, answer)
-
-
 async def clone(calls: Calls, address: str, source: str, target: str, topic: str, *, offline: bool = False) -> None:
     header = CloneGroupOffset(src_group=source, dest_group=target, topic=topic, offline=offline)
     await calls.broker(address, RequestCode.CLONE_GROUP_OFFSET, header)
@@ -119,3 +112,22 @@ async def earliest_time(calls: Calls, address: str, topic: str, queue_id: int) -
     header = GetEarliestMsgStoretime(topic=topic, queue_id=queue_id)
     answer = await calls.broker(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
     return GetEarliestMsgStoretimeAnswer.from_fields(answer.fields).timestamp
+
+
+async def unread_beyond(calls: Calls, address: str, topic: str, read_queues: int) -> dict[int, int]:
+    """Return, by queue from number `read_queues` on, how many messages not every group of the topic has consumed.
+
+    Nobody would read them any more if the topic had only so many queues to read. Without a group that is all of them.
+    """
+    table = (await topics.stats(calls, address, topic)).offset_table
+    beyond = {queue.queue_id: at for queue, at in topics.by_number(table) if queue.queue_id >= read_queues and at.count}
+    if not beyond:
+        return {}
+    done: dict[int, int] = {}
+    for group in await topics.groups(calls, address, topic):
+        if groups.is_internal(group):
+            continue
+        for queue, at in (await progress(calls, address, group, topic)).offset_table.items():
+            done[queue.queue_id] = min(at.consumer_offset, done.get(queue.queue_id, at.consumer_offset))
+    left = {number: lag(at.max_offset, max(at.min_offset, done.get(number, 0))) for number, at in beyond.items()}
+    return {number: count for number, count in left.items() if count}

@@ -12,8 +12,6 @@ from . import messages, offsets, topics
 from .calls import Calls
 from .cluster import BrokerPlace
 
-PAGE = 32
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -33,30 +31,23 @@ class Window:
 
 async def by_time(calls: Calls, places: Sequence[BrokerPlace], topic: str, wanted: Window) -> AsyncIterator[Found]:
     """Queue by queue, in the order of each."""
-    for place in places:
-        if await topics.config(calls, place.address, topic) is None:
-            continue
-        table = (await topics.stats(calls, place.address, topic)).offset_table
-        for queue, reach in sorted(table.items(), key=lambda item: item[0].queue_id):
-            if wanted.queue_id in (None, queue.queue_id):
-                async for message in _queue(calls, place, topic, queue.queue_id, reach.max_offset, wanted):
-                    yield Found(place, message)
+    for queue in await topics.queues(calls, places, topic):
+        if wanted.queue_id in (None, queue.queue_id):
+            async for message in _of_queue(calls, topic, queue, wanted):
+                yield Found(queue.place, message)
 
 
-async def _queue(
-    calls: Calls, place: BrokerPlace, topic: str, queue_id: int, end: int, wanted: Window
-) -> AsyncIterator[StoredMessage]:
-    at = await offsets.first(calls, place.address, topic, queue_id)
+async def _of_queue(calls: Calls, topic: str, queue: topics.QueueRange, wanted: Window) -> AsyncIterator[StoredMessage]:
+    at = (calls, queue.place.address, topic, queue.queue_id)
+    first = queue.first
     if wanted.begin_ms:
-        at = max(at, await offsets.at_time(calls, place.address, topic, queue_id, wanted.begin_ms))
-    while at < end:
-        page = await messages.read_queue(calls, place.address, topic, queue_id, at, most=PAGE, tags=wanted.tags)
+        first = max(first, await offsets.at_time(*at, wanted.begin_ms))
+    async for page in messages.pages(*at, first, queue.end, tags=wanted.tags):
         for message in page.messages:
             if wanted.end_ms is not None and message.store_timestamp >= wanted.end_ms:
                 return
-            if message.store_timestamp >= wanted.begin_ms and message.queue_offset < end:
+            if message.store_timestamp >= wanted.begin_ms:
                 yield message
-        at = max(at + 1, page.next_offset)
 
 
 async def by_id(calls: Calls, places: Sequence[BrokerPlace], topic: str, word: str) -> Found | None:

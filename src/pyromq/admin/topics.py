@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
 
 from ..model.codes import RequestCode, ResponseCode
 from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
 from ..model.wire_text import whole_number
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.groups import GroupList
+from ..protocol.bodies.keyed import ByQueue, MessageQueue
 from ..protocol.bodies.offsets import TopicStatsTable
 from ..protocol.bodies.route import TopicRouteData
 from ..protocol.bodies.topics import (
@@ -19,21 +22,18 @@ from ..protocol.bodies.topics import (
     TopicList,
 )
 from ..protocol.headers.marks import RpcHeader
-from ..protocol.headers.namesrv import DeleteTopicInNamesrv, GetRouteInfo, GetTopicsByCluster
+from ..protocol.headers.namesrv import DeleteTopicInNamesrv, GetRouteInfo
 from ..protocol.headers.topics import CreateTopic, GetAllTopicConfig, TopicName
 from .calls import Calls, read
+from .cluster import BrokerPlace
 
+V = TypeVar("V")
 _PAGES = 100  # more answers than any broker gives
 
 
 async def names(calls: Calls) -> list[str]:
     """All topics that the name server knows, system topics included; sorted."""
     return sorted(read(TopicList, await calls.name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list)
-
-
-async def of_cluster(calls: Calls, cluster: str) -> list[str]:
-    answer = await calls.name_server(RequestCode.GET_TOPICS_BY_CLUSTER, GetTopicsByCluster(cluster=cluster))
-    return sorted(read(TopicList, answer).topic_list)
 
 
 async def route(calls: Calls, topic: str) -> TopicRouteData | None:
@@ -89,6 +89,35 @@ async def stats(calls: Calls, address: str, topic: str) -> TopicStatsTable:
     """202: the least and greatest offset of each queue on this broker. Refused if it has no such topic."""
     answer = await calls.broker(address, RequestCode.GET_TOPIC_STATS_INFO, TopicName(topic=topic))
     return read(TopicStatsTable, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """The messages of one queue on one broker: from offset `first` up to `end`."""
+
+    place: BrokerPlace
+    queue_id: int
+    first: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        return max(0, self.end - self.first)
+
+
+async def queues(calls: Calls, places: Iterable[BrokerPlace], topic: str) -> list[QueueRange]:
+    """Return the topic's queues on those of the brokers that have it, by broker and number."""
+    having = [place for place in places if await config(calls, place.address, topic) is not None]
+    return [
+        QueueRange(place, queue.queue_id, at.min_offset, at.max_offset)
+        for place in having
+        for queue, at in by_number((await stats(calls, place.address, topic)).offset_table)
+    ]
+
+
+def by_number(table: ByQueue[V]) -> list[tuple[MessageQueue, V]]:
+    """Return what a broker tells of its queues in the order of their numbers."""
+    return sorted(table.items(), key=lambda item: item[0].queue_id)
 
 
 async def groups(calls: Calls, address: str, topic: str) -> list[str]:

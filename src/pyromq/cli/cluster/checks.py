@@ -382,9 +382,7 @@ async def _stuck(
 ) -> AsyncIterator[Finding]:
     """Something waits for long, and nothing is consumed."""
     progress = await offsets.progress(patient.calls, place.address, name, topic)
-    behind = {
-        queue.queue_id: one for queue, one in progress.offset_table.items() if one.broker_offset > one.consumer_offset
-    }
+    behind = {queue.queue_id: one for queue, one in progress.offset_table.items() if one.lag}
     if not behind or progress.consume_tps > 0:
         return
     spans = await offsets.time_spans(patient.calls, place.address, name, topic)
@@ -393,8 +391,7 @@ async def _stuck(
     if not old:
         return
     queue = max(old, key=lambda one: old[one])
-    lag = sum(one.broker_offset - one.consumer_offset for one in behind.values())
-    waiting = f"{lag} messages of {topic} on {place.name} wait, the oldest for {old[queue] / 60:.0f} min"
+    waiting = f"{progress.lag} messages of {topic} on {place.name} wait, the oldest for {old[queue] / 60:.0f} min"
     if not is_online:
         cure = f"Start a consumer, or drop them: pyromq group skip {shell_word(name)} {shell_word(topic)}"
         yield Finding("lag", WARNING, f"{name} has no member online; {waiting}", cure)

@@ -97,7 +97,7 @@ def _count(rows: list[dict[str, Any]]) -> str:
 
 
 async def _warn_of_hidden(shell: Shell, changes: list[Change[TopicConfig]]) -> None:
-    from ...admin.hidden import unread_beyond
+    from ...admin.offsets import unread_beyond
 
     for one in changes:
         if one.now is None or one.then["readQueues"] >= one.now["readQueues"]:

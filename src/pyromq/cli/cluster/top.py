@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..group.lag import waiting
 from ..terminal import tables
 from ..terminal.numbers import LONGEST_S, Number
 from ..terminal.printing import print_frame, print_lines
@@ -126,7 +125,7 @@ async def _topics(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, An
         stats = await topics.stats(shell.calls, place.address, name)
         reach = stats.offset_table.values()
         row["perSecond"] += stats.topic_put_tps
-        row["messages"] += sum(one.max_offset - one.min_offset for one in reach)
+        row["messages"] += stats.count
         row["queues"] += len(reach)
         frame.ends[name] = frame.ends.get(name, 0) + sum(one.max_offset for one in reach)
 
@@ -141,7 +140,7 @@ async def _groups(shell: Shell, place: BrokerPlace, rows: dict[str, dict[str, An
         online = await groups.connections(shell.calls, place.address, name)
         row["members"] = max(row["members"], 0 if online is None else len(online.connection_set))
         progress = await offsets.progress(shell.calls, place.address, name)
-        row["lag"] += sum(waiting(one.broker_offset, one.consumer_offset) for one in progress.offset_table.values())
+        row["lag"] += progress.lag
         row["perSecond"] += progress.consume_tps
         done = sum(one.consumer_offset for one in progress.offset_table.values())
         frame.done[name] = frame.done.get(name, 0) + done

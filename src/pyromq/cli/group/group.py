@@ -14,7 +14,7 @@ from ...model.foreign_text import shell_word
 from ..terminal.printing import print_lines, print_text
 from ..terminal.shell import Shell, changes, one_broker, talks
 from ..terminal.tree import Fail, Tree, examples, unknown
-from .lag import Load, advise, waiting
+from .lag import Load, advise
 from .offsets import clone, reset, skip
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ async def _add(shell: Shell, rows: dict[str, dict[str, Any]], place: BrokerPlace
     progress = await offsets.progress(shell.calls, place.address, name)
     row["perSecond"] += progress.consume_tps
     for queue, one in progress.offset_table.items():
-        row["lag"] += waiting(one.broker_offset, one.consumer_offset)
+        row["lag"] += one.lag
         if queue.topic not in row["topics"]:
             row["topics"].append(queue.topic)
 
@@ -235,8 +235,8 @@ async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic:
         for queue, one in sorted(progress.offset_table.items(), key=lambda item: (item[0].topic, item[0].queue_id)):
             rows.append(
                 {"topic": queue.topic, "broker": place.name, "queue": queue.queue_id, "end": one.broker_offset}
-                | {"committed": one.consumer_offset, "lag": waiting(one.broker_offset, one.consumer_offset)}
-                | {"underWay": max(0, one.pull_offset - one.consumer_offset), "lastMs": one.last_timestamp}
+                | {"committed": one.consumer_offset, "lag": one.lag}
+                | {"underWay": max(0, one.in_flight), "lastMs": one.last_timestamp}
                 | ({"isBeyondEnd": True} if one.consumer_offset > one.broker_offset else {})
             )
     return rows

@@ -21,11 +21,6 @@ class Load:
     is_broadcast: bool = False
 
 
-def waiting(end: int, committed: int) -> int:
-    """Messages of one queue. An offset beyond the end means none, and takes nothing away from what waits elsewhere."""
-    return max(0, end - committed)
-
-
 @dataclass(frozen=True, slots=True)
 class Advice:
     """`more` consumers would help; `text` says why, or what would help instead."""

@@ -126,7 +126,7 @@ async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -
 @changes
 async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     """Let group TARGET go on in TOPIC where group SOURCE is. TARGET should have no member online."""
-    from ...admin import offsets
+    from ...admin import offsets, topics
 
     if source == target:
         raise click.UsageError("SOURCE and TARGET are the same group")
@@ -137,9 +137,9 @@ async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     plan: list[dict[str, Any]] = []
     for place in places:
         theirs = (await offsets.progress(shell.calls, place.address, source, topic)).offset_table
-        for queue in sorted(theirs, key=lambda one: one.queue_id):
+        for queue, at in topics.by_number(theirs):
             now = await offsets.committed(shell.calls, place.address, target, topic, queue.queue_id)
-            goal = {"now": now, "goesOnAt": theirs[queue].consumer_offset}
+            goal = {"now": now, "goesOnAt": at.consumer_offset}
             plan.append({"topic": topic, "broker": place.name, "queue": queue.queue_id} | goal)
     if not plan:
         raise Fail(f"group {source} has no offsets in {topic}")
@@ -214,7 +214,7 @@ async def _commit_on(
 
 
 async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict[str, Any]], faults: list[str]) -> None:
-    from ...admin import offsets
+    from ...admin import offsets, topics
     from ...client.errors import Refused
 
     queue = offsets.ALL_QUEUES if work.queue is None else work.queue
@@ -231,7 +231,7 @@ async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict
     except Refused as fault:
         faults.append(str(fault))
         return
-    for at, offset in sorted(body.offset_table.items(), key=lambda item: item[0].queue_id):
+    for at, offset in topics.by_number(body.offset_table):
         rows.append(work.row(at.broker_name, at.queue_id, {"goesOnAt": offset}))
 
 
@@ -245,7 +245,7 @@ async def _plan(shell: Shell, work: Move, place: BrokerPlace) -> list[dict[str, 
     except Refused:
         return []  # not on this broker
     rows = []
-    for queue, reach in sorted(table.items(), key=lambda item: item[0].queue_id):
+    for queue, reach in topics.by_number(table):
         if work.queue is not None and queue.queue_id != work.queue:
             continue
         now = await offsets.committed(shell.calls, place.address, work.group, work.topic, queue.queue_id)

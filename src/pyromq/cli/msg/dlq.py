@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
 
 MARK_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
-PAGE = 32
 
 
 @click.group(cls=Tree)
@@ -92,8 +92,7 @@ async def _counted(shell: Shell, place: BrokerPlace) -> list[dict[str, Any]]:
     rows = []
     for name in sorted(await topics.configs(shell.calls, place.address)):
         if name.startswith(DLQ_PREFIX):
-            table = (await topics.stats(shell.calls, place.address, name)).offset_table
-            count = sum(one.max_offset - one.min_offset for one in table.values())
+            count = (await topics.stats(shell.calls, place.address, name)).count
             row = {"group": name.removeprefix(DLQ_PREFIX), "broker": place.name, "messages": count}
             rows.append(row | {"leftSeconds": None, "leavesMs": None})
     return [row for row in rows if row["messages"]]
@@ -200,25 +199,18 @@ async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) 
     from ...admin.copies import message_id, origin_topic
     from ...model.names import dlq_topic
 
-    topic, rows, places, is_there = dlq_topic(group), [], await shell.masters(), False
-    for place in places:
-        if await topics.config(shell.calls, place.address, topic) is None:
-            continue
-        is_there = True
-        for queue, reach in (await topics.stats(shell.calls, place.address, topic)).offset_table.items():
-            marked = None
-            if not again:
-                marked = await offsets.committed(shell.calls, place.address, MARK_GROUP, topic, queue.queue_id)
-            at = max(reach.min_offset, marked or 0)
-            while at < reach.max_offset:
-                page = await messages.read_queue(shell.calls, place.address, topic, queue.queue_id, at, most=PAGE)
-                for stored in page.messages:
-                    row = {"messageId": message_id(stored), "topic": origin_topic(stored), "broker": place.name}
-                    if not ids or row["messageId"] in ids:
-                        rows.append(row | {"offset": stored.queue_offset, "stored": stored, "place": place})
-                at = max(at + 1, page.next_offset)
-    if not is_there:
+    topic, rows, places = dlq_topic(group), [], await shell.masters()
+    queues = await topics.queues(shell.calls, places, topic)
+    if not queues:
         raise await _none(shell, places, group)
+    for queue in queues:
+        place, at = queue.place, (shell.calls, queue.place.address)
+        sent = None if again else await offsets.committed(*at, MARK_GROUP, topic, queue.queue_id)
+        async for page in messages.pages(*at, topic, queue.queue_id, max(queue.first, sent or 0), queue.end):
+            for stored in page.messages:
+                row = {"messageId": message_id(stored), "topic": origin_topic(stored), "broker": place.name}
+                if not ids or row["messageId"] in ids:
+                    rows.append(row | {"offset": stored.queue_offset, "stored": stored, "place": place})
     return rows
 
 
@@ -233,19 +225,15 @@ async def purge(shell: Shell, group: str) -> None:
     from ...admin import topics
     from ...model.names import dlq_topic
 
-    topic, plan = dlq_topic(group), []
-    places = await shell.masters()
-    for place in places:
-        if await topics.config(shell.calls, place.address, topic) is not None:
-            table = (await topics.stats(shell.calls, place.address, topic)).offset_table
-            count = sum(one.max_offset - one.min_offset for one in table.values())
-            plan.append({"group": group, "broker": place.name, "messages": count})
-    if not plan:
+    topic, places = dlq_topic(group), await shell.masters()
+    counts: Counter[BrokerPlace] = Counter()
+    for queue in await topics.queues(shell.calls, places, topic):
+        counts[queue.place] += queue.count
+    if not counts:
         raise await _none(shell, places, group)
+    plan = [{"group": group, "broker": place.name, "messages": count} for place, count in counts.items()]
     shell.about_to(f"throw away the dead letters of {group}", plan)
-    names = {row["broker"] for row in plan}
-    for place in places:
-        if place.name in names:
-            await topics.delete_in_broker(shell.calls, place.address, topic)
+    for place in counts:
+        await topics.delete_in_broker(shell.calls, place.address, topic)
     await topics.delete_in_name_servers(shell.calls, topic)
     shell.rows([row | {"purged": True} for row in plan])

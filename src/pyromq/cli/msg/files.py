@@ -68,11 +68,7 @@ async def export(
     )
     places = await shell.masters(broker)
     await shell.topic(topic, places)
-    length = 0
-    for place in places:
-        if await topics.config(shell.calls, place.address, topic) is not None:
-            table = (await topics.stats(shell.calls, place.address, topic)).offset_table
-            length += sum(one.max_offset - one.min_offset for one in table.values())
+    length = sum(queue.count for queue in await topics.queues(shell.calls, places, topic))
     count, skipped = 0, Skipped(f"pyromq msg export {topic}")
     with _written(file) as write, progress_bar(min(length, most or length), topic, file == "-") as done:
         async for found in by_time(shell.calls, places, topic, wanted):

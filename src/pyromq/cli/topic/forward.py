@@ -37,7 +37,7 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     """
     from ...admin import topics
     from ...admin.forwarding import forward as copy
-    from ...admin.forwarding import stretches
+    from ...admin.forwarding import ranges_to_copy
 
     if source == target:
         raise click.UsageError("SOURCE and TARGET are the same topic")
@@ -48,10 +48,10 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
     is_new = target not in await topics.names(shell.calls)
     if is_new and queues is None:
         raise click.UsageError(f"topic {target} is not there yet: --queues says how many it gets")
-    work = await stretches(shell.calls, places, source, target, group)
+    work = await ranges_to_copy(shell.calls, places, source, target, group)
     count = sum(each.count for each in work)
     plan = [
-        {"broker": each.place.name, "queue": each.queue_id, "from": each.begin, "to": each.end, "messages": each.count}
+        {"broker": each.place.name, "queue": each.queue_id, "from": each.first, "to": each.end, "messages": each.count}
         | {"goesOn": each.is_resumed}
         for each in work
     ]

@@ -48,17 +48,14 @@ async def stats(shell: Shell, name: str | None, active: bool, everything: bool) 
 async def _rows(shell: Shell, topic: str, places: Sequence[BrokerPlace]) -> list[dict[str, Any]]:
     """One for each group; one without a group where nobody consumes."""
     from ...admin import offsets, topics, traffic
-    from ..group.lag import waiting
 
     addresses = [place.address for place in places]
     groups = sorted({each for one in addresses for each in await topics.groups(shell.calls, one, topic)})
     into = await traffic.into_topic(shell.calls, addresses, topic)
     rows: list[dict[str, Any]] = []
     for group in groups:
-        out, lag = await traffic.to_group(shell.calls, addresses, topic, group), 0
-        for address in addresses:
-            table = (await offsets.progress(shell.calls, address, group, topic)).offset_table
-            lag += sum(waiting(one.broker_offset, one.consumer_offset) for one in table.values())
+        out = await traffic.to_group(shell.calls, addresses, topic, group)
+        lag = sum([(await offsets.progress(shell.calls, one, group, topic)).lag for one in addresses])
         rows.append({"topic": topic, "group": group, "lag": lag} | _rates(into, out))
     return rows or [{"topic": topic, "group": None, "lag": None} | _rates(into, None)]
 

@@ -105,12 +105,11 @@ async def describe(shell: Shell, name: str) -> None:
         found["brokers"].append(_settings(config, place))
         stats = await topics.stats(shell.calls, place.address, name)
         found["perSecond"] += stats.topic_put_tps
-        for queue, place_of in sorted(stats.offset_table.items(), key=lambda item: item[0].queue_id):
-            count = place_of.max_offset - place_of.min_offset
-            found["messages"] += count
+        found["messages"] += stats.count
+        for queue, at in topics.by_number(stats.offset_table):
             found["queues"].append(
-                {"broker": place.name, "queue": queue.queue_id, "from": place_of.min_offset}
-                | {"end": place_of.max_offset, "messages": count, "lastMs": place_of.last_update_timestamp}
+                {"broker": place.name, "queue": queue.queue_id, "from": at.min_offset}
+                | {"end": at.max_offset, "messages": at.count, "lastMs": at.last_update_timestamp}
             )
         await _lags(shell, place, name, lags)
 
@@ -144,12 +143,10 @@ async def route(shell: Shell, name: str) -> None:
 
 async def _lags(shell: Shell, place: BrokerPlace, name: str, lags: dict[str, int]) -> None:
     from ...admin import offsets, topics
-    from ..group.lag import waiting
 
     for group in await topics.groups(shell.calls, place.address, name):
         progress = await offsets.progress(shell.calls, place.address, group, name)
-        behind = sum(waiting(one.broker_offset, one.consumer_offset) for one in progress.offset_table.values())
-        lags[group] = lags.get(group, 0) + behind
+        lags[group] = lags.get(group, 0) + progress.lag
 
 
 def _settings(config: TopicConfig, place: BrokerPlace) -> dict[str, Any]:
@@ -238,7 +235,7 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
 
 async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, int]]:
     """By broker and queue: messages that are not consumed, and that nobody would read any more."""
-    from ...admin.hidden import unread_beyond
+    from ...admin.offsets import unread_beyond
 
     found = {
         place.name: await unread_beyond(shell.calls, place.address, new.topic_name, new.read_queue_nums)
@@ -287,8 +284,7 @@ async def delete(shell: Shell, name: str, cluster: str | None) -> None:
     pairs = await _present(shell, name, None, cluster)
     plan: list[dict[str, Any]] = []
     for place, _ in pairs:
-        stats = await topics.stats(shell.calls, place.address, name)
-        count = sum(one.max_offset - one.min_offset for one in stats.offset_table.values())
+        count = (await topics.stats(shell.calls, place.address, name)).count
         groups = await topics.groups(shell.calls, place.address, name)
         plan.append({"topic": name, "broker": place.name, "messages": count, "groups": groups})
     shell.about_to(f"delete topic {name} with {sum(one['messages'] for one in plan)} messages", plan)

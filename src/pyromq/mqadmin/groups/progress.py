@@ -78,19 +78,18 @@ async def _show_group(run: Run, group: str) -> None:
     if with_members:
         head.insert(5, "#Client IP")
     run.say((QUEUE_OF if with_members else QUEUE).format(*head) + "#LastTime")
-    lags, in_flight = 0, 0
+    in_flight = 0
     for queue in sorted(stats.offset_table, key=queue_order):
         of = stats.offset_table[queue]
-        lag, flying = of.broker_offset - of.consumer_offset, of.pull_offset - of.consumer_offset
-        lags, in_flight = lags + lag, in_flight + flying
+        in_flight += of.in_flight
         row = [cut(queue.topic, 64), cut(queue.broker_name, 32), queue.queue_id, of.broker_offset, of.consumer_offset]
         if with_members:
             row.append(holders.get(queue, "N/A"))
         last = when_s(of.last_timestamp) if of.last_timestamp else "N/A"
-        run.say((QUEUE_OF if with_members else QUEUE).format(*row, lag, flying) + f" {last}")
+        run.say((QUEUE_OF if with_members else QUEUE).format(*row, of.difference, of.in_flight) + f" {last}")
     run.say()
     run.say(f"Consume TPS: {stats.consume_tps:.2f}")
-    run.say(f"Consume Diff Total: {lags}")
+    run.say(f"Consume Diff Total: {stats.difference}")
     run.say(f"Consume Inflight Total: {in_flight}")
 
 
@@ -119,13 +118,12 @@ async def _show_all(run: Run) -> None:
             stats = await progress_of(run, group)
         except (Error, Failed):
             stats = ConsumeStats()
-        lag = sum(of.broker_offset - of.consumer_offset for of in stats.offset_table.values())
         try:
             brokers = await lookup.brokers_of_group(run, group)
             members = await members_of(run, group, [address for _, address in brokers])
         except (Error, Failed):
             members = None
-        run.say(GROUP.format(cut(group, 64), *_summary(members), int(stats.consume_tps), lag))
+        run.say(GROUP.format(cut(group, 64), *_summary(members), int(stats.consume_tps), stats.difference))
 
 
 def _summary(members: ConsumerConnection | None) -> tuple[int, str, str, str]:
@@ -173,7 +171,6 @@ async def broker_consume_stats(run: Run) -> None:
 def _print_stats(run: Run, group: str, stats: ConsumeStats, least: int) -> None:
     for queue in sorted(stats.offset_table, key=queue_order):
         of = stats.offset_table[queue]
-        lag = of.broker_offset - of.consumer_offset
-        if lag >= least and of.last_timestamp > 0:  # nothing was consumed of the others yet
-            row = (of.broker_offset, of.consumer_offset, lag, when_s(of.last_timestamp))
+        if of.difference >= least and of.last_timestamp > 0:  # nothing was consumed of the others yet
+            row = (of.broker_offset, of.consumer_offset, of.difference, when_s(of.last_timestamp))
             run.say(OF_BROKER.format(cut(queue.topic, 64), group, cut(queue.broker_name, 32), queue.queue_id, *row))

@@ -54,7 +54,7 @@ async def _lag(run: Run, group: str, topic: str) -> int:
         stats = await progress_of(run, group, topic)
     except (Error, Failed):  # it has no retry topic: a group of the system
         return 0
-    return max(0, sum(of.broker_offset - of.consumer_offset for of in stats.offset_table.values()))
+    return max(0, stats.difference)
 
 
 @command("startMonitoring", "Watch all groups that are online, every minute: backlogs, members that disagree or hang")
@@ -82,7 +82,7 @@ async def _watch_group(run: Run, group: str) -> None:
     stats = await progress_of(run, group)
     for topic in sorted({queue.topic for queue in stats.offset_table}):
         of = [at for queue, at in stats.offset_table.items() if queue.topic == topic]
-        lags = [at.broker_offset - at.consumer_offset for at in of]
+        lags = [at.difference for at in of]
         oldest = min((at.last_timestamp for at in of if at.last_timestamp > 0), default=run.clock.now_ms())
         late = max(0, run.clock.now_ms() - oldest) if any(lags) else 0
         run.say(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...model import lag
 from ..ints import Int32, Int64
 from .body import Body, always, always_new
 from .keyed import ByQueue, MessageQueue
@@ -30,10 +31,31 @@ class OffsetWrapper(Body, kw_only=True):
     last_timestamp: Int64 = always(0)
     pull_offset: Int64 = always(0)
 
+    @property
+    def difference(self) -> int:
+        return lag.difference(self.broker_offset, self.consumer_offset)
+
+    @property
+    def lag(self) -> int:
+        return lag.lag(self.broker_offset, self.consumer_offset)
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many were pulled and are not committed: below zero where an offset was set back by hand."""
+        return lag.difference(self.pull_offset, self.consumer_offset)
+
 
 class ConsumeStats(Body, kw_only=True):
     consume_tps: float = always(0.0)
     offset_table: ByQueue[OffsetWrapper] = always_new(ByQueue)
+
+    @property
+    def difference(self) -> int:
+        return sum(at.difference for at in self.offset_table.values())
+
+    @property
+    def lag(self) -> int:
+        return sum(at.lag for at in self.offset_table.values())
 
 
 class ConsumeStatsList(Body, kw_only=True):
@@ -50,10 +72,18 @@ class TopicOffset(Body, kw_only=True):
     max_offset: Int64 = always(0)
     min_offset: Int64 = always(0)
 
+    @property
+    def count(self) -> int:
+        return self.max_offset - self.min_offset
+
 
 class TopicStatsTable(Body, kw_only=True):
     offset_table: ByQueue[TopicOffset] = always_new(ByQueue)
     topic_put_tps: float = always(0.0)
+
+    @property
+    def count(self) -> int:
+        return sum(queue.count for queue in self.offset_table.values())
 
 
 class ResetOffsetBody(Body, kw_only=True):
