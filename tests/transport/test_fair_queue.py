@@ -62,7 +62,7 @@ def test_a_turn_is_bounded_by_the_shares() -> None:
 def test_a_held_connection_is_passed_over_until_it_resumes() -> None:
     fair = queue()
     fair.put(SEND, "deaf", 1)
-    fair.hold("deaf")
+    fair.suspend("deaf")
     fair.put(SEND, "deaf", 2)
     fair.put(PULL, "deaf", 3)
     assert list(fair.turn()) == []
@@ -81,7 +81,7 @@ def test_holding_works_in_the_middle_of_a_turn() -> None:
     for key, item in fair.turn():
         served.append((key, item))
         if key == "deaf":
-            fair.hold("deaf")
+            fair.suspend("deaf")
     assert served == [("deaf", 0), ("other", 9)]
 
 
@@ -89,7 +89,7 @@ def test_what_a_lost_connection_had_waiting_is_taken_out() -> None:
     fair = queue()
     fair.put(SEND, "gone", 1)
     fair.put(PULL, "gone", 2)
-    fair.hold("gone")
+    fair.suspend("gone")
     fair.put(SEND, "here", 3)
     assert fair.discard("gone") == [1, 2]
     assert list(fair.turn()) == [("here", 3)]
@@ -100,7 +100,7 @@ def test_what_a_lost_connection_had_waiting_is_taken_out() -> None:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.sampled_from(list(RequestClass)), st.sampled_from("abc")),
-        st.tuples(st.sampled_from(["hold", "resume", "discard"]), st.none(), st.sampled_from("abc")),
+        st.tuples(st.sampled_from(["suspend", "resume", "discard"]), st.none(), st.sampled_from("abc")),
         st.tuples(st.just("turn"), st.none(), st.none()),
     ),
     max_size=60,
@@ -131,7 +131,7 @@ def test_nothing_is_lost_or_served_twice_and_order_holds(
                 held.discard(key)
             else:
                 getattr(fair, what)(key)
-                (held.add if what == "hold" else held.discard)(key)
+                (held.add if what == "suspend" else held.discard)(key)
         for kind in RequestClass:
             assert fair.waiting(kind) == sum(len(q) for (k, _), q in expected.items() if k is kind)
         assert fair.has_work == any(q for (_, k), q in expected.items() if k not in held)

@@ -269,13 +269,13 @@ async def test_a_log_that_does_not_become_readable_holds_up_its_writers(
     peer.write(frames(*(send(n) for n in range(300))))
     await clock.settle(300)
     taken = len(kernel.log)
-    assert 2000 < server.held_bytes < 4000
+    assert 2000 < server.buffered_bytes < 4000
     assert taken < 50
     for _ in range(100):
         server.release(readable=len(kernel.log))
         await clock.settle()
     assert peer.opaques == list(range(300))
-    assert server.held_bytes == 0
+    assert server.buffered_bytes == 0
 
 
 async def test_all_answers_to_a_buffer_leave_in_one_write(

@@ -17,7 +17,7 @@ def format_address(host: str, port: int) -> str:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """ConfigError says what an address looks like."""
+    """Return host and port. ConfigError says what an address looks like."""
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -31,8 +31,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def address_fault(text: str) -> str | None:
-    """What is wrong with an address that a stranger wants others to use, None if nothing: ASCII names and numbers,
-    where `parse_address` takes what people may write too."""
+    """Return what is wrong with an address that a stranger wants others to use, None if nothing. Only ASCII names and
+    numbers are right; `parse_address` takes what people may write too."""
     try:
         host, _ = parse_address(text)
     except ConfigError as fault:
@@ -41,12 +41,12 @@ def address_fault(text: str) -> str | None:
 
 
 def host_of(address: str) -> str:
-    """The part that the connections of one machine share."""
+    """Return the part that the connections of one machine share."""
     return address.rpartition(":")[0]
 
 
 def socket_address(name: Any) -> str:
-    """What `getpeername` and `getsockname` give, as text: a pair (IPv4), four values (IPv6), a path or nothing."""
+    """Format what `getpeername` and `getsockname` give: a pair (IPv4), four values (IPv6), a path or nothing."""
     if isinstance(name, tuple) and len(name) >= 2:
         return format_address(str(name[0]), name[1])
     return str(name) if name else "unknown"

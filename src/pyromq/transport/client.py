@@ -106,7 +106,7 @@ class Client:
         )
 
     async def call(self, address: str, request: Command, timeout_s: float) -> Command:
-        """The response, whatever its code. CallTimedOut or ConnectionLost if none comes."""
+        """Return the response, whatever its code. CallTimedOut or ConnectionLost if none comes."""
         peer = self._ready(address)
         if peer is None:
             began = self._clock.monotonic()
@@ -124,18 +124,18 @@ class Client:
         return response
 
     async def send(self, address: str, request: Command) -> None:
-        """One way: nobody answers. ConnectionLost if the address cannot be reached."""
+        """Send a request that nobody answers. ConnectionLost if the address cannot be reached."""
         request.flag |= ONEWAY_FLAG
         connection = await self._connected(address)
         await connection.writable()
         connection.send(request)
 
     async def connect(self, address: str) -> Peer:
-        """The connection to the address, made if there is none."""
+        """Return the connection to the address, made if there is none."""
         return await self._connected(address)
 
     async def close(self) -> None:
-        """Calls that wait fail with ConnectionLost."""
+        """Close all connections. Calls that wait fail with ConnectionLost."""
         self._is_closed = True
         attempts = [route.attempt for route in self._routes.values() if route.attempt is not None]
         for attempt in attempts:
@@ -158,7 +158,7 @@ class Client:
     # --- connections -------------------------------------------------------------------------------------------------
 
     def _ready(self, address: str) -> Connection | None:
-        """The connection that new calls may use."""
+        """Return the connection that new calls may use, if there is one."""
         route = self._routes.get(address)
         connection = None if route is None else route.connection
         return connection if connection is not None and connection.is_open and connection not in self._retired else None
@@ -244,13 +244,13 @@ class Client:
 
 
 def _retrieve(attempt: asyncio.Task[Connection]) -> None:
-    """Those who wait look for themselves; the last of them may have given up."""
+    """Mark a failure as seen: those who wait get it themselves, and the last of them may have given up."""
     if not attempt.cancelled():
         attempt.exception()
 
 
 def _check_address(address: str) -> None:
-    """Many addresses are named by others, and one of them may be none: that is a place like any that is not reached."""
+    """Raise ConnectionLost for what is no address: others name many of ours, and then one more was not reached."""
     try:
         parse_address(address)
     except ConfigError as fault:

@@ -23,7 +23,7 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 def loop_factory(wanted: str | None = None) -> LoopFactory:
-    """`wanted` is the environment's word unless given."""
+    """Return what makes the loop that is wanted: by the environment, unless `wanted` says."""
     wanted = wanted or os.environ.get("PYROMQ_LOOP") or "auto"
     if wanted not in ("auto", "asyncio", "uvloop"):
         raise ConfigError(f"PYROMQ_LOOP={wanted} is no event loop: asyncio or uvloop (unset takes the faster one)")

@@ -113,7 +113,7 @@ class MemoryStream(asyncio.Transport):
 
     @property
     def is_under_way(self) -> bool:
-        """Something was written that the other end will take without anything else happening first."""
+        """Return whether the other end will take something that was written, without anything else happening first."""
         return bool(self._unsent) and self._end().is_reading() and not self._end().is_closing()
 
     # --- the end -----------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class MemoryStream(asyncio.Transport):
         return self._closing or self._lost
 
     def close(self) -> None:
-        """Ends when what was written has been read."""
+        """End the stream when what was written has been read."""
         if self._closing or self._lost:
             return
         self._closing = True
@@ -157,7 +157,7 @@ class MemoryStream(asyncio.Transport):
 def pair(
     near: str = "near:1", far: str = "far:2", chunk_bytes: int = _CHUNK_BYTES
 ) -> tuple[MemoryStream, MemoryStream]:
-    """Two ends of one stream; each sees the other's address as its peer's."""
+    """Make the two ends of one stream; each sees the other's address as its peer's."""
     near_end, far_end = MemoryStream(near, far, chunk_bytes), MemoryStream(far, near, chunk_bytes)
     near_end.join(far_end)
     far_end.join(near_end)
@@ -175,7 +175,7 @@ class MemoryNetwork:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is under way between two ends that read."""
+        """Return whether nothing is under way between two ends that read."""
         is_quiet, gone = True, False
         for one in self._streams:
             stream = one()
@@ -191,7 +191,7 @@ class MemoryNetwork:
         self._listeners[address] = attach
 
     def unlisten(self, address: str) -> None:
-        """Further connections are refused; those that exist stay."""
+        """Refuse further connections; those that exist stay."""
         self._listeners.pop(address, None)
 
     async def connect(self, address: str, protocol: asyncio.BaseProtocol) -> None:

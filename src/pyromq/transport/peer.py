@@ -13,7 +13,7 @@ class Peer(Protocol):
 
     @property
     def address(self) -> str:
-        """`host:port` of the other end, as it stands in answers and log lines."""
+        """Return `host:port` of the other end, as it stands in answers and log lines."""
         ...
 
     @property

@@ -52,12 +52,12 @@ class Server:
         feed: Feed = feed_nothing,
         on_close: Callable[[Peer], None] | None = None,
         seats: Seats | None = None,
-        held: BufferedBytes | None = None,
+        buffered: BufferedBytes | None = None,
         name: str = "main",
     ) -> None:
         """`on_close` is called once for each connection that ended; `name` stands in log lines and verdicts.
 
-        `seats` and `held`: connections and bytes that this listener and others may have together.
+        `seats` and `buffered`: connections and bytes that this listener and others may have together.
         """
         self._clock = clock
         self._limits = limits or Limits()
@@ -75,7 +75,7 @@ class Server:
             feed=feed,
             opened=self._admit,
             closed=self._forget,
-            held=held,
+            buffered=buffered,
         )
         self._acceptor = Acceptor(self._welcome, self._unseat, clock=clock, warn=self._service.warn, name=name)
 
@@ -101,29 +101,29 @@ class Server:
         return len(self._connections)
 
     def peers(self) -> Iterator[Peer]:
-        """The connections that are open and have asked for something."""
+        """Return the connections that are open and have asked for something."""
         return (connection for connection in tuple(self._connections) if connection.is_open and connection.has_spoken)
 
     @property
-    def held_bytes(self) -> int:
-        """What is held for peers at this moment: unfinished frames and requests, answers that they do not read."""
-        return self._service.held_bytes
+    def buffered_bytes(self) -> int:
+        """Return what is kept for peers now: unfinished frames and requests, answers that they do not read."""
+        return self._service.buffered_bytes
 
     def waiting(self, kind: RequestClass) -> int:
-        """Requests of a class that wait to be served."""
+        """Return how many requests of a class wait to be served."""
         return self._service.waiting(kind)
 
     def use_feed(self, feed: Feed) -> None:
-        """Received bytes go through this kernel first: whoever composes a daemon may know it after the start only."""
+        """Hand received bytes to this kernel first, which may be known only after the start."""
         self._service.use_feed(feed)
 
     @property
     def pending_replies(self) -> int:
-        """Answers of the kernel that wait for the log, a received buffer's together."""
+        """Return how many answers of the kernel wait for the log, those of a received buffer together."""
         return self._service.pending_replies
 
     def release(self, readable: int) -> None:
-        """The log is readable up to here: send the kernel's replies that waited for that."""
+        """Send the kernel's replies that waited until the log is readable up to here."""
         self._service.release(readable)
 
     def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
@@ -131,7 +131,7 @@ class Server:
         self._service.set_reply_timeout(timeout)
 
     def abort_pending_replies(self) -> None:
-        """The log will not become readable any more: cut off the connections with replies that wait for it."""
+        """Cut off the connections with replies that wait for the log: it will not become readable any more."""
         self._service.abort_pending_replies()
 
     async def stop(self, grace_s: float) -> None:
@@ -163,12 +163,12 @@ class Server:
     # --- who may come in ---------------------------------------------------------------------------------------------
 
     def _welcome(self, address: str) -> Connection | None:
-        """A connection for a socket that was just accepted; None where there is no place for it."""
+        """Make a connection for a socket that was just accepted; None where there is no place for it."""
         connection = self._connection()
         return connection if self._seat(connection, address) else None
 
     def _admit(self, connection: Connection) -> bool:
-        """The stream of a connection is there. One that was attached had no place yet."""
+        """Return whether to serve a connection whose stream is there. One that was attached had no place yet."""
         if self._is_stopping:
             return False
         return connection in self._connections or self._seat(connection, connection.address)

@@ -42,9 +42,9 @@ class Service:
         feed: Feed = feed_nothing,
         opened: Callable[[Connection], bool],
         closed: Callable[[Connection], None],
-        held: BufferedBytes | None = None,
+        buffered: BufferedBytes | None = None,
     ) -> None:
-        """`held`: what this one and others of the daemon hold together."""
+        """`buffered`: what this one and others of the daemon keep for their peers together."""
         self.clock = clock
         self.limits = limits
         self.warn = logs.Limited(log, clock)
@@ -55,10 +55,10 @@ class Service:
         self._closed = closed
         self._dispatch = dispatch
         self._queue: FairQueue[Connection, Request] = FairQueue(limits.shares)
-        self._replies = PendingReplies(clock, self._look_if_quiet)
+        self._replies = PendingReplies(clock, self._check_quiet)
         self._departed: set[Connection] = set()  # lost, with requests that are not finished
-        self.held = BufferedBytes(limits.held_bytes) if held is None else held
-        self.held_bytes = 0  # of our own connections
+        self.buffered = BufferedBytes(limits.held_bytes) if buffered is None else buffered
+        self.buffered_bytes = 0  # of our own connections
         self._unflushed: list[Connection] = []
         self._turn_is_due = False
         self._flush_is_due = False
@@ -70,8 +70,8 @@ class Service:
     # --- what connections ask ----------------------------------------------------------------------------------------
 
     def closed(self, connection: Connection) -> None:
-        """What a peer sent before it left is served: the last thing of many clients is a one-way request. What one had
-        waiting that we cut off is dropped. The end is told when the last of its requests is finished."""
+        """Serve on what a peer sent before it left: the last thing of many clients is a one-way request. What one
+        had waiting that we cut off is dropped. The end is reported when the last of its requests is finished."""
         self._departed.add(connection)
         if connection.was_cut:
             for request in self._queue.discard(connection):
@@ -79,7 +79,7 @@ class Service:
         else:
             self._queue.resume(connection)
             self._turn_soon()
-        self._look_if_departed(connection)
+        self._check_departed(connection)
 
     def submit(self, connection: Connection, requests: Sequence[Command]) -> None:
         self._unfinished += len(requests)
@@ -106,20 +106,20 @@ class Service:
             self._flush_is_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 
-    def hold(self, connection: Connection) -> None:
-        self._queue.hold(connection)
+    def suspend(self, connection: Connection) -> None:
+        self._queue.suspend(connection)
 
     def resume(self, connection: Connection) -> None:
         self._queue.resume(connection)
         self._turn_soon()
 
     def waiting(self, kind: RequestClass) -> int:
-        """Requests of a class that wait to be served."""
+        """Return how many requests of a class wait to be served."""
         return self._queue.waiting(kind)
 
     def account(self, connection: Connection, change: int) -> None:
-        self.held_bytes += change
-        self.held.change(connection, change)
+        self.buffered_bytes += change
+        self.buffered.change(connection, change)
 
     # --- refusals before anything is queued --------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Service:
             self._answer(connection, request.command, reply)
 
     def _failed(self, request: Request, connection: Connection, fault: Exception) -> None:
-        """What a handler without a dispatcher around it raised, or a ProtocolError that came through one."""
+        """Answer for what a handler without a dispatcher around it raised, or a ProtocolError that came through one."""
         try:
             self._answer(connection, request.command, failed(request, fault))
         except ProtocolError:
@@ -196,7 +196,7 @@ class Service:
             self._finish(connection, request.command)
 
     def _answer(self, connection: Connection, command: Command, reply: Reply | None) -> None:
-        """A one-way request is never answered, whatever happened."""
+        """Send the reply, if there is one: a one-way request is never answered, whatever happened."""
         if reply is not None and not command.is_oneway:
             try:
                 connection.send(reply.to_command(command))
@@ -209,10 +209,10 @@ class Service:
         connection.finished(command)
         self._unfinished -= 1
         if not connection.is_open:
-            self._look_if_departed(connection)
-        self._look_if_quiet()
+            self._check_departed(connection)
+        self._check_quiet()
 
-    def _look_if_departed(self, connection: Connection) -> None:
+    def _check_departed(self, connection: Connection) -> None:
         if not connection.unfinished and connection in self._departed:
             self._departed.remove(connection)
             try:
@@ -229,36 +229,36 @@ class Service:
     # --- pending replies and the end ---------------------------------------------------------------------------------
 
     def release(self, readable: int) -> None:
-        """The log is readable up to here: send the replies that waited for it."""
+        """Send the replies that waited until the log is readable up to here."""
         self._replies.release(readable)
-        self._look_if_quiet()
+        self._check_quiet()
 
     def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
         """Bound how long replies wait for the log."""
         self._replies.set_reply_timeout(timeout)
 
     def abort_pending_replies(self) -> None:
-        """The log will not become readable any more."""
-        self._replies.give_up("what it waits for will not be stored")
-        self._look_if_quiet()
+        """Cut off who waits for the log: it will not become readable any more."""
+        self._replies.abort_all("what it waits for will not be stored")
+        self._check_quiet()
 
     def use_feed(self, feed: Feed) -> None:
-        """From the next received bytes on, unless the end has begun."""
+        """Use a kernel from the next received bytes on, unless the end has begun."""
         if not self._stopping:
             self.feed = feed
 
     @property
     def pending_replies(self) -> int:
-        """Answers of a kernel that wait for the log, a received buffer's together."""
+        """Return how many answers of a kernel wait for the log, those of a received buffer together."""
         return len(self._replies)
 
     def refuse_new(self) -> None:
-        """From now on requests are refused and the kernel is left alone."""
+        """Refuse requests from now on, and leave the kernel alone."""
         self._stopping = True
         self.feed = feed_nothing
 
     async def until_quiet(self) -> None:
-        """All requests that were taken are finished and no reply is pending."""
+        """Wait until all requests are finished and no reply is pending."""
         if self._unfinished or self._replies:
             self._quiet = asyncio.get_running_loop().create_future()
             await self._quiet
@@ -271,7 +271,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _look_if_quiet(self) -> None:
+    def _check_quiet(self) -> None:
         if self._quiet is not None and not self._quiet.done() and not self._unfinished and not self._replies:
             self._quiet.set_result(None)
 
@@ -285,7 +285,7 @@ def _property_bytes(request: Command) -> int:
 
 
 def _go_away(request: Command) -> Reply:
-    """Newer clients reconnect elsewhere on GO_AWAY, all of them try another broker on SERVICE_NOT_AVAILABLE."""
+    """Send a client elsewhere: newer ones know GO_AWAY, all of them try another broker on SERVICE_NOT_AVAILABLE."""
     knows_go_away = request.version > Version.V5_3_1
     code = ResponseCode.GO_AWAY if knows_go_away else ResponseCode.SERVICE_NOT_AVAILABLE
     return Reply(code, remark="this server is stopping: use another one, or try again later")

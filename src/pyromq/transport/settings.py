@@ -117,7 +117,7 @@ class TransportSettings:
     )
 
     def limits(self, memory_bytes: int = Budget().memory_bytes) -> Limits:
-        """`memory_bytes`: what this process may use, of which peers get a share where the settings leave it open."""
+        """Return the limits. Peers get a share of `memory_bytes`, which this process may use, where no setting says."""
         held_bytes = self.held_bytes or max(_LEAST_HELD, min(memory_bytes // _HELD_SHARE, _MOST_HELD))
         return Limits(
             frame=FrameLimits(
@@ -142,7 +142,7 @@ class TransportSettings:
         )
 
     def server_tls(self) -> ServerTls | None:
-        """None where no certificate was given. ConfigError where TLS is enforced all the same, or a file is missing."""
+        """Return None without a certificate. ConfigError if TLS is enforced all the same, or a file is missing."""
         if self.tls_server_cert_path is None or self.tls_server_key_path is None:
             if self.tls_server_mode is TlsMode.ENFORCING or self.tls_server_cert_path or self.tls_server_key_path:
                 raise ConfigError(

@@ -181,7 +181,7 @@ class TlsSession:
             self._handshake()
 
     def receive(self, data: bytes | memoryview) -> bytes:
-        """Plain bytes. What is to be sent in answer is in `take_outgoing`, even after a ProtocolError (the alert)."""
+        """Return plain bytes. `take_outgoing` has what is to be sent then, even after a ProtocolError (the alert)."""
         self._incoming.write(data)
         if not self.is_ready and not self._handshake():
             return b""
@@ -196,7 +196,7 @@ class TlsSession:
         return b"".join(plain)
 
     def encrypt(self, parts: Sequence[bytes | memoryview]) -> bytes:
-        """For a session that is ready."""
+        """Encrypt, in a session that is ready."""
         try:
             for part in parts:
                 view = memoryview(part)
@@ -210,7 +210,7 @@ class TlsSession:
         return self._outgoing.read()
 
     def close(self) -> bytes:
-        """The closing alert. The peer's own is not waited for: frames say where they end."""
+        """Return the closing alert. The peer's own is not waited for: frames say where they end."""
         with suppress(ssl.SSLError, ValueError):
             self._object.unwrap()
         return self._outgoing.read()
@@ -237,7 +237,7 @@ def plain_only(first: int) -> TlsSession | None:
 
 
 def opening(settings: ServerTls | None) -> Opening:
-    """How a listener with these settings takes its connections."""
+    """Return how a listener with these settings takes its connections."""
     if settings is None or settings.mode is TlsMode.DISABLED:
         return plain_only
     certificates, enforcing = Certificates(settings), settings.mode is TlsMode.ENFORCING

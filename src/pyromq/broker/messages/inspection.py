@@ -103,7 +103,7 @@ class Inspection:
             "unflushedBytes": self._store.unflushed,
             "loopLagMs": round(self._lag_ms(), 1),
             "loopHolds": [_held(hold) for hold in self._holds.all()],
-            "bufferedBytes": sum(server.held_bytes for server in self._servers),
+            "bufferedBytes": sum(server.buffered_bytes for server in self._servers),
             "connections": sum(server.connections for server in self._servers),
             "openFiles": self._budget.shown(),
             "consumerGroups": {group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},

@@ -57,7 +57,7 @@ class Front:
             tls=self._transport.server_tls(),
             on_close=self._on_close,
             seats=self._ground.budget.seats,
-            held=held,
+            buffered=held,
             name=name,
         )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ...ambient import Clock
 from ...errors import CallFailed
 from ...protocol.command import Command
 from ..turns.timeouts import Timeouts
+from .flow import FlowControl
 
 _LAST_OPAQUE = 0x7FFF_FFFF
 
@@ -20,16 +21,22 @@ class _Call(NamedTuple):
     timeout_s: float
 
 
+class Send(Protocol):
+    """How a request leaves; `at_once`: nothing is expected to join it."""
+
+    def __call__(self, command: Command, *, at_once: bool) -> None: ...
+
+
 class PendingCalls:
     """Opaque to waiter. An opaque is not given out again while its call is pending.
 
-    `too_late` says by which failure a call of that code ends after so many seconds.
+    `timed_out` says by which failure a call of that code ends after so many seconds.
     """
 
-    __slots__ = ("_calls", "_next", "_timeouts", "_too_late")
+    __slots__ = ("_calls", "_next", "_timed_out", "_timeouts")
 
-    def __init__(self, clock: Clock, too_late: Callable[[int, float], CallFailed]) -> None:
-        self._too_late = too_late
+    def __init__(self, clock: Clock, timed_out: Callable[[int, float], CallFailed]) -> None:
+        self._timed_out = timed_out
         self._timeouts: Timeouts[int] = Timeouts(clock, self._expire)
         self._next = 0
         self._calls: dict[int, _Call] = {}
@@ -37,7 +44,21 @@ class PendingCalls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def open(self, code: int, timeout_s: float) -> tuple[int, asyncio.Future[Command]]:
+    async def call(self, request: Command, timeout_s: float, flow: FlowControl, send: Send) -> Command:
+        """Send as soon as the peer reads, and await the response. Raises what ended the call if none comes."""
+        opaque, waiter = self._open(request.code, timeout_s)
+        request.opaque = opaque
+        try:
+            while flow.is_blocked and not waiter.done():  # done: timed out or lost meanwhile
+                await asyncio.wait((flow.unblocked(), waiter), return_when=asyncio.FIRST_COMPLETED)
+            if not waiter.done():
+                send(request, at_once=len(self._calls) == 1)
+            return await waiter
+        finally:
+            self._calls.pop(opaque, None)
+            self._timeouts.end(opaque)
+
+    def _open(self, code: int, timeout_s: float) -> tuple[int, asyncio.Future[Command]]:
         opaque = self._next
         while opaque in self._calls:
             opaque = 0 if opaque == _LAST_OPAQUE else opaque + 1
@@ -47,12 +68,8 @@ class PendingCalls:
         self._timeouts.begin(opaque, timeout_s)
         return opaque, waiter
 
-    def forget(self, opaque: int) -> None:
-        self._calls.pop(opaque, None)
-        self._timeouts.end(opaque)
-
     def resolve(self, response: Command) -> bool:
-        """False: nobody waits for it, it came too late or was never asked for."""
+        """Hand a response to who waits for it; False: nobody does, it came too late or was never asked for."""
         call = self._calls.pop(response.opaque, None)
         if call is None or call.waiter.done():
             return False
@@ -60,7 +77,7 @@ class PendingCalls:
         return True
 
     def fail_all(self, failure: CallFailed) -> None:
-        """The connection has ended."""
+        """End all calls: the connection has ended."""
         self._timeouts.stop()
         calls, self._calls = self._calls, {}
         for call in calls.values():
@@ -70,4 +87,4 @@ class PendingCalls:
     def _expire(self, opaque: int) -> None:
         call = self._calls.pop(opaque, None)
         if call is not None and not call.waiter.done():
-            call.waiter.set_exception(self._too_late(call.code, call.timeout_s))
+            call.waiter.set_exception(self._timed_out(call.code, call.timeout_s))

@@ -20,19 +20,21 @@ class Inbox:
         self.needed = _LENGTH_WORDS  # nothing is looked at before this many bytes are there
 
     @property
-    def held(self) -> int:
-        """Bytes of the frame that is not complete yet."""
+    def tail_bytes(self) -> int:
         return len(self.tail)
 
     def drop(self) -> int:
-        """Forget the unfinished frame; how many bytes it had."""
+        """Forget the unfinished frame; return how many bytes it had."""
         size, self.tail = len(self.tail), bytearray()
         return size
 
     def receive(
         self, feed: Feed, connection: FeedConnection, received: memoryview, fed: Fed | None = None
     ) -> tuple[Fed, list[Command]]:
-        """`fed`: what the feed did with these bytes, if it has seen them, which it may where no unfinished end is."""
+        """Return what the feed did with these bytes, and the commands that it left.
+
+        `fed`: what it did, if it has seen them already, which it may where no unfinished end is.
+        """
         if not self.tail:
             fed = as_fed(feed(connection, received), received) if fed is None else fed
             commands, used = self._split(fed, received)
@@ -49,7 +51,7 @@ class Inbox:
         return fed, commands
 
     def _split(self, fed: Fed, view: memoryview) -> tuple[list[Command], int]:
-        """The commands that are Python's, and how many bytes are dealt with."""
+        """Decode what is Python's; return the commands, and how many bytes are dealt with."""
         if not fed.used:
             commands, used, self.needed = decode_frames(view, self._limits)
             return commands, used

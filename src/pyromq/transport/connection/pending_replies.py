@@ -51,7 +51,7 @@ class PendingReplies:
         return len(self._replies)
 
     def set_reply_timeout(self, timeout: ReplyTimeout) -> None:
-        """Without, they wait for as long as it takes."""
+        """Bound the wait. Without this, replies wait for as long as it takes."""
         self._timeout = timeout
 
     def add(self, position: int, replies: bytes, writer: FrameWriter) -> None:
@@ -60,26 +60,26 @@ class PendingReplies:
             seconds = self._timeout.seconds()
             deadline = self._clock.monotonic() + seconds
             if self._timer is None:
-                self._timer = self._clock.call_later(seconds, self._look)
+                self._timer = self._clock.call_later(seconds, self._expire)
         self._replies.append(_PendingReply(position, replies, writer, deadline))
         writer.replies_pending(len(replies))
 
-    def _look(self) -> None:
-        """One timer for all, which is not moved when replies leave: it finds the first that is still there."""
+    def _expire(self) -> None:
+        """Answer in place of replies that waited too long. One timer for all, not moved when replies leave."""
         self._timer = None
         now, timeout = self._clock.monotonic(), self._timeout
         while self._replies and timeout is not None:
             first = self._replies[0]
             if first.deadline > now:
-                self._timer = self._clock.call_later(first.deadline - now, self._look)
+                self._timer = self._clock.call_later(first.deadline - now, self._expire)
                 break
             self._replies.popleft()
             first.writer.send_frames(timeout.late(first.replies))
             first.writer.replies_pending(-len(first.replies))
         self._gone()
 
-    def give_up(self, reason: str) -> None:
-        """The log will never be readable up to them: whoever waits is cut off, which is what he must know."""
+    def abort_all(self, reason: str) -> None:
+        """Cut off whoever waits: the log will never be readable up to there, and that is how they learn it."""
         while self._replies:
             one = self._replies.popleft()
             one.writer.replies_pending(-len(one.replies))

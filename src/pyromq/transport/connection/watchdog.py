@@ -30,7 +30,7 @@ class Watchdog:
         self._set_timer(self.active_at + idle_s)
 
     def expect(self, name: str, within_s: float) -> None:
-        """From now on; a deadline of that name that is already set stays."""
+        """Set a deadline from now on; one of that name that is set already stays."""
         if name not in self.deadlines:
             deadline = self._clock.monotonic() + within_s
             self.deadlines[name] = deadline
@@ -50,9 +50,9 @@ class Watchdog:
         if self._timer is not None:
             self._timer.cancel()
         self._fires_at = deadline
-        self._timer = self._clock.call_later(deadline - self._clock.monotonic(), self._look)
+        self._timer = self._clock.call_later(deadline - self._clock.monotonic(), self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer, self._fires_at = None, NEVER
         name, deadline = "idle_s", self.active_at + self._idle_s
         for other, moment in self.deadlines.items():

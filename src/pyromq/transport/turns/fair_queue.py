@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 class _Lane(Generic[K, T]):
-    """The waiting requests of one class. A key is in `active` (served from the front) or in `held`, never in both."""
+    """The waiting requests of one class. A key is in `active` (served from the front) or in `suspended`."""
 
-    __slots__ = ("active", "count", "held", "share")
+    __slots__ = ("active", "count", "share", "suspended")
 
     def __init__(self, share: int) -> None:
         self.share = share
         self.count = 0
         self.active: OrderedDict[K, deque[T]] = OrderedDict()
-        self.held: dict[K, deque[T]] = {}
+        self.suspended: dict[K, deque[T]] = {}
 
 
 class FairQueue(Generic[K, T]):
@@ -32,22 +32,22 @@ class FairQueue(Generic[K, T]):
 
     def __init__(self, shares: Mapping[RequestClass, int]) -> None:
         self._lanes: list[_Lane[K, T]] = [_Lane(shares[kind]) for kind in RequestClass]
-        self._held: set[K] = set()
-        self._ready = 0  # requests that can be served now; what is held does not count
+        self._suspended: set[K] = set()
+        self._ready = 0  # requests that can be served now; what is suspended does not count
 
     @property
     def has_work(self) -> bool:
         return self._ready > 0
 
     def waiting(self, kind: RequestClass) -> int:
-        """Requests of a class, held ones too."""
+        """Return how many requests of a class there are, suspended ones too."""
         return self._lanes[kind].count
 
     def put(self, kind: RequestClass, key: K, item: T) -> None:
         lane = self._lanes[kind]
         lane.count += 1
-        if key in self._held:
-            queues: dict[K, deque[T]] = lane.held
+        if key in self._suspended:
+            queues: dict[K, deque[T]] = lane.suspended
         else:
             queues = lane.active
             self._ready += 1
@@ -58,7 +58,7 @@ class FairQueue(Generic[K, T]):
             queue.append(item)
 
     def turn(self) -> Iterator[tuple[K, T]]:
-        """One turn: at most the share of each class. `put`, `hold` and `discard` may come while it runs."""
+        """Yield at most the share of each class. `put`, `suspend` and `discard` may come meanwhile."""
         for lane in self._lanes:
             left, active = lane.share, lane.active
             while left and active:
@@ -71,19 +71,19 @@ class FairQueue(Generic[K, T]):
                 left -= 1
                 yield key, item
 
-    def hold(self, key: K) -> None:
+    def suspend(self, key: K) -> None:
         """Serve nothing of this connection until `resume`: its answers could not leave."""
-        self._held.add(key)
+        self._suspended.add(key)
         for lane in self._lanes:
             queue = lane.active.pop(key, None)
             if queue is not None:
-                lane.held[key] = queue
+                lane.suspended[key] = queue
                 self._ready -= len(queue)
 
     def resume(self, key: K) -> None:
-        self._held.discard(key)
+        self._suspended.discard(key)
         for lane in self._lanes:
-            queue = lane.held.pop(key, None)
+            queue = lane.suspended.pop(key, None)
             if queue is not None:
                 lane.active[key] = queue
                 self._ready += len(queue)

@@ -44,11 +44,11 @@ class LoopHolds:
         return sum(hold.times for hold in self._holds.values())
 
     def all(self) -> list[Hold]:
-        """The longest first."""
+        """Return them, the longest first."""
         return sorted(self._holds.values(), key=lambda hold: -hold.longest_ms)
 
     def around(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        """The same handlers, watched."""
+        """Return the same handlers, watched."""
         return {code: self._watched(code, handler) for code, handler in handlers.items()}
 
     def _watched(self, code: int, handler: Handler) -> Handler:
