@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from pyromq.cli.pipeline import analyse, job
 from pyromq.cli.pipeline.pipeline import pipeline
 from pyromq.pipelines.report.summary import Metrics, Plot, Summary, Table
-from pyromq.pipelines.run.expiring import Going
+from pyromq.pipelines.run.expiring import ExpiringTopic
 from pyromq.pipelines.run.stopping import Stop
 
 
@@ -135,7 +135,11 @@ def test_reconcile_answers_by_its_exit_code(agree: bool, code: int, monkeypatch:
 @pytest.mark.usefixtures("no_spark")
 def test_what_expires_and_dead_letters_are_archived_first(monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 3_600_000
-    found = [Going("old", "a", 1, hour), Going("%DLQ%g", "a", 1, 90 * hour), Going("young", "a", 1, 90 * hour)]
+    found = [
+        ExpiringTopic("old", "a", 1, hour),
+        ExpiringTopic("%DLQ%g", "a", 1, 90 * hour),
+        ExpiringTopic("young", "a", 1, 90 * hour),
+    ]
     asked: list[Any] = []
 
     def run(spark: Any, source: dict[str, str], folder: str, **named: Any) -> Summary:
@@ -157,7 +161,7 @@ def test_what_expires_and_dead_letters_are_archived_first(monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("no_spark")
 def test_what_expires_is_asked_for_again_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [Going("old", "a", 1, 0)]
+    found = [ExpiringTopic("old", "a", 1, 0)]
     asked: list[Any] = []
 
     def run(spark: Any, source: dict[str, str], folder: str, **named: Any) -> Summary:
@@ -165,7 +169,7 @@ def test_what_expires_is_asked_for_again_each_time(monkeypatch: pytest.MonkeyPat
         return Summary("archive", {})
 
     def wait(stop: Stop, seconds: float) -> bool:
-        found.append(Going("older", "a", 1, -seconds_ms(seconds)))
+        found.append(ExpiringTopic("older", "a", 1, -seconds_ms(seconds)))
         if len(asked) == 2:
             stop.asked.set()
         return stop.asked.is_set()

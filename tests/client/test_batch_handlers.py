@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyromq.client.consume.handlers import outcomes_of, worker
-from pyromq.client.consume.in_flight import InWork
+from pyromq.client.consume.in_flight import InFlight
 from pyromq.client.core.retry import Reject, RetryLater
 from pyromq.client.errors import Error
 from pyromq.client.received import Received
@@ -264,7 +264,7 @@ async def test_two_clients_of_one_process_never_handle_a_message_at_once(cluster
 
 
 async def test_who_waits_for_a_message_in_work_may_be_on_another_loop() -> None:
-    table, order = InWork(), []
+    table, order = InFlight(), []
     await table.enter(["a", "b"])
 
     def other() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pyromq.client.connect.background import Tasks
-from pyromq.client.consume.assigned import Assigned
-from pyromq.client.consume.attempts import Begun, Runner
+from pyromq.client.consume.assigned import AssignedQueue
+from pyromq.client.consume.attempts import HandlerRunner, StartedCoroutine
 from pyromq.client.consume.handlers import worker
-from pyromq.client.consume.handling import STREAK, Concurrent
-from pyromq.client.consume.in_flight import of_queue
+from pyromq.client.consume.handling import STREAK, ConcurrentService
+from pyromq.client.consume.in_flight import in_flight_of
 from pyromq.client.core.process_queue import FlowLimits, ProcessQueue
 from pyromq.client.core.retry import Retry
 from pyromq.client.received import Received
@@ -24,10 +24,10 @@ from tests.client.messages import stored
 Handle = Callable[[Received], Awaitable[None]]
 
 
-def queue(number: int, count: int) -> Assigned:
+def queue(number: int, count: int) -> AssignedQueue:
     process = ProcessQueue(FlowLimits())
     process.add(stored(offset, queue_id=number) for offset in range(count))
-    return Assigned(queue=MessageQueue(broker_name="b", queue_id=number, topic="T"), process=process)
+    return AssignedQueue(queue=MessageQueue(broker_name="b", queue_id=number, topic="T"), process=process)
 
 
 class Consumer:
@@ -36,8 +36,8 @@ class Consumer:
     def __init__(self, handle: Any, concurrency: int = 20, max_batch: int | None = None) -> None:
         self.faults: list[BaseException] = []
         clock = ManualClock()
-        self.deliveries = Concurrent(
-            Runner(worker(handle, concurrency, max_batch is not None), clock, 900.0),
+        self.deliveries = ConcurrentService(
+            HandlerRunner(worker(handle, concurrency, max_batch is not None), clock, 900.0),
             None,
             Retry(),
             clock,
@@ -48,7 +48,7 @@ class Consumer:
             owner="g",
         )
 
-    async def __aenter__(self) -> Concurrent:
+    async def __aenter__(self) -> ConcurrentService:
         self.deliveries.start()
         await turns(2)
         return self.deliveries
@@ -194,7 +194,7 @@ async def test_the_rest_of_a_coroutine_is_awaited_in_the_task_that_began_it() ->
         return word
 
     coroutine = work()
-    rest = Begun(coroutine, coroutine.send(None))
+    rest = StartedCoroutine(coroutine, coroutine.send(None))
     asyncio.get_running_loop().call_soon(gate.set_result, "done")
     assert await rest == "done"
     assert tasks == [asyncio.current_task()] * 2
@@ -213,7 +213,7 @@ async def test_who_is_cancelled_while_it_waits_may_clean_up_and_go_on() -> None:
 
     async def run() -> str:
         coroutine = work()
-        return await Begun(coroutine, coroutine.send(None))
+        return await StartedCoroutine(coroutine, coroutine.send(None))
 
     task = asyncio.create_task(run())
     await turns(1)
@@ -229,7 +229,7 @@ async def test_an_error_of_the_rest_comes_through() -> None:
 
     coroutine = work()
     with pytest.raises(ValueError, match="late"):
-        await Begun(coroutine, coroutine.send(None))
+        await StartedCoroutine(coroutine, coroutine.send(None))
 
 
 def test_what_is_never_finished_is_closed() -> None:
@@ -242,14 +242,14 @@ def test_what_is_never_finished_is_closed() -> None:
             ended.append(True)
 
     coroutine = work()
-    rest = Begun(coroutine, coroutine.send(None)).__await__()
+    rest = StartedCoroutine(coroutine, coroutine.send(None)).__await__()
     next(rest)
     rest.close()
     assert ended == [True]
 
 
 def test_all_who_have_a_queue_share_its_table_while_one_of_them_lives() -> None:
-    first = of_queue("g", "q1")
-    assert of_queue("g", "q1") is first
-    assert of_queue("g", "q2") is not first
-    assert of_queue("h", "q1") is not first
+    first = in_flight_of("g", "q1")
+    assert in_flight_of("g", "q1") is first
+    assert in_flight_of("g", "q2") is not first
+    assert in_flight_of("h", "q1") is not first

@@ -10,7 +10,7 @@ import pytest
 from pyromq.client.core.allocation import Average, MachineRoomNearby
 from pyromq.client.core.routing import MOST_QUEUES, route_of
 from pyromq.client.errors import BadAnswer
-from pyromq.client.produce.requests import Replies
+from pyromq.client.produce.requests import AwaitedReplies
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import encode_body
@@ -194,7 +194,7 @@ def push_reply(body: bytes, sys_flag: int, **other: str) -> tuple[PushReplyMessa
 
 @pytest.mark.parametrize("sys_flag", [ZLIB, 0x701])
 async def test_a_reply_that_cannot_be_read_fails_who_waits_for_it(sys_flag: int) -> None:
-    replies = Replies()
+    replies = AwaitedReplies()
     with replies.expect("c1") as waiting:
         replies.came(*push_reply(b"no zlib", sys_flag))
         with pytest.raises(BadAnswer, match="the reply to 'c1' cannot be read"):
@@ -203,7 +203,7 @@ async def test_a_reply_that_cannot_be_read_fails_who_waits_for_it(sys_flag: int)
 
 @pytest.mark.parametrize("host", ["", "nonsense", "/x:99999999", "/²:²", "\x1b[2J:1"])
 async def test_a_reply_from_a_host_that_is_none_is_a_reply(host: str) -> None:
-    replies = Replies()
+    replies = AwaitedReplies()
     with replies.expect("c1") as waiting:
         replies.came(*push_reply(b"yes", 0, bornHost=host, storeHost=host))
         assert (await waiting).body == b"yes"

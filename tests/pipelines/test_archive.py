@@ -16,7 +16,7 @@ from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.lake.manifest import manifests
 from pyromq.pipelines.reconcile import reconcile
 from pyromq.pipelines.replay import replay
-from pyromq.pipelines.run.progress import Watch
+from pyromq.pipelines.run.progress import ProgressListener
 from tests.pipelines.faults import Killed, after, instead
 from tests.spark.reading import numbers, rows
 from tests.spark.servers import Servers
@@ -33,7 +33,7 @@ def test_an_archive_holds_every_message_once_and_is_replayed(
     folder, target = str(tmp_path / "archive"), {"nameServer": servers.namesrv, "topic": f"{topic}-again"}
     assert archive(spark, source(servers, topic), folder, dry_run=True).facts["messages"] == 100
     lines: list[str] = []
-    with Watch(spark, "archive", lines.append) as watch:
+    with ProgressListener(spark, "archive", lines.append) as watch:
         done = archive(spark, source(servers, topic), folder)
     assert (done.facts["messages"], done.facts["gaps"], done.metrics.rows) == (100, 0, 100)
     told = watch.metrics(done)

@@ -19,7 +19,7 @@ from pyromq.pipelines.archive import archive, read_archive
 from pyromq.pipelines.dedup import dedup
 from pyromq.pipelines.replay import replay
 from pyromq.pipelines.report.summary import Summary
-from pyromq.pipelines.run.progress import Watch
+from pyromq.pipelines.run.progress import ProgressListener
 from pyromq.pipelines.run.stopping import Stop
 from tests.pipelines.test_commands import Commands, commands
 from tests.spark.reading import numbers, rows
@@ -60,7 +60,7 @@ def test_an_archive_that_goes_on_takes_what_comes(
     servers.send(topic, 20)
     folder, source = str(tmp_path / "archive"), {"nameServer": servers.namesrv, "topic": topic}
     told: list[dict[str, Any]] = []
-    watch = Watch(spark, "archive", lambda line: None, each=told.append)
+    watch = ProgressListener(spark, "archive", lambda line: None, each=told.append)
 
     def steps() -> None:
         until(lambda: any(each["rows"] == 20 for each in told))
@@ -100,7 +100,7 @@ def test_others_go_on_too(spark: SparkSession, servers: Servers, topic: str, tmp
         servers.send(topic, 10)  # again what was there: only dedup leaves it out
         until(lambda: there(30 if name == "dedup" else 40))
 
-    with Watch(spark, name, lambda line: None, each=lambda told: seen.append(told["rows"])):
+    with ProgressListener(spark, name, lambda line: None, each=lambda told: seen.append(told["rows"])):
         done = going_on(spark, work[name], steps)
     if name == "analytics":
         assert done.facts["messages"] == 40

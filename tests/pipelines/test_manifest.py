@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyromq.pipelines.lake.manifest import Extent, gaps, kept
-from pyromq.pipelines.run.expiring import Going, names, rows, soon
+from pyromq.pipelines.run.expiring import ExpiringTopic, names, rows, soon
 
 
 def manifest(number: int, begin: int, end: int, messages: int | None = None) -> dict[str, Any]:
@@ -44,10 +44,10 @@ def test_holes_within_a_batch_show_in_the_table() -> None:
 def test_what_expires_soon_comes_first_and_dead_letters_with_it() -> None:
     hour = 3_600_000
     found = [
-        Going("old", "a", 1, 2 * hour),
-        Going("young", "a", 1, 60 * hour),
-        Going("%DLQ%g", "a", 1, 50 * hour),
-        Going("late", "b", 1, -hour),
+        ExpiringTopic("old", "a", 1, 2 * hour),
+        ExpiringTopic("young", "a", 1, 60 * hour),
+        ExpiringTopic("%DLQ%g", "a", 1, 50 * hour),
+        ExpiringTopic("late", "b", 1, -hour),
     ]
     assert names(soon(found, 12 * hour, dead_letters=False)) == ["late", "old"]
     assert names(soon(found, 12 * hour, dead_letters=True)) == ["late", "old", "%DLQ%g"]

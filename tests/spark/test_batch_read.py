@@ -15,7 +15,7 @@ from pyromq.errors import ConfigError
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.spark.connect.cluster import Cluster
-from pyromq.spark.connect.connection import Connection
+from pyromq.spark.connect.connection import BlockingConnection
 from pyromq.spark.options import Use, read_options
 from pyromq.spark.read.offsets import Queue
 from tests.spark.reading import numbers, rows, tasks
@@ -60,7 +60,9 @@ def send_unreadable(servers: Servers, topic: str) -> None:
     """A message that says that it is compressed, and is not."""
     task = tasks(servers, topic)[0]
     fields = {"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "769", "g": "0", "h": "0", "j": "0"}
-    connection = Connection(task.address, read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH))
+    connection = BlockingConnection(
+        task.address, read_options({"nameServer": servers.namesrv, "topic": topic}, Use.BATCH)
+    )
     try:
         connection.send(Command(code=RequestCode.SEND_MESSAGE_V2, fields=fields), b"no zlib")
         assert connection.receive().code == ResponseCode.SUCCESS

@@ -15,7 +15,7 @@ from pyromq.errors import CallTimedOut, ConfigError, ConnectionLost, ProtocolErr
 from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameDecoder, encode_frame_head
-from pyromq.spark.connect.connection import Connection
+from pyromq.spark.connect.connection import BlockingConnection
 from pyromq.spark.options import NetOptions, Use, connection_options
 
 PLAIN = {"nameServer": "127.0.0.1:1", "callTimeoutMs": "2000"}
@@ -55,7 +55,7 @@ def wait_for(came: list[socket.socket]) -> socket.socket:
 
 def test_requests_are_signed_with_fields_and_body() -> None:
     with peer() as (address, came):
-        connection = Connection(address, options(accessKey="me", secretKey="quiet", securityToken="today"))
+        connection = BlockingConnection(address, options(accessKey="me", secretKey="quiet", securityToken="today"))
         connection.send(Command(code=RequestCode.SEND_BATCH_MESSAGE, fields={"b": "2", "a": "1"}), b"body")
         found = received(wait_for(came))
         connection.close()
@@ -74,7 +74,7 @@ def test_half_a_key_is_told(given: dict[str, str]) -> None:
 
 def test_requests_of_the_peer_are_passed_over_and_a_bad_frame_is_told() -> None:
     with peer() as (address, came):
-        connection = Connection(address, options())
+        connection = BlockingConnection(address, options())
         opaque = connection.send(Command(code=11))
         other = wait_for(came)
         other.sendall(encode_frame_head(Command(code=40), 0))  # a notice, which is none of ours
@@ -90,7 +90,7 @@ def test_requests_of_the_peer_are_passed_over_and_a_bad_frame_is_told() -> None:
 
 def test_silence_and_an_end_are_told_apart() -> None:
     with peer() as (address, came):
-        connection = Connection(address, options(callTimeoutMs="50"))
+        connection = BlockingConnection(address, options(callTimeoutMs="50"))
         connection.send(Command(code=11))
         with pytest.raises(CallTimedOut, match=r"did not answer within 0\.05 s"):
             connection.receive()
@@ -105,4 +105,4 @@ def test_nobody_there_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(ConnectionLost, match=f"no connection to {address}"):
-        Connection(address, options(connectTimeoutMs="500"))
+        BlockingConnection(address, options(connectTimeoutMs="500"))

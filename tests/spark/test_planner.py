@@ -6,26 +6,26 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyromq.spark.read.offsets import Queue, from_json, to_json
-from pyromq.spark.read.planner import Bounds, Range, limited, ranges, split, waiting
+from pyromq.spark.read.planner import Bounds, OffsetRange, limited, ranges, split, waiting
 
 A, B, C = Queue("T", "a", 0), Queue("T", "a", 1), Queue("U", "b", 0)
 PARTS = st.lists(st.tuples(st.sampled_from([A, B, C]), st.integers(0, 1000), st.integers(1, 5000)), max_size=5).map(
-    lambda found: [Range(queue, begin, begin + size) for queue, begin, size in found]
+    lambda found: [OffsetRange(queue, begin, begin + size) for queue, begin, size in found]
 )
 
 
 def test_what_is_there_is_read_as_asked() -> None:
     found, lost = ranges({A: 3, B: 5}, {A: 10, B: 5}, {A: Bounds(0, 20), B: Bounds(0, 9)})
-    assert (found, lost) == ([Range(A, 3, 10)], [])
+    assert (found, lost) == ([OffsetRange(A, 3, 10)], [])
 
 
 def test_a_queue_that_is_new_is_read_from_its_first_message() -> None:
-    assert ranges({A: 3}, {A: 3, B: 9}, {A: Bounds(0, 3), B: Bounds(4, 9)}) == ([Range(B, 4, 9)], [])
+    assert ranges({A: 3}, {A: 3, B: 9}, {A: Bounds(0, 3), B: Bounds(4, 9)}) == ([OffsetRange(B, 4, 9)], [])
 
 
 def test_retention_that_passed_the_start_is_a_loss_and_the_rest_is_read() -> None:
     found, [loss] = ranges({A: 3}, {A: 10}, {A: Bounds(7, 20)})
-    assert found == [Range(A, 7, 10)]
+    assert found == [OffsetRange(A, 7, 10)]
     assert str(loss) == "T/a/0: offsets 3 to 7 were removed (retention) before they were read"
 
 
@@ -36,24 +36,24 @@ def test_retention_that_passed_the_whole_range() -> None:
 
 def test_an_end_behind_the_queues_end_is_a_loss() -> None:
     found, [loss] = ranges({A: 3}, {A: 10}, {A: Bounds(0, 6)})
-    assert (found, loss[:3]) == ([Range(A, 3, 6)], (A, 6, 10))
+    assert (found, loss[:3]) == ([OffsetRange(A, 3, 6)], (A, 6, 10))
 
 
 def test_a_queue_that_was_made_anew_is_a_loss_and_read_from_its_first_message() -> None:
     found, [loss] = ranges({A: 30}, {A: 4}, {A: Bounds(0, 4)})
-    assert (found, loss[:3]) == ([Range(A, 0, 4)], (A, 4, 30))
+    assert (found, loss[:3]) == ([OffsetRange(A, 0, 4)], (A, 4, 30))
 
 
 def test_a_broker_that_is_away_is_read_as_told_once_it_is_back() -> None:
-    assert ranges({A: 3}, {A: 10}, {}) == ([Range(A, 3, 10)], [])
+    assert ranges({A: 3}, {A: 10}, {}) == ([OffsetRange(A, 3, 10)], [])
 
 
 @given(PARTS, st.none() | st.integers(1, 20), st.none() | st.integers(1, 2000))
 def test_pieces_cover_the_ranges_and_keep_the_limits(
-    parts: list[Range], least: int | None, most_records: int | None
+    parts: list[OffsetRange], least: int | None, most_records: int | None
 ) -> None:
     pieces = split(parts, least, most_records)
-    joined: list[Range] = []
+    joined: list[OffsetRange] = []
     for piece in pieces:
         assert piece.size > 0
         assert most_records is None or piece.size <= most_records
@@ -66,7 +66,10 @@ def test_pieces_cover_the_ranges_and_keep_the_limits(
 
 
 def test_without_limits_a_range_is_a_task() -> None:
-    assert split([Range(A, 0, 9), Range(B, 2, 3)], None, None) == [Range(A, 0, 9), Range(B, 2, 3)]
+    assert split([OffsetRange(A, 0, 9), OffsetRange(B, 2, 3)], None, None) == [
+        OffsetRange(A, 0, 9),
+        OffsetRange(B, 2, 3),
+    ]
 
 
 @given(

@@ -17,10 +17,10 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, encode_record
 from pyromq.spark.codec.bad_records import BadRecord
 from pyromq.spark.connect.cluster import Cluster
-from pyromq.spark.connect.connection import Connection, Landing
+from pyromq.spark.connect.connection import BlockingConnection, ReceiveBuffer
 from pyromq.spark.options import Use, connection_options, read_options
 from pyromq.spark.read.offsets import Queue
-from pyromq.spark.read.planner import DataLoss, Range
+from pyromq.spark.read.planner import DataLoss, OffsetRange
 from pyromq.spark.read.pulling import QueuePull, read_range
 from pyromq.spark.read.stream_read import StreamReader
 from pyromq.spark.schema import arrow_schema
@@ -56,7 +56,7 @@ class Scripted:
         self.asked.append(int(command.fields["queueOffset"]))
         return 1
 
-    def receive(self, landing: Landing | None = None) -> Command:
+    def receive(self, landing: ReceiveBuffer | None = None) -> Command:
         reply = self._script.pop(0)
         if isinstance(reply, Exception):
             raise reply
@@ -89,7 +89,7 @@ def pulled(script: list[Reply], end: int, **options: str) -> tuple[list[int], li
     connection = Scripted(script)
     clock = Passing()
     pull = QueuePull(
-        Range(QUEUE, 0, end),
+        OffsetRange(QUEUE, 0, end),
         "127.0.0.1:1",
         read_options(given, Use.BATCH),
         clock,
@@ -123,7 +123,10 @@ def test_where_sizes_do_not_add_up_records_are_pulled_alone_and_the_broken_one_g
     given = {"nameServer": "127.0.0.1:1", "topic": "orders", "mode": mode}
     with patch.object(QueuePull, "_connection", lambda self: Answering(records)):
         made = read_range(
-            Range(QUEUE, 0, 6), "127.0.0.1:1", read_options(given, Use.BATCH), arrow_schema(["queueOffset", "body"])
+            OffsetRange(QUEUE, 0, 6),
+            "127.0.0.1:1",
+            read_options(given, Use.BATCH),
+            arrow_schema(["queueOffset", "body"]),
         )
         if mode == "FAILFAST":
             with pytest.raises(BadRecord, match=r"orders.*the record at offset 2 .*Set mode=DROPMALFORMED"):
@@ -196,7 +199,7 @@ def test_a_body_of_anything_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         connection = Scripted([answer(ResponseCode.SUCCESS, 3, body=bytes(body))] * 2)
         monkeypatch.setattr(QueuePull, "_connection", lambda self, of=connection: of)
         with pytest.raises(ProtocolError):
-            list(read_range(Range(QUEUE, 0, 3), "127.0.0.1:1", options, arrow_schema(["body"])))
+            list(read_range(OffsetRange(QUEUE, 0, 3), "127.0.0.1:1", options, arrow_schema(["body"])))
 
 
 def test_many_answers_share_one_memory_and_their_rows_are_copies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +207,7 @@ def test_many_answers_share_one_memory_and_their_rows_are_copies(monkeypatch: py
     steps = [found(0, 3), answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 3, body=b"none"), found(3, 5), found(5, 9)]
     connection = Scripted([*steps, found(9, 12)])
     monkeypatch.setattr(QueuePull, "_connection", lambda self: connection)
-    batches = list(read_range(Range(QUEUE, 1, 11), "127.0.0.1:1", options, arrow_schema(["queueOffset", "body"])))
+    batches = list(read_range(OffsetRange(QUEUE, 1, 11), "127.0.0.1:1", options, arrow_schema(["queueOffset", "body"])))
     assert [batch.column("queueOffset").to_pylist() for batch in batches] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
     assert {body for batch in batches for body in batch.column("body").to_pylist()} == {b"x"}
 
@@ -226,7 +229,7 @@ def test_a_broker_is_killed_and_restarted_in_the_middle_of_a_batch(own: Servers,
 def make_topic(servers: Servers, broker: str, topic: str, queues: int = 2) -> None:
     fields = {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
     fields |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
-    connection = Connection(
+    connection = BlockingConnection(
         servers.brokers[broker].address, connection_options({"nameServer": servers.namesrv}, Use.BATCH)
     )
     made = connection.call(Command(code=RequestCode.UPDATE_AND_CREATE_TOPIC, fields=fields))
@@ -240,7 +243,7 @@ def delete_topic(servers: Servers, broker: str, topic: str) -> None:
         (servers.brokers[broker].address, RequestCode.DELETE_TOPIC_IN_BROKER),
         (servers.namesrv, RequestCode.DELETE_TOPIC_IN_NAMESRV),
     ):
-        connection = Connection(address, connection_options({"nameServer": servers.namesrv}, Use.BATCH))
+        connection = BlockingConnection(address, connection_options({"nameServer": servers.namesrv}, Use.BATCH))
         gone = connection.call(Command(code=code, fields={"topic": topic}))
         connection.close()
         assert gone.code == ResponseCode.SUCCESS, gone.remark

@@ -10,9 +10,9 @@ import pytest
 from pyromq.client.errors import NoNameServer
 from pyromq.errors import ConnectionLost
 from pyromq.spark.connect.cluster import Cluster
-from pyromq.spark.connect.connection import Connection
+from pyromq.spark.connect.connection import BlockingConnection
 from pyromq.spark.options import Use, read_options, write_options
-from pyromq.spark.read.planner import Range
+from pyromq.spark.read.planner import OffsetRange
 from pyromq.spark.read.pulling import read_range
 from pyromq.spark.schema import arrow_schema
 from pyromq.spark.write.sending import BatchSender
@@ -63,7 +63,7 @@ def test_messages_there_and_back_by_tls(secured: dict[str, str]) -> None:
     found = [
         row["body"]
         for queue, (low, high) in bounds.items()
-        for batch in read_range(Range(queue, low, high), queues[queue], options, arrow_schema(["body"]))
+        for batch in read_range(OffsetRange(queue, low, high), queues[queue], options, arrow_schema(["body"]))
         for row in batch.to_pylist()
     ]
     assert sorted(found) == sorted(f"m{number}".encode() for number in range(100))
@@ -75,7 +75,7 @@ def test_a_certificate_of_somebody_else_is_refused(secured: dict[str, str], tmp_
     with Cluster(options) as cluster, pytest.raises(NoNameServer):
         cluster.topics(".*")
     with pytest.raises(ConnectionLost, match="certificate verify failed"):
-        Connection(secured["nameServer"], options)
+        BlockingConnection(secured["nameServer"], options)
 
 
 def test_a_server_that_wants_our_certificate_gets_it(tmp_path: Path) -> None:

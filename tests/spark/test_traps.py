@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pyromq
 from pyromq.spark.read.batch_read import QueuePart
 from pyromq.spark.read.offsets import Queue
-from pyromq.spark.read.planner import Range
+from pyromq.spark.read.planner import OffsetRange
 from pyromq.spark.session import SETTINGS
 from tests.spark.servers import Servers
 from tests.spark.test_batch_read import read
@@ -99,7 +99,7 @@ def test_a_sitecustomize_of_the_users_is_run_too(tmp_path: Path) -> None:
 
 def test_tasks_name_the_package_which_executors_need(tmp_path: Path) -> None:
     """Classes are pickled by name: where the package is missing, that is said; `--py-files` brings a zip of it."""
-    task = pickle.dumps(QueuePart(Range(Queue("orders", "broker-a", 0), 0, 5), "127.0.0.1:1"))
+    task = pickle.dumps(QueuePart(OffsetRange(Queue("orders", "broker-a", 0), 0, 5), "127.0.0.1:1"))
     code = f"import pickle; print(pickle.loads({task!r}).part.end)"
     bare = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     assert "No module named 'pyromq'" in bare.stderr

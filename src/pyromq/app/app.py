@@ -55,7 +55,7 @@ class _Subscription:
 
 
 @dataclass(slots=True)
-class _Run:
+class _RunningApp:
     """What an app has from its start to its stop. Closing `stack` undoes the start, once that has ended."""
 
     client: Client
@@ -88,7 +88,7 @@ class App(Lifecycle):
         self._producer_group = producer_group
         self._subscriptions: list[_Subscription] = []
         self._publishing: dict[Handler, list[_Publishing]] = {}
-        self._run: _Run | None = None
+        self._run: _RunningApp | None = None
 
     # --- declaring ------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class App(Lifecycle):
             if client is None:
                 client = await stack.enter_async_context(connect(self._namesrv, **self._settings))
             producer = client.producer(self._producer_group, middleware=self._middleware)
-            run = self._run = _Run(client, await stack.enter_async_context(producer))
+            run = self._run = _RunningApp(client, await stack.enter_async_context(producer))
             if self._lifespan is not None:
                 await stack.enter_async_context(self._lifespan(self))
             stack.push_async_callback(run.stop_consumers)
@@ -180,7 +180,7 @@ class App(Lifecycle):
         consumers = [] if self._run is None else self._run.consumers
         await first_ended([*(each.wait() for each in consumers), stopped])
 
-    def _running(self) -> _Run:
+    def _running(self) -> _RunningApp:
         if self._run is None:
             raise Closed("this app does not run", hint="Use `async with app`, or `pyromq run module:app`")
         return self._run

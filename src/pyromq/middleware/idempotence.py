@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from .. import logs
 from ..ambient import Clock, SystemClock
 from ..client.consume.handlers import Outcomes
-from ..client.consume.in_flight import InWork
+from ..client.consume.in_flight import InFlight
 from ..client.middleware import HandleNext, Middleware
 from ..client.noted_rows import NotedRows
 from ..client.received import Received
@@ -47,7 +47,7 @@ class Idempotence(Middleware):
     def __init__(self, seen: Seen | None = None, *, by: By = "id") -> None:
         self._seen = SeenInMemory() if seen is None else seen
         self._by = by
-        self._in_work = InWork()
+        self._in_work = InFlight()
 
     async def handle(self, messages: list[Received], call_next: HandleNext) -> Outcomes:
         words = [self._word(each) for each in messages]

@@ -53,12 +53,12 @@ class Prometheus(Middleware):
 
     async def handle(self, messages: list[Received], call_next: HandleNext) -> Outcomes:
         topic, group, began = messages[0].topic, messages[0].group, self._clock.monotonic()
-        in_work = self._in_work.labels(topic, group)
-        in_work.inc(len(messages))
+        in_flight = self._in_work.labels(topic, group)
+        in_flight.inc(len(messages))
         try:
             outcomes = await call_next(messages)
         finally:
-            in_work.dec(len(messages))
+            in_flight.dec(len(messages))
             self._handle_s.labels(topic, group).observe(self._clock.monotonic() - began)
         for each in outcomes:
             self._handled.labels(topic, group, _word(each)).inc()

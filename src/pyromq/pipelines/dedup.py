@@ -19,7 +19,7 @@ from .replay import outgoing
 from .report.summary import Metrics, Summary, Table
 from .run import checkpoint
 from .run.messages import chosen, stream
-from .run.sending import Sent, Steps, in_order
+from .run.sending import Sent, StepSender, in_order
 from .run.streaming import run_stream
 from .run.times import interval
 
@@ -51,7 +51,7 @@ def dedup(
     rows = Lake(spark, folder, run=run)
     before = {int(each["batch"]) for each in manifests(spark, folder)}
     checkpoint.check_whole(spark, folder, before)
-    steps = Steps(spark, folder, target or {}, run)
+    steps = StepSender(spark, folder, target or {}, run)
 
     def keep(batch: DataFrame, number: int) -> None:
         _kept_once(rows, batch, number)

@@ -14,7 +14,7 @@ from ..model.names import DLQ_PREFIX
 from .report.summary import Metrics, Plot, Summary, Table
 from .run import checkpoint
 from .run.messages import chosen, messages, stream
-from .run.sending import OWN, Steps
+from .run.sending import OWN, StepSender
 from .run.streaming import run_stream
 from .trace import traced
 
@@ -113,7 +113,7 @@ def redrive(
     wanted = {"to": target.get("topic", ""), "group": group, "where": where}
     run = checkpoint.begin(spark, folder, wanted, {})["run"]
     frame = stream(spark, {"topic": f"{DLQ_PREFIX}{group}", **source})
-    steps = Steps(spark, folder, target, run)
+    steps = StepSender(spark, folder, target, run)
 
     def pass_on(batch: DataFrame, number: int) -> None:
         rows = chosen(_with_origin(batch), where)

@@ -21,7 +21,7 @@ from .report.summary import Metrics, Summary, Table
 from .run import checkpoint
 from .run.messages import between, chosen, messages, needed, of_topics, stream
 from .run.plan import planned
-from .run.sending import OWN, Steps, in_order
+from .run.sending import OWN, StepSender, in_order
 from .run.streaming import run_stream
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def replay(
     rest = {name: value for name, value in source.items() if name != "startingOffsets"}
     told = {"source": checkpoint.which(rest), "group": backlog_of, "to": target["topic"], "where": where}
     fixed = checkpoint.begin(spark, folder, told, {"since": since_ms, "until": until_ms, "start": start})
-    steps = Steps(spark, folder, limited(target, rate), fixed["run"])
+    steps = StepSender(spark, folder, limited(target, rate), fixed["run"])
     choice = _Choice(where, fixed["since"], fixed["until"], 1 if rate else tasks)  # the rate is that of a task
     if "archive" in rest:
         _archived(spark, rest, folder, choice, steps)
@@ -91,7 +91,7 @@ def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
     return dict(target) | ({"maxMessagesPerSecond": str(rate)} if rate else {})
 
 
-def _archived(spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: Steps) -> None:
+def _archived(spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: StepSender) -> None:
     """A step is a batch of the archive."""
     kept = open_archive(spark, source["archive"])
     behind = checkpoint.done(spark, folder)
@@ -103,7 +103,7 @@ def _archived(spark: SparkSession, source: Mapping[str, str], folder: str, choic
 
 
 def _streamed(
-    spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: Steps, every: str
+    spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: StepSender, every: str
 ) -> None:
     """A step is a micro-batch: its tasks are the queues, in their order."""
     frame = stream(spark, source, needed(_COLUMNS, choice.where), since_ms=choice.since_ms)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ..errors import ConfigError
 from . import option_kinds as kinds
 from .codec.bad_records import FAILFAST, MODES
-from .read.offsets import GROUP, LATEST, Queue, Where, read_assign, read_times, read_where
+from .read.offsets import GROUP, LATEST, OffsetSpec, Queue, read_assign, read_times, read_where
 
 O = TypeVar("O")  # noqa: E741
 PULL_GROUP = "pyromq-spark"  # our broker gives this group larger pulls
@@ -99,13 +99,13 @@ class ReadOptions(NetOptions):
         "topicPattern", kinds.pattern, "", Use.READ, "topics whose whole name this expression fits"
     )
     assign: frozenset[Queue] = option("assign", read_assign, frozenset(), Use.PULL, "queues, as JSON", "none")
-    starting_offsets: Where | None = option(
+    starting_offsets: OffsetSpec | None = option(
         "startingOffsets", read_where, None, Use.PULL, "earliest, latest, group or JSON", "earliest; of streams latest"
     )
     starting_timestamp: int | None = option(
         "startingTimestamp", kinds.time_ms, None, Use.READ, "begin with what was stored then or later"
     )
-    starting_times: Where | None = option(
+    starting_times: OffsetSpec | None = option(
         "startingOffsetsByTimestamp", read_times, None, Use.PULL, "the same by topic or queue, as JSON"
     )
     starting_strategy: str = option(
@@ -115,11 +115,11 @@ class ReadOptions(NetOptions):
         Use.PULL,
         "where nothing was stored since that time",
     )
-    ending_offsets: Where | None = option("endingOffsets", read_where, None, Use.BATCH, "latest or JSON", "latest")
+    ending_offsets: OffsetSpec | None = option("endingOffsets", read_where, None, Use.BATCH, "latest or JSON", "latest")
     ending_timestamp: int | None = option(
         "endingTimestamp", kinds.time_ms, None, Use.BATCH | Use.OFFLINE, "end before what was stored then or later"
     )
-    ending_times: Where | None = option(
+    ending_times: OffsetSpec | None = option(
         "endingOffsetsByTimestamp", read_times, None, Use.BATCH, "the same by topic or queue, as JSON"
     )
     fail_on_data_loss: bool = option(

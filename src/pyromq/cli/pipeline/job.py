@@ -170,11 +170,11 @@ class Job:
         self.run(name, lambda spark: plan_of(spark, source, name, **times), reads=[source])
 
     def _once(self, spark: SparkSession, name: str, work: Callable[[SparkSession], Summary]) -> None:
-        from ...pipelines.run.progress import Watch
+        from ...pipelines.run.progress import ProgressListener
 
         bar = self.progress == "bar" or (self.progress == "auto" and sys.stderr.isatty())
         tell = _quiet if self.progress == "off" else _tell
-        with Watch(spark, name, tell, bar=bar, each=self._measured) as watch:
+        with ProgressListener(spark, name, tell, bar=bar, each=self._measured) as watch:
             summary = work(spark)
         told = watch.metrics(summary)
         rate = (

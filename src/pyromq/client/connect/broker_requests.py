@@ -24,11 +24,11 @@ from ...protocol.headers.transactions import CheckTransactionState
 from ...protocol.json import Dialect
 from ...protocol.messages import read_messages
 from ...transport.dispatch import Handler, Reply, Request
-from ..consume.assigned import Assigned
+from ..consume.assigned import AssignedQueue
 from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
 from ..produce.producer import Producer
-from ..produce.requests import Replies
+from ..produce.requests import AwaitedReplies
 from .stacks import stacks
 
 log = logs.get("pyromq.client")
@@ -41,7 +41,7 @@ class BrokerRequests:
         self._consumers: dict[str, PushConsumer] = {}
         self._pull_consumers: dict[str, PullConsumer] = {}
         self._producers: dict[str, Producer] = {}
-        self.replies = Replies()
+        self.replies = AwaitedReplies()
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -161,7 +161,7 @@ def _refused(request: Request, why: str) -> RequestRefused:
     return RequestRefused(f"the message of request {code} cannot be read: {why}")
 
 
-def _info(assigned: Assigned) -> ProcessQueueInfo:
+def _info(assigned: AssignedQueue) -> ProcessQueueInfo:
     process = assigned.process
     return ProcessQueueInfo(
         commit_offset=process.commit_offset() or 0,

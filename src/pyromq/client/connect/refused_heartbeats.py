@@ -21,16 +21,16 @@ class RefusedHeartbeats:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._said: dict[str, tuple[str, float]] = {}  # by address: the last text, and when
+        self._logged: dict[str, tuple[str, float]] = {}  # by address: the last text, and when
 
     def refused(self, address: str, fault: Refused) -> None:
         now, text = self._clock.monotonic(), str(fault)[:LONGEST_TEXT]
-        last, said_at = self._said.get(address, ("", float("-inf")))
-        if text == last or now - said_at < LEAST_PAUSE_S:
+        last, logged_at = self._logged.get(address, ("", float("-inf")))
+        if text == last or now - logged_at < LEAST_PAUSE_S:
             return
-        if len(self._said) >= MOST_BROKERS:
-            self._said.clear()
-        self._said[address] = text, now
+        if len(self._logged) >= MOST_BROKERS:
+            self._logged.clear()
+        self._logged[address] = text, now
         log.warning(
             "a broker refuses our heartbeat: it does not know our groups, and consumers get nothing from it",
             address=address,
@@ -38,6 +38,6 @@ class RefusedHeartbeats:
             remark=fault.remark,
         )
 
-    def taken(self, address: str) -> None:
+    def accepted(self, address: str) -> None:
         """A later refusal is news again."""
-        self._said.pop(address, None)
+        self._logged.pop(address, None)

@@ -45,7 +45,7 @@ AUTO_CREATED_QUEUES = 4
 VIP_STEP = 2  # brokers serve producers on a second port, so much below the first
 
 
-class Member(Protocol):
+class GroupMember(Protocol):
     """A consumer as the session sees it."""
 
     @property
@@ -80,14 +80,14 @@ class Session:
         self.transport = self._make_transport(Dispatcher(handlers or {}), connect)
         self.name_servers = NameServers(self.transport, config, rng)
         self._routes: dict[str, Route] = {}
-        self._asked: dict[str, asyncio.Task[Route]] = {}
-        self._awaited: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
+        self._route_reads: dict[str, asyncio.Task[Route]] = {}
+        self._announced: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
         self._producers: dict[str, int] = {}
-        self._members: dict[str, Member] = {}
-        self._beats: set[asyncio.Future[None]] = set()  # heartbeats that are not answered yet
+        self._members: dict[str, GroupMember] = {}
+        self._unanswered_beats: set[asyncio.Future[None]] = set()  # heartbeats that are not answered yet
         self._refused_beats = RefusedHeartbeats(clock)
         self._tasks = Tasks(self._died)
-        self._stale, self._silent = Bell(clock), Bell(clock)
+        self._routes_stale, self._heartbeat_due = Bell(clock), Bell(clock)
         self._fault: BaseException | None = None
         self._senders = 0
         self.is_closed = False
@@ -112,8 +112,8 @@ class Session:
     # --- start and stop -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._tasks.start(self._refresh_routes())
-        self._tasks.start(self._send_heartbeats())
+        self._tasks.start(self._refresh_loop())
+        self._tasks.start(self._heartbeat_loop())
 
     async def stop(self) -> None:
         self.is_closed = True
@@ -145,10 +145,10 @@ class Session:
         try:
             answer = await self.transport.call(address, request, timeout_s)
         except CallTimedOut as fault:
-            self.look_again()
+            self.refresh_routes()
             raise TimedOut(str(fault), hint="Is the broker overloaded, or the network down?", address=address) from None
         except ConnectionLost as fault:
-            self.look_again()
+            self.refresh_routes()
             hint = "Is the broker running, and is the address that it advertises (brokerIP1) one you can reach?"
             raise unreachable(fault, address, hint) from None
         except RequestTooLarge as fault:
@@ -162,7 +162,7 @@ class Session:
         try:
             await self.transport.send(address, Command(code=code, fields=fields, body=body))
         except ConnectionLost as fault:
-            self.look_again()
+            self.refresh_routes()
             raise unreachable(fault, address, "Is the broker running?") from None
         except RequestTooLarge as fault:
             raise _too_large(fault, address) from None
@@ -223,35 +223,35 @@ class Session:
 
     async def _read_route(self, topic: str) -> Route:
         """All who ask for a topic at a time share one question."""
-        task = self._asked.get(topic)
+        task = self._route_reads.get(topic)
         if task is None:
-            task = self._asked[topic] = asyncio.get_running_loop().create_task(self.name_servers.route(topic))
+            task = self._route_reads[topic] = asyncio.get_running_loop().create_task(self.name_servers.route(topic))
             task.add_done_callback(lambda done: self._route_read(topic, done))
         return await asyncio.shield(task)
 
     def _route_read(self, topic: str, done: asyncio.Task[Route]) -> None:
-        del self._asked[topic]
+        del self._route_reads[topic]
         if done.cancelled() or done.exception() is not None:
             return  # an old route stays: its brokers may be back before the name server says so
         is_new = topic not in self._routes
         self._routes[topic] = done.result()
         if is_new:
-            self._silent.ring()  # brokers that we have not met yet
+            self._heartbeat_due.ring()  # brokers that we have not met yet
 
-    def meet_brokers(self, topic: str) -> None:
+    def announce_to_brokers(self, topic: str) -> None:
         """Its brokers get heartbeats from now on; while nobody knows the topic, those that could make it do."""
-        if topic not in self._awaited:
-            self._awaited.add(topic)
-            self._stale.ring()
+        if topic not in self._announced:
+            self._announced.add(topic)
+            self._routes_stale.ring()
 
-    def look_again(self) -> None:
+    def refresh_routes(self) -> None:
         """Something failed: read the routes at once."""
-        self._stale.ring()
+        self._routes_stale.ring()
 
-    async def _refresh_routes(self) -> None:
+    async def _refresh_loop(self) -> None:
         while True:
-            troubled = await self._stale.wait(self.config.route_refresh_s)
-            for topic in (*self._routes, *self._awaited.difference(self._routes)):
+            troubled = await self._routes_stale.wait(self.config.route_refresh_s)
+            for topic in (*self._routes, *self._announced.difference(self._routes)):
                 try:
                     await (self._read_route(topic) if topic in self._routes else self.route_to_write(topic))
                 except Error as fault:
@@ -268,7 +268,7 @@ class Session:
 
     def add_producer(self, group: str) -> None:
         self._producers[group] = self._producers.get(group, 0) + 1
-        self._silent.ring()
+        self._heartbeat_due.ring()
 
     async def remove_producer(self, group: str) -> None:
         self._producers[group] -= 1
@@ -276,7 +276,7 @@ class Session:
             del self._producers[group]
             await self._unregister(UnregisterClient(client_id=self.client_id, producer_group=group))
 
-    def add_member(self, member: Member) -> None:
+    def add_member(self, member: GroupMember) -> None:
         if member.group in self._members:
             raise Error(
                 f"group {member.group!r} has a consumer in this client already",
@@ -284,12 +284,12 @@ class Session:
             )
         self._members[member.group] = member
 
-    async def remove_member(self, member: Member) -> None:
+    async def remove_member(self, member: GroupMember) -> None:
         if self._members.get(member.group) is member:
             del self._members[member.group]
             await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=member.group))
 
-    def member(self, group: str) -> Member | None:
+    def member(self, group: str) -> GroupMember | None:
         return self._members.get(group)
 
     async def heartbeat(self) -> bool:
@@ -303,14 +303,14 @@ class Session:
         )
         body = encode_body(beat)
         answered = asyncio.get_running_loop().create_future()
-        self._beats.add(answered)
+        self._unanswered_beats.add(answered)
         try:
-            return all(await asyncio.gather(*(self._beat(address, body) for address in self._brokers())))
+            return all(await asyncio.gather(*(self._send_heartbeat(address, body) for address in self._brokers())))
         finally:
-            self._beats.discard(answered)
+            self._unanswered_beats.discard(answered)
             answered.set_result(None)
 
-    async def _beat(self, address: str, body: bytes) -> bool:
+    async def _send_heartbeat(self, address: str, body: bytes) -> bool:
         try:
             await self.call(address, RequestCode.HEART_BEAT, body=body)
         except Refused as fault:
@@ -319,13 +319,13 @@ class Session:
         except Error as fault:
             log.debug("heartbeat failed", address=address, fault=str(fault))
             return False
-        self._refused_beats.taken(address)
+        self._refused_beats.accepted(address)
         return True
 
-    async def _send_heartbeats(self) -> None:
+    async def _heartbeat_loop(self) -> None:
         """Every 30 s; at once for new brokers and groups; every second while a broker is away."""
         while True:
-            await self._silent.wait(self.config.heartbeat_s)
+            await self._heartbeat_due.wait(self.config.heartbeat_s)
             while not await self.heartbeat():
                 await self.clock.sleep(self.config.trouble_pause_s)
 
@@ -336,8 +336,8 @@ class Session:
             except Error as fault:
                 log.debug("not unregistered", address=address, fault=str(fault))  # it will notice by itself
 
-        if self._beats:  # Java's broker serves both at once: the older word would stand, for two minutes
-            await asyncio.wait(tuple(self._beats))
+        if self._unanswered_beats:  # Java's broker serves both at once: the older word would stand, for two minutes
+            await asyncio.wait(tuple(self._unanswered_beats))
         await asyncio.gather(*(tell(address) for address in self._brokers()))
 
     def _brokers(self) -> set[str]:
@@ -351,7 +351,7 @@ class Session:
 
     def _connection_lost(self, peer: Peer) -> None:
         if not self.is_closed:
-            self._silent.ring()  # a broker forgets clients with their connections
+            self._heartbeat_due.ring()  # a broker forgets clients with their connections
 
 
 def _too_large(fault: RequestTooLarge, address: str) -> BadMessage:

@@ -8,11 +8,11 @@ from typing import Any
 
 from ...protocol.bodies.keyed import MessageQueue
 from ..core.process_queue import ProcessQueue
-from .in_flight import InWork
+from .in_flight import InFlight
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Assigned:
+class AssignedQueue:
     """Event loop only."""
 
     queue: MessageQueue
@@ -20,7 +20,7 @@ class Assigned:
     next_offset: int = -1
     committed: int = -1  # what the broker was told last
     locked_until: float = float("-inf")  # orderly only; seconds of the monotonic clock
-    in_work: InWork | None = None  # concurrent only: offsets that handlers of this process are busy with
+    in_flight: InFlight | None = None  # concurrent only: offsets that handlers of this process are busy with
     is_ready: bool = False  # concurrent only: stands in the row of queues with messages for handlers
     is_leaving: bool = False  # no new message is handled; the one in work is finished
     pulling: asyncio.Task[Any] | None = None

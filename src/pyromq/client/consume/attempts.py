@@ -1,6 +1,6 @@
 """One attempt at a message, or at a batch of them: the handler is called, and each message gets its outcome.
 
-Push consumers hand messages to an `Attempt`: a `Runner`, or what stands around it (traces, middleware). It never
+Push consumers hand messages to an `Attempt`: a `HandlerRunner`, or what stands around it (traces, middleware). It never
 raises, apart from being cancelled. What follows from an outcome is decided in `handling.py`.
 """
 
@@ -16,7 +16,7 @@ from ...ambient import Clock
 from ...transport.turns.timeouts import Timeouts
 from ..core.retry import Reject, RetryLater
 from ..received import Received
-from .handlers import Handling, Outcomes, Work
+from .handlers import AdaptedHandler, Outcomes, Work
 
 log = logs.get("pyromq.client")
 
@@ -69,7 +69,7 @@ class Deadline:
                 raise TimeoutError("the handler took longer than its time-out") from fault
 
 
-class Begun(Generic[T]):
+class StartedCoroutine(Generic[T]):
     """What is left of a coroutine whose first step was made, to be awaited in the same task."""
 
     __slots__ = ("_coroutine", "_waits_for")
@@ -97,13 +97,13 @@ class Begun(Generic[T]):
                 return (yield from coroutine.__await__())
 
 
-class Runner:
+class HandlerRunner:
     """Calls the handler.
 
     Its first step is made at once: a handler that waits for nothing needs no time-out, since nothing could end it.
     """
 
-    def __init__(self, handling: Handling, clock: Clock, timeout_s: float | None) -> None:
+    def __init__(self, handling: AdaptedHandler, clock: Clock, timeout_s: float | None) -> None:
         self._work: Work = handling.run
         self._is_batch = handling.is_batch
         self._clock = clock
@@ -124,7 +124,7 @@ class Runner:
         except Exception as fault:
             outcomes = [fault] * len(messages)
         else:
-            outcomes = await self._rest(messages, Begun(work, waits_for), began)
+            outcomes = await self._rest(messages, StartedCoroutine(work, waits_for), began)
         good = outcomes.count(None)
         self.done += good
         if good < len(messages):
@@ -133,7 +133,7 @@ class Runner:
                     self._failed(message, outcome)
         return outcomes
 
-    async def _rest(self, messages: Sequence[Received], work: Begun[Any], began: float) -> Outcomes:
+    async def _rest(self, messages: Sequence[Received], work: StartedCoroutine[Any], began: float) -> Outcomes:
         limit_s = self._timeout_s
         if limit_s is not None:
             wanted = [each.wanted_s for each in messages if each.wanted_s is not None]

@@ -26,7 +26,7 @@ class ComeAgain(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Handling:
+class AdaptedHandler:
     """A handler in one shape. One that blocks has threads of its own, which nothing can cancel."""
 
     run: Callable[[Any], Coroutine[Any, Any, Any]]  # of `adapt`: a message in, its value out; of `worker`: a `Work`
@@ -60,7 +60,7 @@ def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
     return lambda received: (received.decode(kind),)
 
 
-def adapt(handler: Handler, concurrency: int = 1) -> Handling:
+def adapt(handler: Handler, concurrency: int = 1) -> AdaptedHandler:
     """A plain function runs in one of `concurrency` threads, so that it may block."""
     arguments = arguments_of(handler)
     call, threads = _callable(handler, concurrency)
@@ -68,19 +68,19 @@ def adapt(handler: Handler, concurrency: int = 1) -> Handling:
     async def run(received: Received) -> Any:
         return await call(*arguments(received))
 
-    return Handling(run, threads)
+    return AdaptedHandler(run, threads)
 
 
-def worker(handler: Handler, concurrency: int, is_batch: bool) -> Handling:
+def worker(handler: Handler, concurrency: int, is_batch: bool) -> AdaptedHandler:
     """For consumers: of one message at a time, or of lists, with outcomes. It may raise: then all of them failed."""
     if is_batch:
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)
     call, threads = _callable(handler, concurrency)
-    return Handling(lambda messages: call(*arguments(messages[0])), threads)
+    return AdaptedHandler(lambda messages: call(*arguments(messages[0])), threads)
 
 
-def _batch_worker(handler: Handler, concurrency: int) -> Handling:
+def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
     """`(msgs: list[Received])`, `(orders: list[Order])`, or `(orders: list[Order], msgs)`.
 
     What cannot be decoded never reaches the handler: it fails alone, and not all that came with it.
@@ -101,7 +101,7 @@ def _batch_worker(handler: Handler, concurrency: int) -> Handling:
         by_message = dict(zip(good, outcomes_of(good, found), strict=True))
         return [bad[each] if each in bad else by_message[each] for each in messages]
 
-    return Handling(work, threads, is_batch=True)
+    return AdaptedHandler(work, threads, is_batch=True)
 
 
 def outcomes_of(messages: Sequence[Received], returned: Any) -> Outcomes:

@@ -1,4 +1,4 @@
-"""Running handlers: many at a time (`Concurrent`), or one after another in each queue (`Orderly`).
+"""Running handlers: many at a time (`ConcurrentService`), or one after another in each queue (`OrderlyService`).
 
 The contract: return is ack, an exception is a retry, `Reject` is a dead letter, `RetryLater(t)` a retry after t. Of a
 batch each message has an outcome of its own. Nothing is acked before the handler has ended. What ends after its queue
@@ -19,9 +19,9 @@ from ...protocol.bodies.keyed import MessageQueue
 from ..connect.background import Tasks
 from ..core.retry import Reject, Retry, RetryLater, send_back_level
 from ..received import Received
-from .assigned import Assigned
+from .assigned import AssignedQueue
 from .attempts import Attempt
-from .in_flight import of_queue
+from .in_flight import in_flight_of
 
 log = logs.get("pyromq.client")
 
@@ -45,18 +45,18 @@ class _Pass:
 _PASS = _Pass()
 
 
-class Deliveries(Protocol):
+class ConsumeService(Protocol):
     """What a push consumer asks of either kind."""
 
     running: int  # messages that handlers are busy with
 
     def start(self) -> None: ...
 
-    def offer(self, assigned: Assigned) -> None:
+    def offer(self, assigned: AssignedQueue) -> None:
         """Messages have come."""
         ...
 
-    async def left(self, assigned: Assigned) -> None:
+    async def left(self, assigned: AssignedQueue) -> None:
         """Returns when no handler works on this queue any more. It is leaving already."""
         ...
 
@@ -65,7 +65,7 @@ class Deliveries(Protocol):
         ...
 
 
-class Concurrent:
+class ConcurrentService:
     """`concurrency` workers share all queues. Event loop only."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Concurrent:
         self._max_batch = max_batch
         self._describe = describe
         self._owner = owner
-        self._ready: deque[Assigned] = deque()  # queues with messages that wait for a worker, each once
+        self._ready: deque[AssignedQueue] = deque()  # queues with messages that wait for a worker, each once
         self._resting: deque[asyncio.Future[None]] = deque()  # workers that found nothing to do
         self._is_waking = False  # a worker was woken and has not looked yet
         self._is_passing = False  # one whose handlers wait for nothing goes on in a moment: no other is needed
@@ -103,13 +103,13 @@ class Concurrent:
     def start(self) -> None:
         self._workers = [self._tasks.start(self._work()) for _ in range(self._concurrency)]
 
-    def offer(self, assigned: Assigned) -> None:
+    def offer(self, assigned: AssignedQueue) -> None:
         if not assigned.is_ready:
             assigned.is_ready = True
             self._ready.append(assigned)
         self._wake()
 
-    async def left(self, assigned: Assigned) -> None:
+    async def left(self, assigned: AssignedQueue) -> None:
         """Others may take the queue while we finish: the group's messages are independent of one another."""
 
     async def finish(self, grace_s: float) -> None:
@@ -141,7 +141,7 @@ class Concurrent:
                 await _PASS
                 self._is_passing = False
 
-    def _next(self) -> Assigned | None:
+    def _next(self) -> AssignedQueue | None:
         """The queue whose turn it is. One more worker is woken for what is behind, in case this one has to wait."""
         ready = self._ready
         while ready:
@@ -174,16 +174,16 @@ class Concurrent:
 
     # --- one call -------------------------------------------------------------------------------------------------
 
-    async def _handle(self, assigned: Assigned, messages: list[StoredMessage]) -> None:
+    async def _handle(self, assigned: AssignedQueue, messages: list[StoredMessage]) -> None:
         """Never a message twice at once: its queue may have left and come back, or come from another client here."""
-        in_work = assigned.in_work
-        if in_work is None:
-            in_work = assigned.in_work = of_queue(self._owner, assigned.queue)
+        in_flight = assigned.in_flight
+        if in_flight is None:
+            in_flight = assigned.in_flight = in_flight_of(self._owner, assigned.queue)
         process, count = assigned.process, len(messages)
         # A comprehension costs as much as the rest of this for one message, and nearly always it is one.
         offsets = [messages[0].queue_offset] if count == 1 else [message.queue_offset for message in messages]
-        if not in_work.try_enter(offsets):
-            await in_work.enter(offsets)
+        if not in_flight.try_enter(offsets):
+            await in_flight.enter(offsets)
         self.running += count
         try:
             if process.is_dropped:
@@ -194,7 +194,7 @@ class Concurrent:
             outcomes = await self._attempt(received)
         finally:
             self.running -= count
-            in_work.leave(offsets)
+            in_flight.leave(offsets)
         assigned.handled_ms = self._clock.now_ms()
         if process.is_dropped:
             return
@@ -206,7 +206,7 @@ class Concurrent:
         process.done(each for each in messages if each.queue_offset not in lost)
         await asyncio.gather(*(self._failed(assigned, each, fault) for each, fault in failed))
 
-    async def _failed(self, assigned: Assigned, received: Received, fault: Exception) -> None:
+    async def _failed(self, assigned: AssignedQueue, received: Received, fault: Exception) -> None:
         if await self._settled(received, fault):
             assigned.process.done([received.message])
         elif not assigned.process.is_dropped:
@@ -219,14 +219,14 @@ class Concurrent:
             return True
         return await self._give_back(received, send_back_level(fault, received.message.reconsume_times, self._retry))
 
-    async def _again(self, assigned: Assigned, message: StoredMessage) -> None:
+    async def _again(self, assigned: AssignedQueue, message: StoredMessage) -> None:
         await self._clock.sleep(KEPT_RETRY_S)
         if not assigned.is_over:
             assigned.process.give_back([message])
             self.offer(assigned)
 
 
-class Orderly:
+class OrderlyService:
     """A queue's messages one after another, a failed one again in its place. At most `concurrency` queues at a time."""
 
     def __init__(
@@ -257,13 +257,13 @@ class Orderly:
     def start(self) -> None:
         """Queues start their own tasks."""
 
-    def offer(self, assigned: Assigned) -> None:
+    def offer(self, assigned: AssignedQueue) -> None:
         if assigned.draining is None and not self._is_stopping:
             assigned.draining = self._tasks.start(self._drain(assigned))
             self._drains.add(assigned.draining)
             assigned.draining.add_done_callback(self._drains.discard)
 
-    async def left(self, assigned: Assigned) -> None:
+    async def left(self, assigned: AssignedQueue) -> None:
         """The lock is ours until then, so nobody else handles the queue meanwhile."""
         if assigned.draining is not None:
             await asyncio.wait((assigned.draining,))
@@ -272,17 +272,17 @@ class Orderly:
         self._is_stopping = True
         await _ended(list(self._drains), self._clock, grace_s)
 
-    def _is_over(self, assigned: Assigned) -> bool:
+    def _is_over(self, assigned: AssignedQueue) -> bool:
         return self._is_stopping or assigned.is_over
 
-    async def _drain(self, assigned: Assigned) -> None:
+    async def _drain(self, assigned: AssignedQueue) -> None:
         try:
             while not self._is_over(assigned) and (messages := assigned.process.take(self._max_batch)):
                 await self._until_done(assigned, messages)
         finally:
             assigned.draining = None
 
-    async def _until_done(self, assigned: Assigned, messages: list[StoredMessage]) -> None:
+    async def _until_done(self, assigned: AssignedQueue, messages: list[StoredMessage]) -> None:
         """Of a batch those that failed come again, in their order, before anything behind them."""
         left = [self._describe(message, assigned.queue) for message in messages]
         while not self._is_over(assigned):

@@ -1,8 +1,7 @@
 """Which messages handlers of this process are busy with, so that none is handled twice at once.
 
-A queue may move from one client of a process to another while its messages are still in work, and each client may run
-on a loop and thread of its own. So there is one table for each queue in the process (`of_queue`), and any thread may
-use it.
+A queue may move from one client of a process to another while its messages are in flight, and each client may run on a
+loop and thread of its own. So there is one table for each queue in the process (`in_flight_of`); any thread may use it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from concurrent.futures import Future
 from weakref import WeakValueDictionary
 
 
-class InWork:
+class InFlight:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: dict[Hashable, list[Future[None]] | None] = {}  # with those who wait, if there are any
@@ -57,11 +56,11 @@ class InWork:
         return None
 
 
-_tables: WeakValueDictionary[Hashable, InWork] = WeakValueDictionary()
+_tables: WeakValueDictionary[Hashable, InFlight] = WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def of_queue(owner: Hashable, queue: Hashable) -> InWork:
+def in_flight_of(owner: Hashable, queue: Hashable) -> InFlight:
     """The table of this queue's offsets, one for all who have it now. It lives as long as one of them does."""
     with _lock:
-        return _tables.setdefault((owner, queue), InWork())
+        return _tables.setdefault((owner, queue), InFlight())

@@ -1,6 +1,6 @@
 """Where a group stands in each queue: kept by the broker for a group that shares queues, in a file for broadcast.
 
-Two implementations behind one shape (`Offsets`), and the rule for a queue where nothing is known yet.
+Two implementations behind one shape (`OffsetStore`), and the rule for a queue where nothing is known yet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..errors import Error, NoBroker
 log = logs.get("pyromq.client")
 
 
-class Offsets(Protocol):
+class OffsetStore(Protocol):
     async def read(self, queue: MessageQueue) -> int | None:
         """None: nothing is kept for this queue."""
         ...
@@ -150,7 +150,7 @@ async def _offset(session: Session, queue: MessageQueue, code: RequestCode, head
 
 
 async def _master(session: Session, queue: MessageQueue) -> str:
-    """Offsets may be asked of a slave too, while the master is away."""
+    """Return the master, or a slave while the master is away: both know offsets."""
     address = (await session.route(queue.topic)).reader(queue.broker_name)
     if address is None:
         raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")

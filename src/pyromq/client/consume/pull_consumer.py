@@ -47,7 +47,7 @@ from .filter_check import check_at_brokers
 from .offsets import BrokerOffsets, at_time, first_offset, highest, lowest
 from .pulling import PLAIN_BYTES, Pulled, Puller, PullResult
 from .rebalance import share_of
-from .unreadable import PullWay, check_way, error_of, tell
+from .unreadable import PullWay, check_way, log_unreadable, unreadable_error
 
 log = logs.get("pyromq.client")
 
@@ -80,7 +80,7 @@ class PullOptions:
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
+class _PolledQueue:
     """One assigned queue. `position` is the next offset to pull, `returned` one past what `poll` gave out."""
 
     queue: MessageQueue
@@ -107,7 +107,7 @@ class PullConsumer(Lifecycle):
         self._tracer = tracer
         self._puller = Puller(session, group)
         self._offsets = BrokerOffsets(session, group)
-        self._places: dict[MessageQueue, _Place] = {}
+        self._places: dict[MessageQueue, _PolledQueue] = {}
         self._tasks = Tasks(lambda fault: log.error("pull died", group=group, fault=repr(fault)))
         self._version = session.clock.now_ms()
         self._next_commit = 0.0
@@ -230,7 +230,7 @@ class PullConsumer(Lifecycle):
             position = await self._offsets.read(queue)
             if position is None:
                 position = await first_offset(self._session, queue, self._options.begin, self._options.begin_ms)
-            self._places[queue] = _Place(queue, position, position, position)
+            self._places[queue] = _PolledQueue(queue, position, position, position)
             self._moved.set()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -364,7 +364,7 @@ class PullConsumer(Lifecycle):
                 return self._take(place, pull.result())
         return []
 
-    def _take(self, place: _Place, result: PullResult | None) -> list[Received]:
+    def _take(self, place: _PolledQueue, result: PullResult | None) -> list[Received]:
         if result is None:
             return []
         if result.status is Pulled.ILLEGAL_OFFSET:
@@ -381,16 +381,16 @@ class PullConsumer(Lifecycle):
         """What the caller gets of a pull with unreadable records, and where the next one begins."""
         if self._options.on_unreadable == "skip":
             self.unreadable += len(result.unreadable)
-            tell(self.group, queue, result.unreadable, "skip")
+            log_unreadable(self.group, queue, result.unreadable, "skip")
             return [each for each in result.messages if not isinstance(each, UnreadableMessage)], result.next_offset
         first = result.unreadable[0]
         before = result.messages[: result.messages.index(first)]
         if not before:
             self.unreadable += 1
-            raise error_of(queue, first, result.next_offset)
+            raise unreadable_error(queue, first, result.next_offset)
         return before, first.queue_offset
 
-    async def _pull(self, place: _Place) -> PullResult | None:
+    async def _pull(self, place: _PolledQueue) -> PullResult | None:
         """None: it failed, and a pause has passed; the next `poll` tries again."""
         try:
             return await self._puller.pull(
@@ -410,14 +410,14 @@ class PullConsumer(Lifecycle):
         for place in self._places.values():
             place.done = place.returned
 
-    def _place(self, queue: MessageQueue) -> _Place:
+    def _place(self, queue: MessageQueue) -> _PolledQueue:
         self._check_open()
         try:
             return self._places[queue]
         except KeyError:
             raise Error(f"{queue} is not assigned", hint="Call assign(...) with it first") from None
 
-    def _drop_pull(self, place: _Place) -> None:
+    def _drop_pull(self, place: _PolledQueue) -> None:
         self._unread = [msg for msg in self._unread if msg.queue != place.queue]
         if place.pull is not None:
             place.pull.cancel()

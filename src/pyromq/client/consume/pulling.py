@@ -125,7 +125,7 @@ class Puller:
         """The suggested replica."""
         address = route.reader(queue.broker_name, self._suggested.get(queue, MASTER_ID))
         if address is None:
-            self._session.look_again()
+            self._session.refresh_routes()
             raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
         return address
 

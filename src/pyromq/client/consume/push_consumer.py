@@ -43,17 +43,17 @@ from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import traced_attempts
-from .assigned import Assigned
-from .attempts import Attempt, Runner
+from .assigned import AssignedQueue
+from .attempts import Attempt, HandlerRunner
 from .filter_check import check_at_brokers
 from .handlers import Handler, worker
-from .handling import Concurrent, Deliveries, Orderly
+from .handling import ConcurrentService, ConsumeService, OrderlyService
 from .locks import RENEW_S, VALID_S, QueueLocks
-from .offsets import BrokerOffsets, LocalOffsets, Offsets, first_offset
+from .offsets import BrokerOffsets, LocalOffsets, OffsetStore, first_offset
 from .pulling import Pulled, Puller, PullResult
 from .rebalance import share_of
-from .send_back import GivingBack
-from .unreadable import PushWay, before_handlers, check_way, tell
+from .send_back import ConsumerSendBack
+from .unreadable import PushWay, before_handlers, check_way, log_unreadable
 
 log = logs.get("pyromq.client")
 
@@ -147,16 +147,16 @@ class PushConsumer(Lifecycle):
         self._few = logs.Limited(log, self._clock)  # a broker that is away fails every queue every 3 s
         self._puller = Puller(session, group)
         self._locks = QueueLocks(session, group)
-        self._offsets: Offsets = self._make_offsets()
+        self._offsets: OffsetStore = self._make_offsets()
         self._worker = worker(handler, self.options.concurrency, self.options.max_batch is not None)
         # A thread cannot be cancelled: giving up on it would let the message be handled twice at once.
         timeout_s = None if self._worker.is_blocking else self.options.timeout_s
-        self.runner = Runner(self._worker, self._clock, timeout_s)
+        self.runner = HandlerRunner(self._worker, self._clock, timeout_s)
         attempt = self.runner if tracer is None else traced_attempts(self.runner, tracer, group)
         attempt = before_handlers(around_handling(attempt, middleware), self.options.unreadable_way)
         self._deliveries = self._make_deliveries(attempt)
         self.unreadable = 0  # records that came and that nobody can read
-        self.assigned: dict[MessageQueue, Assigned] = {}
+        self.assigned: dict[MessageQueue, AssignedQueue] = {}
         self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
         self._changed = Bell(self._clock)
         self._balancing = asyncio.Lock()
@@ -165,27 +165,27 @@ class PushConsumer(Lifecycle):
         self.is_paused = False
         self.is_open = False
 
-    def _make_offsets(self) -> Offsets:
+    def _make_offsets(self) -> OffsetStore:
         if not self.options.broadcast:
             return BrokerOffsets(self._session, self.group)
         own = self.options.offsets_folder / file_name(self._session.lasting_id) / file_name(self.group)
         return LocalOffsets(own / "offsets.json")
 
-    def _make_deliveries(self, attempt: Attempt) -> Deliveries:
+    def _make_deliveries(self, attempt: Attempt) -> ConsumeService:
         options = self.options
         retry = options.retry or Retry(times=None if options.orderly else 16)
-        giving_back = GivingBack(self._session, self.group, retry)
+        giving_back = ConsumerSendBack(self._session, self.group, retry)
         shape: dict[str, Any] = {
             "concurrency": options.concurrency,
             "max_batch": options.max_batch or 1,
             "describe": self.received,
         }
         if options.orderly:
-            return Orderly(attempt, giving_back.dead, giving_back.most, self._clock, self._tasks, **shape)
+            return OrderlyService(attempt, giving_back.dead, giving_back.most, self._clock, self._tasks, **shape)
         give_back = None if options.broadcast else giving_back
         # Members of a broadcast group each handle everything; others must not handle a message beside each other.
         owner = (self._session.config.name_servers, self.group, self._session.client_id if options.broadcast else "")
-        return Concurrent(attempt, give_back, retry, self._clock, self._tasks, owner=owner, **shape)
+        return ConcurrentService(attempt, give_back, retry, self._clock, self._tasks, owner=owner, **shape)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
         return Received(message, queue, self._namespace, self._own_group)
@@ -336,12 +336,12 @@ class PushConsumer(Lifecycle):
     def _add(self, queue: MessageQueue, offset: int, locked_until: float) -> None:
         """Offset -1: it could not be told, and is asked for again before the first pull, with its error logged."""
         process = ProcessQueue(self.options.limits, self.options.orderly)
-        assigned = self.assigned[queue] = Assigned(queue=queue, process=process, next_offset=offset)
+        assigned = self.assigned[queue] = AssignedQueue(queue=queue, process=process, next_offset=offset)
         if self.options.orderly:
             assigned.locked_until = locked_until
         assigned.pulling = self._tasks.start(self._pull_loop(assigned))
 
-    async def _give_up(self, assigned: Assigned) -> None:
+    async def _give_up(self, assigned: AssignedQueue) -> None:
         """Another member has the queue, or will: commit what is done now; what ends later does not count."""
         assigned.is_leaving = True
         _cancel(assigned.pulling)
@@ -364,7 +364,7 @@ class PushConsumer(Lifecycle):
 
     # --- pulling --------------------------------------------------------------------------------------------------
 
-    async def _pull_loop(self, assigned: Assigned) -> None:
+    async def _pull_loop(self, assigned: AssignedQueue) -> None:
         while not assigned.is_over:
             pause_s = self._reason_to_wait(assigned)
             if pause_s == 0:
@@ -372,7 +372,7 @@ class PushConsumer(Lifecycle):
             if pause_s > 0:
                 await self._clock.sleep(pause_s)
 
-    def _reason_to_wait(self, assigned: Assigned) -> float:
+    def _reason_to_wait(self, assigned: AssignedQueue) -> float:
         if self.is_paused:
             return PAUSED_S
         if self.options.orderly and self._clock.monotonic() >= assigned.locked_until:
@@ -384,7 +384,7 @@ class PushConsumer(Lifecycle):
             log.warning("handlers are behind, pulls wait", group=self.group, queue=str(assigned.queue), held=full)
         return FULL_PAUSE_S
 
-    async def _pull_guarded(self, assigned: Assigned) -> float:
+    async def _pull_guarded(self, assigned: AssignedQueue) -> float:
         """Seconds to wait before the next pull."""
         try:
             return await self._pull(assigned)
@@ -392,7 +392,7 @@ class PushConsumer(Lifecycle):
             self._few.warning("pull failed", group=self.group, queue=str(assigned.queue), fault=str(fault))
             return BUSY_PAUSE_S if getattr(fault, "code", None) == ResponseCode.SYSTEM_BUSY else ERROR_PAUSE_S
 
-    async def _pull(self, assigned: Assigned) -> float:
+    async def _pull(self, assigned: AssignedQueue) -> float:
         queue = assigned.queue
         if assigned.next_offset < 0:
             assigned.next_offset = await self._first(queue)
@@ -415,7 +415,7 @@ class PushConsumer(Lifecycle):
             return 0
         if result.unreadable:
             self.unreadable += len(result.unreadable)
-            tell(self.group, queue, result.unreadable, self.options.unreadable_way)
+            log_unreadable(self.group, queue, result.unreadable, self.options.unreadable_way)
         assigned.process.add(result.messages)
         assigned.process.skip_to(result.next_offset)
         is_going_on = result.next_offset > assigned.next_offset
@@ -430,7 +430,7 @@ class PushConsumer(Lifecycle):
             return known
         return await first_offset(self._session, queue, self.options.begin, self.options.begin_ms)
 
-    async def _move(self, assigned: Assigned, result: PullResult) -> None:
+    async def _move(self, assigned: AssignedQueue, result: PullResult) -> None:
         """The broker has no such offset (expired, or reset): drop what is held, and begin anew at its word."""
         log.warning(
             "offset moved",
@@ -467,7 +467,7 @@ class PushConsumer(Lifecycle):
         """What is done now. Happens by itself every 5 s and at a stop."""
         await self._commit(list(self.assigned.values()))
 
-    async def _commit(self, queues: list[Assigned]) -> None:
+    async def _commit(self, queues: list[AssignedQueue]) -> None:
         offsets = {each: each.process.commit_offset() for each in queues}
         due = {
             each.queue: offset for each, offset in offsets.items() if offset is not None and offset != each.committed

@@ -31,7 +31,7 @@ _AS_STORED = SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 _NOT_SENT_AGAIN = (Property.CRC32, Property.DELAY, Property.TRAN_MSG, Property.RECONSUME_TIME)
 
 
-class GivingBack:
+class ConsumerSendBack:
     """Event loop only. One per consumer."""
 
     def __init__(self, session: Session, group: str, retry: Retry) -> None:
@@ -76,7 +76,7 @@ class GivingBack:
         return True
 
     async def dead(self, received: Received) -> bool:
-        """Orderly consumers keep failed messages until this: a send that the broker turns into a dead letter.
+        """Send it as a dead letter: orderly consumers keep failed messages until then.
 
         One that nobody can read goes back as it is stored.
         """

@@ -1,7 +1,7 @@
 """Records that nobody can read: a damaged or unknown compression, a body that grows too large, a broken inner batch.
 
 They have their places among the messages of a queue, so that everything else is delivered and the offset goes on.
-Consumers tell of each once, here; handlers never see one. Which way it goes is an option of the consumer:
+Consumers log_unreadable of each once, here; handlers never see one. Which way it goes is an option of the consumer:
 
 | option | push | broadcast | pull |
 |---|---|---|---|
@@ -36,7 +36,7 @@ def check_way(value: object, allowed: Sequence[str]) -> None:
         raise Error(f"on_unreadable={value!r} is no way for a record that cannot be read", hint=f"Give {words}")
 
 
-def tell(group: str, queue: MessageQueue, messages: Iterable[UnreadableMessage], way: str) -> None:
+def log_unreadable(group: str, queue: MessageQueue, messages: Iterable[UnreadableMessage], way: str) -> None:
     """Name each one in the log, with its place and its cause."""
     for message in messages:
         log.error(
@@ -51,7 +51,7 @@ def tell(group: str, queue: MessageQueue, messages: Iterable[UnreadableMessage],
         )
 
 
-def error_of(queue: MessageQueue, message: UnreadableMessage, end: int) -> Unreadable:
+def unreadable_error(queue: MessageQueue, message: UnreadableMessage, end: int) -> Unreadable:
     """What a caller of `poll` gets. `end`: the offset behind everything that was pulled."""
     return Unreadable(
         f"the record at offset {message.queue_offset} of {queue} (commit log position {message.physical_offset}, "

@@ -16,7 +16,7 @@ def penalty_ms(latency_ms: float) -> int:
 
 
 @dataclass(slots=True)
-class _Broker:
+class _BrokerLatency:
     latency_ms: float
     available_at: float
 
@@ -25,14 +25,14 @@ class Latencies:
     """By broker name. Times are seconds of the monotonic clock."""
 
     def __init__(self) -> None:
-        self._brokers: dict[str, _Broker] = {}
+        self._brokers: dict[str, _BrokerLatency] = {}
         self._turn = 0
 
     def sent(self, broker_name: str, latency_ms: float, now: float) -> None:
         penalty_s = 0.0 if latency_ms < _UNPUNISHED_MS else penalty_ms(latency_ms) / 1000
         known = self._brokers.get(broker_name)
         if known is None:
-            self._brokers[broker_name] = _Broker(latency_ms, now + penalty_s)
+            self._brokers[broker_name] = _BrokerLatency(latency_ms, now + penalty_s)
         else:
             known.latency_ms, known.available_at = latency_ms, now + penalty_s
 
@@ -51,5 +51,5 @@ class Latencies:
         return ranked[self._turn % half]
 
     def _rank(self, broker_name: str, now: float) -> tuple[bool, float, float]:
-        known = self._brokers.get(broker_name) or _Broker(0.0, now)
+        known = self._brokers.get(broker_name) or _BrokerLatency(0.0, now)
         return (now < known.available_at, known.latency_ms, known.available_at)

@@ -1,6 +1,6 @@
 """Many messages to a request: packed up to a size, several requests under way, one that is too large halved.
 
-`send_many` sends values that are there already; `Gathering` collects what single sends bring within a moment.
+`send_many` sends values that are there already; `AutoBatcher` collects what single sends bring within a moment.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ...model.codes import ResponseCode
 from ..arguments import check_count, check_length
 from ..connect.background import Tasks
 from ..errors import Refused
-from ..tracing.traced_work import Sends
-from .order_lanes import Lanes
+from ..tracing.traced_work import MessageSender
+from .order_lanes import OrderLanes
 from .outgoing import BatchItem, pack_batch
 from .sending import QueueChoice, SendResult
 
@@ -45,7 +45,7 @@ class Batching:
 class BatchSends:
     """Event loop only."""
 
-    def __init__(self, sender: Sends) -> None:
+    def __init__(self, sender: MessageSender) -> None:
         self._sender = sender
 
     async def send_all(self, topic: str, batches: Iterable[list[BatchItem]]) -> list[SendResult]:
@@ -125,7 +125,7 @@ async def gathered_parts(values: AsyncIterable[T], linger_s: float, most: int, c
 SendBatch = Callable[[str, str | None, list[BatchItem]], Awaitable[list[SendResult]]]
 
 
-class _Gathered:
+class _OpenBatch:
     """What waits for its request, with those who wait for its results."""
 
     __slots__ = ("bytes", "items", "timer")
@@ -136,16 +136,16 @@ class _Gathered:
         self.timer = timer
 
 
-class Gathering:
+class AutoBatcher:
     """Event loop only. Each send gets a result, or an error, of its own."""
 
-    def __init__(self, clock: Clock, batching: Batching, most_bytes: int, lanes: Lanes, send: SendBatch) -> None:
+    def __init__(self, clock: Clock, batching: Batching, most_bytes: int, lanes: OrderLanes, send: SendBatch) -> None:
         self._clock = clock
         self._batching = batching
         self._most_bytes = min(batching.max_bytes, most_bytes)
         self._lanes = lanes
         self._send = send
-        self._gathered: dict[tuple[str, str | None], _Gathered] = {}
+        self._gathered: dict[tuple[str, str | None], _OpenBatch] = {}
         self._tasks = Tasks(lambda fault: None)  # those who wait have been told
 
     def add(self, topic: str, order_key: str | None, item: BatchItem) -> asyncio.Future[SendResult]:
@@ -156,7 +156,7 @@ class Gathering:
             gathered = None
         if gathered is None:
             timer = self._clock.call_later(self._batching.linger_s, self._flush, key)
-            gathered = self._gathered[key] = _Gathered(timer)
+            gathered = self._gathered[key] = _OpenBatch(timer)
         result: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
         gathered.items.append((item, result))
         gathered.bytes += item.bytes

@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class _Lane:
+class _OrderLane:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 
-class Lanes:
+class OrderLanes:
     """Event loop only. A lane is there as long as somebody uses it."""
 
     def __init__(self) -> None:
-        self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._lanes: dict[tuple[str, str], _OrderLane] = {}
 
     @asynccontextmanager
     async def turn(self, topic: str, order_key: str) -> AsyncIterator[None]:
         """asyncio's lock is fair: who came first is served first, so a retry is never overtaken."""
         key = (topic, order_key)
-        lane = self._lanes.setdefault(key, _Lane())
+        lane = self._lanes.setdefault(key, _OrderLane())
         lane.users += 1
         try:
             async with lane.lock:

@@ -24,13 +24,13 @@ from ..errors import BadMessage, Closed, TimedOut
 from ..middleware import Draft, Middleware, SendNext, around_sending
 from ..received import Received
 from ..tracing.trace_writer import Tracer
-from ..tracing.traced_work import Sends, TracedSends, trace_recall
-from .batches import BATCH_BYTES, BATCH_MESSAGES, Batching, BatchSends, Gathering, batches_of, gathered_parts
-from .order_lanes import Lanes
+from ..tracing.traced_work import MessageSender, TracingSender, trace_recall
+from .batches import BATCH_BYTES, BATCH_MESSAGES, AutoBatcher, Batching, BatchSends, batches_of, gathered_parts
+from .order_lanes import OrderLanes
 from .outgoing import BatchItem, Packing, message_properties, pack, pack_batch, pack_item
-from .requests import Replies, reply_properties, reply_topic, request_properties
+from .requests import AwaitedReplies, reply_properties, reply_topic, request_properties
 from .sending import QueueChoice, Sender, SendPolicy, SendResult, by_key
-from .transactions import Transaction, Transactions
+from .transactions import ProducerTransactions, Transaction
 
 F = TypeVar("F", bound=Handler)
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Producer(Lifecycle):
         group: str = DEFAULT_GROUP,
         policy: SendPolicy | None = None,
         packing: Packing | None = None,
-        replies: Replies | None = None,
+        replies: AwaitedReplies | None = None,
         tracer: Tracer | None = None,
         *,
         batching: Batching | None = None,
@@ -66,11 +66,11 @@ class Producer(Lifecycle):
         self._sender = self._traced(Sender(session, group, policy))
         # A reply that could not be pushed is stored all the same: sent again, it would be there twice.
         self._reply_sender = self._traced(Sender(session, group, replace(policy, retries=0)))
-        self.transactions = Transactions(session, group, tracer)
-        self._replies = replies or Replies()
+        self.transactions = ProducerTransactions(session, group, tracer)
+        self._replies = replies or AwaitedReplies()
         self._introduced: set[str] = set()  # topics whose brokers know us, so that replies find us
         self._middleware = tuple(middleware)
-        self._lanes = Lanes()
+        self._lanes = OrderLanes()
         self._batches = BatchSends(self._sender)
         self._gathering = None if batching is None else self._gather_by(batching)
         self._in_flight = 0
@@ -78,14 +78,14 @@ class Producer(Lifecycle):
         self._idle.set()
         self._is_open = False
 
-    def _traced(self, sender: Sender) -> Sends:
-        return sender if self._tracer is None else TracedSends(sender, self._tracer, self.group)
+    def _traced(self, sender: Sender) -> MessageSender:
+        return sender if self._tracer is None else TracingSender(sender, self._tracer, self.group)
 
-    def _gather_by(self, batching: Batching) -> Gathering:
+    def _gather_by(self, batching: Batching) -> AutoBatcher:
         async def send(topic: str, order_key: str | None, items: list[BatchItem]) -> list[SendResult]:
             return await self._sender.send(pack_batch(topic, items), _choice(order_key, None))
 
-        return Gathering(self._session.clock, batching, self._packing.max_batch_bytes, self._lanes, send)
+        return AutoBatcher(self._session.clock, batching, self._packing.max_batch_bytes, self._lanes, send)
 
     def received(self, message: StoredMessage, queue: MessageQueue) -> Received:
         return Received(message, queue, self._session.config.namespace)
@@ -328,7 +328,7 @@ class Producer(Lifecycle):
             return lambda given: self.transaction_check(topic, given)
         name = self._session.on_wire(topic)
         self.transactions.answer_by(name, handler)
-        self._session.meet_brokers(name)
+        self._session.announce_to_brokers(name)
         return handler
 
     # --- request and reply ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ log = logs.get("pyromq.client")
 REPLY = "reply"  # value of MSG_TYPE
 
 
-class Replies:
+class AwaitedReplies:
     """Event loop only. What one client waits for, by correlation id."""
 
     def __init__(self) -> None:

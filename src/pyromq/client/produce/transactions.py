@@ -1,4 +1,4 @@
-"""Transactions of one producer: a half message first, the caller's own work, then commit or rollback.
+"""ProducerTransactions of one producer: a half message first, the caller's own work, then commit or rollback.
 
 A half message is stored but not delivered. If the end never reaches the broker, it asks (39), and the check handler
 answers. While the block of a transaction is still open here, the answer is "not known yet" and no handler is asked.
@@ -19,7 +19,7 @@ from ...protocol.headers.transactions import CheckTransactionState, EndTransacti
 from ...transport.peer import Peer
 from ..connect.answers import bad_answer
 from ..connect.session import Session
-from ..consume.handlers import Handler, Handling, adapt
+from ..consume.handlers import AdaptedHandler, Handler, adapt
 from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable
 from ..received import Received
 from ..tracing.trace_writer import Tracer
@@ -31,7 +31,7 @@ log = logs.get("pyromq.client")
 CHECKS_AT_ONCE = 4  # threads of a check handler that blocks
 
 
-class Decision(Enum):
+class TransactionDecision(Enum):
     """How a transaction ends. UNKNOWN: the broker asks again later."""
 
     UNKNOWN = 0
@@ -40,9 +40,9 @@ class Decision(Enum):
 
 
 _STATES = {  # in traces, by Java's names
-    Decision.UNKNOWN: "UNKNOW",
-    Decision.COMMIT: "COMMIT_MESSAGE",
-    Decision.ROLLBACK: "ROLLBACK_MESSAGE",
+    TransactionDecision.UNKNOWN: "UNKNOW",
+    TransactionDecision.COMMIT: "COMMIT_MESSAGE",
+    TransactionDecision.ROLLBACK: "ROLLBACK_MESSAGE",
 }
 
 
@@ -52,7 +52,7 @@ class Transaction:
     def __init__(self, result: SendResult, properties: Mapping[str, str]) -> None:
         self.result = result
         self.properties = properties
-        self.decision: Decision | None = None
+        self.decision: TransactionDecision | None = None
 
     @property
     def message_id(self) -> str:
@@ -61,14 +61,14 @@ class Transaction:
 
     def rollback(self) -> None:
         """At the end of the block the message is dropped."""
-        self.decision = Decision.ROLLBACK
+        self.decision = TransactionDecision.ROLLBACK
 
     def leave_open(self) -> None:
         """At the end of the block nothing is said: the broker will ask the check handler."""
-        self.decision = Decision.UNKNOWN
+        self.decision = TransactionDecision.UNKNOWN
 
 
-class Transactions:
+class ProducerTransactions:
     """Event loop only."""
 
     def __init__(self, session: Session, group: str, tracer: Tracer | None = None) -> None:
@@ -76,7 +76,7 @@ class Transactions:
         self._group = group
         self._tracer = tracer
         self._open: dict[str, Transaction] = {}
-        self._checks: dict[str, Handling] = {}
+        self._checks: dict[str, AdaptedHandler] = {}
         self.checking = 0  # messages that check handlers are busy with
 
     # --- the block ------------------------------------------------------------------------------------------------
@@ -97,18 +97,18 @@ class Transactions:
             await self._roll_back(transaction)
             raise
         else:
-            await self._end(transaction, transaction.decision or Decision.COMMIT)
+            await self._end(transaction, transaction.decision or TransactionDecision.COMMIT)
         finally:
             del self._open[result.message_id]
 
     async def _roll_back(self, transaction: Transaction) -> None:
         """The caller's own error matters more than one of the rollback: without it the broker asks, or gives up."""
         try:
-            await self._end(transaction, Decision.ROLLBACK)
+            await self._end(transaction, TransactionDecision.ROLLBACK)
         except Error as fault:
             log.warning("transaction not rolled back, the broker will ask", id=transaction.message_id, fault=str(fault))
 
-    async def _end(self, transaction: Transaction, decision: Decision) -> None:
+    async def _end(self, transaction: Transaction, decision: TransactionDecision) -> None:
         result = transaction.result
         if self._tracer is not None:
             trace_end(
@@ -118,7 +118,7 @@ class Transactions:
                 half=result,
                 properties=transaction.properties,
             )
-        if decision is Decision.UNKNOWN:
+        if decision is TransactionDecision.UNKNOWN:
             return
         topic = result.queue.topic
         try:
@@ -168,19 +168,19 @@ class Transactions:
             self._session.signer.sign(answer)
         peer.send(answer)
 
-    async def _decide(self, half: Received) -> Decision:
+    async def _decide(self, half: Received) -> TransactionDecision:
         if half.id in self._open:
-            return Decision.UNKNOWN
+            return TransactionDecision.UNKNOWN
         check = self._checks.get(half.wire_topic)
         if check is None:
             log.warning("a broker asks about a transaction, nobody answers", topic=half.topic, id=half.id)
-            return Decision.UNKNOWN
+            return TransactionDecision.UNKNOWN
         self.checking += 1
         try:
             return _DECISIONS[await check.run(half)]
         except Exception as fault:
             log.warning("transaction check failed", topic=half.topic, id=half.id, fault=repr(fault))
-            return Decision.UNKNOWN
+            return TransactionDecision.UNKNOWN
         finally:
             self.checking -= 1
 
@@ -189,8 +189,8 @@ class Transactions:
             check.close()
 
 
-_DECISIONS: dict[bool | None, Decision] = {
-    True: Decision.COMMIT,
-    False: Decision.ROLLBACK,
-    None: Decision.UNKNOWN,
+_DECISIONS: dict[bool | None, TransactionDecision] = {
+    True: TransactionDecision.COMMIT,
+    False: TransactionDecision.ROLLBACK,
+    None: TransactionDecision.UNKNOWN,
 }

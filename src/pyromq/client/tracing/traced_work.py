@@ -26,7 +26,7 @@ from .trace_writer import Tracer
 _DELAYS = (Property.DELAY, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 
 
-class Sends(Protocol):
+class MessageSender(Protocol):
     """What a producer asks of its sender."""
 
     async def send(
@@ -36,10 +36,10 @@ class Sends(Protocol):
     async def send_oneway(self, message: Outgoing, choose: QueueChoice | None = None) -> None: ...
 
 
-class TracedSends:
+class TracingSender:
     """A sender whose answered sends are traced, the failed ones too. One-way sends are not, as in Java."""
 
-    def __init__(self, sends: Sends, tracer: Tracer, group: str) -> None:
+    def __init__(self, sends: MessageSender, tracer: Tracer, group: str) -> None:
         self._sends = sends
         self._tracer = tracer
         self._group = group

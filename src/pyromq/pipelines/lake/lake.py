@@ -31,7 +31,7 @@ _PACKAGES = {DELTA: "deltalake", ICEBERG: "pyiceberg"}
 _TIMES = "spark.sql.parquet.outputTimestampType"
 
 
-class Table(Protocol):
+class LakeTable(Protocol):
     """A table over files that Spark has written."""
 
     def has(self, batch: int) -> bool: ...
@@ -106,7 +106,7 @@ class Lake:
     def _place(self) -> str:
         return f"{self.folder}/{self.form}"
 
-    def _table(self) -> Table:
+    def _table(self) -> LakeTable:
         if self.form == DELTA:
             return DeltaLog(self._place, self.run)
         return IcebergTable(self._place, self.run, self.catalog, self.table)

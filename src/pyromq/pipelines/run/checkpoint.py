@@ -71,7 +71,7 @@ def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> N
 
 
 def done(spark: SparkSession, folder: str) -> set[int]:
-    """Steps that are behind."""
+    """Return the steps that are behind."""
     texts = read_texts(spark, f"{folder}/done", "", named=True)
     return {int(name) for name, _ in texts if name.isdigit()}
 

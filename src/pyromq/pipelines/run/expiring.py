@@ -19,7 +19,7 @@ from ...model.wire_text import whole_number
 _HOUR_MS = 3_600_000
 
 
-class Going(NamedTuple):
+class ExpiringTopic(NamedTuple):
     """`left_ms` until its oldest message may go; below 0 it is overdue."""
 
     topic: str
@@ -28,7 +28,7 @@ class Going(NamedTuple):
     left_ms: int
 
 
-def soon(found: Iterable[Going], within_ms: int, *, dead_letters: bool) -> list[Going]:
+def soon(found: Iterable[ExpiringTopic], within_ms: int, *, dead_letters: bool) -> list[ExpiringTopic]:
     """Those that go within the time, and all dead letters if wanted; the most urgent first. Pure."""
     chosen = [
         each for each in found if each.left_ms <= within_ms or (dead_letters and each.topic.startswith(DLQ_PREFIX))
@@ -36,23 +36,23 @@ def soon(found: Iterable[Going], within_ms: int, *, dead_letters: bool) -> list[
     return sorted(chosen, key=lambda each: (each.left_ms, each.topic, each.broker))
 
 
-def names(found: Iterable[Going]) -> list[str]:
+def names(found: Iterable[ExpiringTopic]) -> list[str]:
     return list(dict.fromkeys(each.topic for each in found))
 
 
-def rows(found: Iterable[Going]) -> list[dict[str, Any]]:
+def rows(found: Iterable[ExpiringTopic]) -> list[dict[str, Any]]:
     return [
         {"topic": each.topic, "broker": each.broker, "hours left": round(each.left_ms / _HOUR_MS, 1)} for each in found
     ]
 
 
-def ages(name_server: str, now_ms: int) -> list[Going]:
+def ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
     """Every topic that holds something, RocketMQ's own and retries left out."""
     return asyncio.run(_ages(name_server, now_ms))
 
 
-async def _ages(name_server: str, now_ms: int) -> list[Going]:
-    found: list[Going] = []
+async def _ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
+    found: list[ExpiringTopic] = []
     async with connect(name_server) as client:
         calls = Calls(client.session)
         for place in await cluster.masters(calls):
@@ -68,5 +68,5 @@ async def _ages(name_server: str, now_ms: int) -> list[Going]:
                 )
                 oldest = min((time for time in await asyncio.gather(*asked) if time > 0), default=0)
                 if oldest:
-                    found.append(Going(name, place.name, oldest, oldest + reserved_ms - now_ms))
+                    found.append(ExpiringTopic(name, place.name, oldest, oldest + reserved_ms - now_ms))
     return found

@@ -52,10 +52,10 @@ def task_line(name: str, done: int, total: int, *, bar: bool) -> str:
     return f"{name} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,} tasks"
 
 
-class Watch(StreamingQueryListener):
-    """`with Watch(...)`: around a job. `bar` redraws one line (after a carriage return), else lines are told.
+class ProgressListener(StreamingQueryListener):
+    """Use it as `with ProgressListener(...)` around a job. `bar` redraws one line, otherwise each report is a new one.
 
-    `each` gets the metrics of a stream after each micro-batch: one that goes on has no end to tell them at.
+    `each` gets the metrics of a stream after each micro-batch: one that never ends could not give them at its end.
     """
 
     def __init__(

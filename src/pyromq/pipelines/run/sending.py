@@ -84,7 +84,7 @@ def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> Sent:
     return total
 
 
-class Steps:
+class StepSender:
     """The steps of one run. `folder` is its checkpoint, `run` its name, the same after a restart."""
 
     def __init__(

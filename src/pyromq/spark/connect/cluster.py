@@ -165,7 +165,7 @@ class Cluster:
         async def asked() -> list[T | BaseException]:
             answers = await asyncio.gather(*(ask(_of(queue)) for queue in wanted), return_exceptions=True)
             if any(isinstance(answer, NoBroker) for answer in answers):
-                self._session.look_again()  # a broker that the session has not met yet: there at the next question
+                self._session.refresh_routes()  # a broker that the session has not met yet: there at the next question
             return answers
 
         found: dict[Queue, T] = {}

@@ -2,7 +2,7 @@
 
 Requests may be sent ahead of the answers to earlier ones; brokers answer in any order, and `opaque` says to which. One
 thread only. An answer's body is a view of the memory that it was received into, without a copy; a reader of many
-answers gives that memory (`Landing`).
+answers gives that memory (`ReceiveBuffer`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def tls_settings(options: NetOptions) -> ClientTls | None:
     )
 
 
-class Landing:
+class ReceiveBuffer:
     """Memory for the bodies of answers, one behind the other; used again and again, since new memory costs as much as
     what is done with it. `view` holds until the next `clear`."""
 
@@ -64,7 +64,7 @@ class Landing:
         self.used = 0
 
 
-class Connection:
+class BlockingConnection:
     """Open from the start. After any error it is of no use and must be closed."""
 
     def __init__(self, address: str, options: NetOptions, limits: FrameLimits = DEFAULT_LIMITS) -> None:
@@ -100,7 +100,7 @@ class Connection:
         self.outstanding += 1
         return command.opaque
 
-    def receive(self, landing: Landing | None = None) -> Command:
+    def receive(self, landing: ReceiveBuffer | None = None) -> Command:
         """The next answer, to whichever request. Its body is at the end of `landing`, or in memory of its own."""
         while True:
             total, word = _WORDS.unpack(self._read(memoryview(bytearray(_WORDS.size))))

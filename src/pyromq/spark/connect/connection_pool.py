@@ -8,16 +8,16 @@ from __future__ import annotations
 import atexit
 
 from ..options import NetOptions
-from .connection import Connection
+from .connection import BlockingConnection
 
 _MOST = 16  # brokers; the one that was not asked for longest goes
 
 
-class Spares:
+class ConnectionPool:
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, bool, str], Connection] = {}
+        self._kept: dict[tuple[str, bool, str], BlockingConnection] = {}
 
-    def take(self, address: str, options: NetOptions) -> Connection | None:
+    def take(self, address: str, options: NetOptions) -> BlockingConnection | None:
         """One that is in order: no answer is on its way, and nothing came while nobody listened."""
         found = self._kept.pop(_line(address, options), None)
         if found is None or (not found.outstanding and found.is_fresh()):
@@ -25,7 +25,7 @@ class Spares:
         found.close()
         return None
 
-    def keep(self, connection: Connection, options: NetOptions) -> None:
+    def keep(self, connection: BlockingConnection, options: NetOptions) -> None:
         line = _line(connection.address, options)
         if line in self._kept:
             connection.close()
@@ -44,5 +44,5 @@ def _line(address: str, options: NetOptions) -> tuple[str, bool, str]:
     return address, options.tls, options.access_key
 
 
-SPARES = Spares()
-atexit.register(SPARES.close)
+POOL = ConnectionPool()
+atexit.register(POOL.close)

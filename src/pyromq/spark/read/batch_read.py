@@ -13,7 +13,7 @@ from ..connect.cluster import Cluster
 from ..options import ReadOptions
 from ..spark_schema import arrow_of
 from .offsets import Offsets, Queue
-from .planner import Range, split
+from .planner import OffsetRange, split
 from .starting import planned
 
 
@@ -21,7 +21,7 @@ from .starting import planned
 class QueuePart(InputPartition):
     """One task. Everything that it needs is in it or in the options: readers are copied into other processes."""
 
-    part: Range
+    part: OffsetRange
     address: str
 
 
@@ -40,14 +40,14 @@ class BatchReader(DataSourceReader):
         """What the query's own filters leave; see pushdown.py."""
         return start, end
 
-    def narrowed(self, found: list[Range]) -> list[Range]:
+    def narrowed(self, found: list[OffsetRange]) -> list[OffsetRange]:
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_part(partition, self._options, self._schema)
 
 
-def parts_of(found: list[Range], queues: dict[Queue, str], options: ReadOptions) -> list[QueuePart]:
+def parts_of(found: list[OffsetRange], queues: dict[Queue, str], options: ReadOptions) -> list[QueuePart]:
     pieces = split(found, options.min_partitions, options.max_records_per_partition)
     return [QueuePart(part, queues.get(part.queue, "")) for part in pieces]
 

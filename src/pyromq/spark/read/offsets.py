@@ -50,7 +50,7 @@ def from_json(nested: Mapping[str, Any]) -> Offsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class OffsetSpec:
     """Where a read begins or ends: a word for all queues, a time for all, or exact places and times for some."""
 
     word: str = EARLIEST  # also for queues that `offsets` and `times_ms` do not name
@@ -67,17 +67,17 @@ class Where:
         return self.times_ms.get(queue, self.topic_times_ms.get(queue.topic, self.time_ms))
 
 
-def read_where(value: str) -> Where:
+def read_where(value: str) -> OffsetSpec:
     """The value of startingOffsets or endingOffsets. ValueError says what is allowed."""
     if value.strip().lower() in (EARLIEST, LATEST, GROUP):
-        return Where(value.strip().lower())
+        return OffsetSpec(value.strip().lower())
     offsets = _exact(json_object(value, _OFFSETS_LIKE), _OFFSETS_LIKE)
     if any(offset < _FIRST for offset in offsets.values()):
         raise ValueError(f"{_OFFSETS_LIKE}; no offset is below -2")
-    return Where(EARLIEST, offsets=offsets)
+    return OffsetSpec(EARLIEST, offsets=offsets)
 
 
-def read_times(value: str) -> Where:
+def read_times(value: str) -> OffsetSpec:
     topics: dict[str, int] = {}
     queues: dict[str, Any] = {}
     for topic, given in json_object(value, _TIMES_LIKE).items():
@@ -85,7 +85,7 @@ def read_times(value: str) -> Where:
             queues[topic] = given
         else:
             topics[topic] = time_ms(str(given))
-    return Where(topic_times_ms=topics, times_ms=_exact(queues, _TIMES_LIKE))
+    return OffsetSpec(topic_times_ms=topics, times_ms=_exact(queues, _TIMES_LIKE))
 
 
 def read_assign(value: str) -> frozenset[Queue]:

@@ -16,7 +16,7 @@ class Bounds(NamedTuple):
     high: int
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """The offsets of one task, `end` not included."""
 
     queue: Queue
@@ -44,12 +44,12 @@ class Loss(NamedTuple):
         return f"{self.queue}: offsets {self.begin} to {self.end} {self.why}"
 
 
-def ranges(start: Offsets, end: Offsets, bounds: Mapping[Queue, Bounds]) -> tuple[list[Range], list[Loss]]:
+def ranges(start: Offsets, end: Offsets, bounds: Mapping[Queue, Bounds]) -> tuple[list[OffsetRange], list[Loss]]:
     """What there is to read, and what of it is gone. Queues without bounds (a broker that is away) are read as told.
 
     A queue that `start` does not name is new and read from its first message.
     """
-    found: list[Range] = []
+    found: list[OffsetRange] = []
     lost: list[Loss] = []
     for queue, until in sorted(end.items()):
         low, high = bounds.get(queue, Bounds(start.get(queue, 0), until))
@@ -64,15 +64,15 @@ def ranges(start: Offsets, end: Offsets, bounds: Mapping[Queue, Bounds]) -> tupl
             lost.append(Loss(queue, max(begin, high), until, f"are not there: the queue ends at {high}"))
             until = high
         if begin < until:
-            found.append(Range(queue, begin, until))
+            found.append(OffsetRange(queue, begin, until))
     return found, lost
 
 
-def split(parts: Iterable[Range], least: int | None, most_records: int | None) -> list[Range]:
+def split(parts: Iterable[OffsetRange], least: int | None, most_records: int | None) -> list[OffsetRange]:
     """Long ranges in several, until there are `least` and none is over `most_records`. Short ones stay whole."""
     parts = list(parts)
     total = sum(part.size for part in parts)
-    pieces: list[Range] = []
+    pieces: list[OffsetRange] = []
     for part in parts:
         count = 1
         if least is not None and total:
@@ -81,7 +81,7 @@ def split(parts: Iterable[Range], least: int | None, most_records: int | None) -
             count = max(count, -(-part.size // most_records))
         count = min(count, part.size)
         cuts = [part.begin + part.size * number // count for number in range(count + 1)]
-        pieces += [Range(part.queue, cuts[number], cuts[number + 1]) for number in range(count)]
+        pieces += [OffsetRange(part.queue, cuts[number], cuts[number + 1]) for number in range(count)]
     return pieces
 
 

@@ -27,11 +27,11 @@ from ..codec.batches import decode_batches
 from ..codec.records import QUEUE_OFFSET, Records, record_starts
 from ..codec.rows import messages_to_batch
 from ..connect.cluster import Cluster
-from ..connect.connection import Connection, Landing
-from ..connect.connection_pool import SPARES
+from ..connect.connection import BlockingConnection, ReceiveBuffer
+from ..connect.connection_pool import POOL
 from ..options import ReadOptions
 from ..schema import COLUMNS
-from .planner import DataLoss, Range
+from .planner import DataLoss, OffsetRange
 
 log = logs.get("pyromq.spark")
 
@@ -46,14 +46,14 @@ _PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 class QueuePull:
     """Iterate `bodies` once. Bodies may hold messages from before and behind the range."""
 
-    part: Range
+    part: OffsetRange
     address: str
     options: ReadOptions
     clock: Clock
     pause: Callable[[float], None] = pause
-    connect: Callable[[str, ReadOptions], Connection] = Connection
+    connect: Callable[[str, ReadOptions], BlockingConnection] = BlockingConnection
 
-    def bodies(self, landing: Landing | None = None) -> Iterator[tuple[memoryview, int]]:
+    def bodies(self, landing: ReceiveBuffer | None = None) -> Iterator[tuple[memoryview, int]]:
         """Each with the offset behind it; one behind the other in `landing`, where there is one."""
         offset, connection = self.part.begin, None
         deadline = self._deadline()
@@ -82,17 +82,17 @@ class QueuePull:
                 if body is not None:
                     yield body, offset
             if connection is not None:
-                SPARES.keep(connection, self.options)
+                POOL.keep(connection, self.options)
                 connection = None
         finally:
             _close(connection)  # an error, or nobody wants the rest: an answer may still be on its way
 
     # --- one pull -------------------------------------------------------------------------------------------------
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> BlockingConnection:
         if not self.address:  # the broker was away, or its topic no longer asked for, when this was planned
             raise ConnectionLost(f"no broker that serves {self.part.queue} is known")
-        return SPARES.take(self.address, self.options) or self.connect(self.address, self.options)
+        return POOL.take(self.address, self.options) or self.connect(self.address, self.options)
 
     def _request(self, offset: int) -> Command:
         options, queue = self.options, self.part.queue
@@ -167,27 +167,27 @@ class QueuePull:
             log.debug("no route for now", topic=self.part.queue.topic, fault=str(fault))
 
 
-def _close(connection: Connection | None) -> None:
+def _close(connection: BlockingConnection | None) -> None:
     if connection is not None:
         connection.close()
 
 
 def read_range(
-    part: Range, address: str, options: ReadOptions, schema: pa.Schema, clock: Clock | None = None
+    part: OffsetRange, address: str, options: ReadOptions, schema: pa.Schema, clock: Clock | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a range as batches of a few thousand rows."""
-    landing, begin = Landing(), part.begin
+    landing, begin = ReceiveBuffer(), part.begin
     pull = QueuePull(part, address, options, clock or SystemClock())
     bad = BadRecords(options.mode, str(part.queue))
     for _, offset in pull.bodies(landing):
         if offset - begin >= options.batch_rows or landing.used >= _CHUNK_BYTES:
-            yield from _decoded(landing, pull, Range(part.queue, begin, offset), schema, bad)
+            yield from _decoded(landing, pull, OffsetRange(part.queue, begin, offset), schema, bad)
             begin = offset
-    yield from _decoded(landing, pull, Range(part.queue, begin, part.end), schema, bad)
+    yield from _decoded(landing, pull, OffsetRange(part.queue, begin, part.end), schema, bad)
 
 
 def _decoded(
-    landing: Landing, pull: QueuePull, pulled: Range, schema: pa.Schema, bad: BadRecords
+    landing: ReceiveBuffer, pull: QueuePull, pulled: OffsetRange, schema: pa.Schema, bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
     """What has landed, as columns, which are copies: the memory is free again. `pulled` is where it came from."""
     if not landing.used:
@@ -207,7 +207,9 @@ def _decoded(
     landing.clear()
 
 
-def _one_at_a_time(pull: QueuePull, pulled: Range, schema: pa.Schema, bad: BadRecords) -> Iterator[pa.RecordBatch]:
+def _one_at_a_time(
+    pull: QueuePull, pulled: OffsetRange, schema: pa.Schema, bad: BadRecords
+) -> Iterator[pa.RecordBatch]:
     """Pull a stretch once more, a record at a time: all but the broken ones can be read."""
     alone = replace(pull, part=pulled, options=replace(pull.options, pull_batch_size=1))
     queue, tags = pulled.queue, pull.options.tag_list
@@ -223,7 +225,7 @@ def _one_at_a_time(pull: QueuePull, pulled: Range, schema: pa.Schema, bad: BadRe
 
 
 def decode_within(
-    records: Records, part: Range, schema: pa.Schema, tags: tuple[str, ...], bad: BadRecords
+    records: Records, part: OffsetRange, schema: pa.Schema, tags: tuple[str, ...], bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the range alone, and with these tags alone: brokers compare hashes, and may give more than asked for."""
     if tags or ((records.sys_flag & WRAPPED_BATCH) == WRAPPED_BATCH).any():
@@ -237,7 +239,7 @@ def decode_within(
 
 
 def _chosen(
-    records: Records, schema: pa.Schema, part: Range, tags: tuple[str, ...], bad: BadRecords
+    records: Records, schema: pa.Schema, part: OffsetRange, tags: tuple[str, ...], bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
     """Chosen by the rows themselves: an inner batch has many offsets, and tags are told by their text."""
     more = schema
@@ -248,7 +250,7 @@ def _chosen(
         yield _within(batch, part, tags).select(schema.names)
 
 
-def _within(batch: pa.RecordBatch, part: Range, tags: tuple[str, ...]) -> pa.RecordBatch:
+def _within(batch: pa.RecordBatch, part: OffsetRange, tags: tuple[str, ...]) -> pa.RecordBatch:
     offsets = batch.column("queueOffset").cast(pa.int64()).to_numpy(zero_copy_only=False)
     wanted = (offsets >= part.begin) & (offsets < part.end)
     if tags:

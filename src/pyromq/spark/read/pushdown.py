@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from ..connect.cluster import Cluster
 from .batch_read import BatchReader
 from .offsets import Offsets, Queue
-from .planner import Range
+from .planner import OffsetRange
 
 _QUEUE_COLUMNS = {"topic": 0, "brokerName": 1, "queueId": 2}
 
@@ -43,13 +43,13 @@ class FilteringReader(BatchReader):
             {queue: min(offset, ends.get(queue, offset)) for queue, offset in end.items()},
         )
 
-    def narrowed(self, found: list[Range]) -> list[Range]:
+    def narrowed(self, found: list[OffsetRange]) -> list[OffsetRange]:
         for each in getattr(self, "_filters", ()):
             found = [part for old in found if (part := _narrowed(old, each)) is not None]
         return found
 
 
-def _narrowed(part: Range, filter: Filter) -> Range | None:
+def _narrowed(part: OffsetRange, filter: Filter) -> OffsetRange | None:
     """None if nothing of the range can fit."""
     column = ".".join(getattr(filter, "attribute", ()))
     value = getattr(filter, "value", None)
@@ -57,7 +57,7 @@ def _narrowed(part: Range, filter: Filter) -> Range | None:
         return part if _queue_fits(part.queue, column, filter) else None
     if column == "queueOffset" and isinstance(value, int):
         begin, end = _offsets(part, filter, value)
-        return Range(part.queue, begin, end) if begin < end else None
+        return OffsetRange(part.queue, begin, end) if begin < end else None
     return part
 
 
@@ -68,7 +68,7 @@ def _queue_fits(queue: Queue, column: str, filter: Filter) -> bool:
     return not isinstance(filter, In) or own in filter.value
 
 
-def _offsets(part: Range, filter: Filter, value: int) -> tuple[int, int]:
+def _offsets(part: OffsetRange, filter: Filter, value: int) -> tuple[int, int]:
     if isinstance(filter, EqualTo):
         return max(part.begin, value), min(part.end, value + 1)
     if isinstance(filter, GreaterThan):

@@ -10,8 +10,8 @@ from ...client.errors import Error, TopicNotFound
 from ...errors import ConfigError
 from ..connect.cluster import Cluster
 from ..options import ReadOptions
-from .offsets import EARLIEST, GROUP, LATEST, Offsets, Queue, Where, exact
-from .planner import Bounds, DataLoss, Loss, Range, ranges
+from .offsets import EARLIEST, GROUP, LATEST, Offsets, OffsetSpec, Queue, exact
+from .planner import Bounds, DataLoss, Loss, OffsetRange, ranges
 
 log = logs.get("pyromq.spark")
 
@@ -51,7 +51,7 @@ def starting(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Boun
     """Where to begin in each queue; `word` where the options say nothing."""
     where = options.starting_offsets or options.starting_times
     if where is None:
-        where = Where(word, options.starting_timestamp)
+        where = OffsetSpec(word, options.starting_timestamp)
     found = _resolved(cluster, where, bounds, options.consumer_group, "startingOffsets")
     if options.starting_strategy == "error":
         _check_found(where, found, bounds)
@@ -59,13 +59,13 @@ def starting(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Boun
 
 
 def ending(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Bounds]) -> Offsets:
-    where = options.ending_offsets or options.ending_times or Where(LATEST, options.ending_timestamp)
+    where = options.ending_offsets or options.ending_times or OffsetSpec(LATEST, options.ending_timestamp)
     if where.offsets or where.times_ms or where.topic_times_ms:
-        where = Where(LATEST, where.time_ms, where.offsets, where.topic_times_ms, where.times_ms)
+        where = OffsetSpec(LATEST, where.time_ms, where.offsets, where.topic_times_ms, where.times_ms)
     return _resolved(cluster, where, bounds, "", "endingOffsets")
 
 
-def _resolved(cluster: Cluster, where: Where, bounds: Mapping[Queue, Bounds], group: str, option: str) -> Offsets:
+def _resolved(cluster: Cluster, where: OffsetSpec, bounds: Mapping[Queue, Bounds], group: str, option: str) -> Offsets:
     _check_named(where.named(), bounds, option)
     times = {queue: time for queue in bounds if (time := where.time_of(queue)) is not None}
     found = cluster.at_times(times) if times else {}
@@ -87,7 +87,7 @@ def _check_named(named: Iterable[Queue], bounds: Mapping[Queue, Bounds], option:
             raise ConfigError(f"{option}: it names the queue {queue}, which this read does not have; it has {there}")
 
 
-def _check_found(where: Where, found: Offsets, bounds: Mapping[Queue, Bounds]) -> None:
+def _check_found(where: OffsetSpec, found: Offsets, bounds: Mapping[Queue, Bounds]) -> None:
     for queue, (low, high) in sorted(bounds.items()):
         time = where.time_of(queue)
         if time is not None and queue not in where.offsets and found[queue] >= high:
@@ -97,7 +97,9 @@ def _check_found(where: Where, found: Offsets, bounds: Mapping[Queue, Bounds]) -
             )
 
 
-def planned(options: ReadOptions, narrow: Narrow = lambda cluster, start, end: (start, end)) -> list[tuple[Range, str]]:
+def planned(
+    options: ReadOptions, narrow: Narrow = lambda cluster, start, end: (start, end)
+) -> list[tuple[OffsetRange, str]]:
     """The ranges of a batch read with their brokers' addresses. DataLoss for what is gone, if that matters."""
     with Cluster(options) as cluster:
         queues, bounds = with_retries(cluster, options)

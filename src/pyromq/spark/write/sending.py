@@ -22,7 +22,7 @@ from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.headers.send import LONG_NAMES
 from ..connect.cluster import Cluster
-from ..connect.connection import Connection
+from ..connect.connection import BlockingConnection
 from ..options import WriteOptions
 
 log = logs.get("pyromq.spark")
@@ -41,7 +41,7 @@ _WINDOW = b"duplicateWindowEnable=true"
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class SendRequest:
     """One send to one queue. `body` is a view of many requests' bytes."""
 
     queue: MessageQueue
@@ -54,7 +54,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Sent:
+class SendTotals:
     """What came of it, so far."""
 
     rows: int = 0
@@ -64,13 +64,13 @@ class Sent:
     repeatable: set[str] = field(default_factory=set)  # brokers without a duplicate window
 
 
-class _Line:
+class _BrokerConnection:
     """The connection to one broker's master, and what is under way on it."""
 
-    def __init__(self, connection: Connection, has_window: bool) -> None:
+    def __init__(self, connection: BlockingConnection, has_window: bool) -> None:
         self.connection = connection
         self.has_window = has_window
-        self.waiting: dict[int, Request] = {}
+        self.waiting: dict[int, SendRequest] = {}
 
 
 class BatchSender:
@@ -82,7 +82,7 @@ class BatchSender:
         *,
         clock: Clock | None = None,
         pause: Callable[[float], None] = pause,
-        connect: Callable[[str, WriteOptions], Connection] = Connection,
+        connect: Callable[[str, WriteOptions], BlockingConnection] = BlockingConnection,
     ) -> None:
         self._options = options
         self._clock = clock or SystemClock()
@@ -92,16 +92,16 @@ class BatchSender:
         self._headers = SendHeaders(options.producer_group)
         self._routes: dict[str, Route] = {}  # as first seen: rows keep the queue that was chosen for them
         self._masters: dict[str, str] = {}  # where brokers are by now
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _BrokerConnection] = {}
         self._free_at = 0.0  # when the rate allows the next request
-        self.sent = Sent()
+        self.sent = SendTotals()
 
     def route(self, topic: str) -> Route:
         if topic not in self._routes:
             self._routes[topic] = self._cluster.route_to_write(topic)
         return self._routes[topic]
 
-    def put(self, request: Request) -> None:
+    def put(self, request: SendRequest) -> None:
         """Waits while an earlier request to the same queue is under way, and for its turn where the rate is limited."""
         self._keep_rate(request.rows)
         request.deadline = self._clock.monotonic() + self._options.send_timeout_ms / 1000
@@ -110,7 +110,7 @@ class BatchSender:
             self._receive(name)
         self._send(name, [request])
 
-    def finish(self) -> Sent:
+    def finish(self) -> SendTotals:
         for name in list(self._lines):
             while self._waiting(name):
                 self._receive(name)
@@ -132,10 +132,10 @@ class BatchSender:
 
     # --- one broker -----------------------------------------------------------------------------------------------
 
-    def _waiting(self, name: str) -> list[Request]:
+    def _waiting(self, name: str) -> list[SendRequest]:
         return list(self._lines[name].waiting.values()) if name in self._lines else []
 
-    def _send(self, name: str, requests: list[Request]) -> None:
+    def _send(self, name: str, requests: list[SendRequest]) -> None:
         """With everything else that is under way there, if the connection breaks meanwhile."""
         while requests:
             try:
@@ -147,7 +147,7 @@ class BatchSender:
                 self._check_time(requests[0], str(fault))
                 requests = self._broken(name, fault) + requests
 
-    def _sent_on(self, line: _Line, request: Request) -> int:
+    def _sent_on(self, line: _BrokerConnection, request: SendRequest) -> int:
         fields = self._headers.fields(request.outgoing, request.queue, self._clock.now_ms())
         fields[_FLAG] = str(request.flag)
         if line.has_window:
@@ -174,7 +174,7 @@ class BatchSender:
         else:
             raise refused(answer.code, answer.remark, line.connection.address)
 
-    def _count(self, line: _Line, name: str, request: Request, code: int) -> None:
+    def _count(self, line: _BrokerConnection, name: str, request: SendRequest, code: int) -> None:
         self.sent.rows += request.rows
         self.sent.bytes += len(request.body)
         self.sent.requests += 1
@@ -184,20 +184,20 @@ class BatchSender:
 
     # --- connections ----------------------------------------------------------------------------------------------
 
-    def _line(self, name: str, topic: str) -> _Line:
+    def _line(self, name: str, topic: str) -> _BrokerConnection:
         if name not in self._lines:
             address = self._masters.get(name) or self.route(topic).master(name)
             if address is None:
                 raise Error(f"broker {name!r} of topic {topic!r} is not there")
             connection = self._connect(address, self._options)
             try:
-                self._lines[name] = _Line(connection, self._window_of(connection))
+                self._lines[name] = _BrokerConnection(connection, self._window_of(connection))
             except BaseException:
                 connection.close()
                 raise
         return self._lines[name]
 
-    def _window_of(self, connection: Connection) -> bool:
+    def _window_of(self, connection: BlockingConnection) -> bool:
         """Whether this broker drops repeats. Others, Apache's too, do not know the property and would keep it."""
         if self._options.once == "off":
             return False
@@ -210,7 +210,7 @@ class BatchSender:
             )
         return has_window
 
-    def _broken(self, name: str, fault: PyroError) -> list[Request]:
+    def _broken(self, name: str, fault: PyroError) -> list[SendRequest]:
         """What was under way there, to be sent again. Raises when its time is over."""
         line = self._lines.pop(name, None)
         unanswered = [] if line is None else list(line.waiting.values())
@@ -232,7 +232,7 @@ class BatchSender:
             found = {name: route.master(name) for name in route.addresses}
             self._masters |= {name: address for name, address in found.items() if address is not None}
 
-    def _check_time(self, request: Request, why: str) -> None:
+    def _check_time(self, request: SendRequest, why: str) -> None:
         if self._clock.monotonic() >= request.deadline:
             queue = request.queue
             raise PyroError(
@@ -241,7 +241,7 @@ class BatchSender:
             )
 
 
-def identity_of(request: Request) -> str:
+def identity_of(request: SendRequest) -> str:
     """A producer's name for the duplicate window: from whom, which of his requests, and what is in it.
 
     What is in it belongs to it: a repeat whose rows come in another order is another request, and nothing is lost.

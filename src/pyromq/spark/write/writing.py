@@ -24,7 +24,7 @@ from ...model.message import Property
 from ..codec.encode import BadRows, batch_entries, bodies, column, deliver_ms, property_strings
 from ..codec.vectors import Positions, fixed_text, hex_digits
 from ..options import WriteOptions
-from .sending import BatchSender, Request, Sent
+from .sending import BatchSender, SendRequest, SendTotals
 
 COLUMNS = {
     "body": "binary or string",
@@ -85,7 +85,7 @@ class RowWriter:
         self._requests = 0
         self._prefix = blake2b(origin.encode(), digest_size=12).digest()
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> Sent:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> SendTotals:
         try:
             for batch in batches:
                 for request in self._requests_of(batch):
@@ -94,7 +94,7 @@ class RowWriter:
         finally:
             self._sender.close()
 
-    def _requests_of(self, batch: pa.RecordBatch) -> Iterator[Request]:
+    def _requests_of(self, batch: pa.RecordBatch) -> Iterator[SendRequest]:
         if not batch.num_rows:
             return
         ids = self._ids(batch.num_rows)
@@ -142,7 +142,7 @@ class RowWriter:
             for queue in np.unique(queues).tolist():
                 yield _Group(topic, queue, rows[queues == queue])
 
-    def _batches(self, group: _Group, entries: pa.Array, ids: pa.Array) -> Iterator[Request]:
+    def _batches(self, group: _Group, entries: pa.Array, ids: pa.Array) -> Iterator[SendRequest]:
         """As many as fit into a request together; a message that is larger goes alone."""
         _, offset_buffer, data = entries.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32)[entries.offset : entries.offset + len(entries) + 1]
@@ -162,20 +162,20 @@ class RowWriter:
             )
             begin = end
 
-    def _single(self, group: _Group, body: bytes, properties: str, flag: int) -> Request:
+    def _single(self, group: _Group, body: bytes, properties: str, flag: int) -> SendRequest:
         """Delayed messages cannot be in a batch."""
         request = self._request(group, RequestCode.SEND_MESSAGE_V2, properties, memoryview(body), 1)
         request.flag = flag
         return request
 
-    def _request(self, group: _Group, code: RequestCode, properties: str, body: memoryview, rows: int) -> Request:
+    def _request(self, group: _Group, code: RequestCode, properties: str, body: memoryview, rows: int) -> SendRequest:
         queues = self._sender.route(group.topic).writable
         place = group.queue
         if place == _FREE:
             place, self._turn = self._turn % len(queues), self._turn + 1
         self._requests += 1
         outgoing = Outgoing(topic=group.topic, ids=[], body=b"", properties=properties, code=code)
-        return Request(queues[place], outgoing, body, rows, f"{self._origin}/{self._requests}/")
+        return SendRequest(queues[place], outgoing, body, rows, f"{self._origin}/{self._requests}/")
 
 
 def _taken(values: pa.Array, rows: Positions) -> pa.Array:

@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
 from pyromq.pipelines.report.summary import Metrics, Summary
-from pyromq.pipelines.run.progress import Watch, batch_line, lag, task_line
+from pyromq.pipelines.run.progress import ProgressListener, batch_line, lag, task_line
 
 
 def test_lag_is_what_waits_behind_the_batch() -> None:
@@ -42,7 +42,7 @@ def progress(batch: int, rows: int, end: int, latest: int) -> Any:
 
 def test_a_bar_is_one_line_that_is_drawn_again_and_wiped_at_the_end() -> None:
     told: list[str] = []
-    with Watch(spark(), "replay", told.append, bar=True) as watch:
+    with ProgressListener(spark(), "replay", told.append, bar=True) as watch:
         watch.onQueryProgress(progress(0, 40_000, 40, 100))
         watch.onQueryProgress(progress(1, 60, 100, 100))
     first, second, wiped = told
@@ -54,7 +54,7 @@ def test_a_bar_is_one_line_that_is_drawn_again_and_wiped_at_the_end() -> None:
 
 def test_metrics_are_told_after_each_batch_and_at_the_end() -> None:
     told: list[dict[str, Any]] = []
-    with Watch(spark(), "replay", lambda line: None, each=told.append) as watch:
+    with ProgressListener(spark(), "replay", lambda line: None, each=told.append) as watch:
         watch.onQueryProgress(progress(0, 40, 40, 100))
         watch.onQueryProgress(progress(1, 60, 100, 100))
     assert [(each["pipeline"], each["rows"], each["batches"], each["lag"]) for each in told] == [
@@ -76,7 +76,7 @@ def test_a_jvm_that_is_gone_is_the_end_and_no_error() -> None:
     asked, session = Event(), spark()
     session.streams.removeListener = gone
     session.sparkContext.statusTracker = lambda: SimpleNamespace(getActiveStageIds=gone)
-    with Watch(session, "replay", lambda line: None, bar=True) as watch:
+    with ProgressListener(session, "replay", lambda line: None, bar=True) as watch:
         watch.onQueryStarted(SimpleNamespace(runId="1"))  # type: ignore[arg-type]
         assert asked.wait(60)
     assert watch.seconds > 0
