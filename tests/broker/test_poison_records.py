@@ -72,7 +72,7 @@ async def test_a_half_message_with_a_number_that_is_none_is_checked_as_any_other
             assert sent[value].code == ResponseCode.SUCCESS, sent[value].remark
             put(life, HALF_TOPIC, HALF | {"REAL_TOPIC": "T", "REAL_QID": "0", "UNIQ_KEY": "stored", name: value})
         await life.advance(90)
-        undecided = life.broker.transactions.halves.undecided.values()
+        undecided = life.broker.transactions.halves.undecided.all()
         assert {half.unique for half in undecided} == {*NO_NUMBERS, "stored"}
         assert {half.checks for half in undecided} == {3}
     async with virtual_broker(tmp_path, disk, clock) as life:
@@ -196,7 +196,7 @@ async def test_whatever_is_accepted_has_room_for_its_delivery(tmp_path: Path, wa
             if sent.code == ResponseCode.SUCCESS:
                 accepted.append(str(size))
                 if "TRAN_MSG" in wait:
-                    for half in life.broker.transactions.halves.undecided.values():
+                    for half in life.broker.transactions.halves.undecided.all():
                         half.checks = INT_MAX
                     assert (await commit(life, sent, str(size))).code == ResponseCode.SUCCESS
             else:

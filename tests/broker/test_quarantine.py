@@ -12,8 +12,9 @@ import pytest
 
 from pyromq.broker.retries.dead_letters import _with_death
 from pyromq.broker.timing import park, timer_records
+from pyromq.broker.transactions import halves
 from pyromq.broker.transactions import park as transaction_park
-from pyromq.broker.transactions.halves import Halves
+from pyromq.broker.transactions.half import half_of
 from pyromq.cli.msg.life_table import lines
 from pyromq.model.codes import OwnRequestCode, RequestCode
 from pyromq.protocol.properties import encode_properties
@@ -112,7 +113,7 @@ async def test_the_life_of_a_message_that_was_put_aside_says_so(
 ) -> None:
     monkeypatch.setattr(f"{TIMING}.deliver.unpark", raising_for(b"bad", park.unpark, first))
     monkeypatch.setattr(f"{TIMING}.timer_slots.unpark", raising_for(b"bad", timer_records.unpark, first))
-    monkeypatch.setattr(Halves, "_half", raising_for(b"bad", Halves._half, lambda self, record: record))
+    monkeypatch.setattr(halves, "half_of", raising_for(b"bad", half_of, lambda record, checks: record))
     async with virtual_broker(tmp_path) as life:
         half = {"TRAN_MSG": "true", "PGROUP": "P"}
         for id_, how in (("level", {"DELAY": "1"}), ("timer", {"TIMER_DELAY_SEC": "5"}), ("half", half)):
@@ -220,7 +221,7 @@ async def test_a_half_message_that_cannot_be_understood_does_not_keep_the_broker
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, clock = SimulatedDisk(now_ms=lambda: START_MS), ManualClock()
-    monkeypatch.setattr(Halves, "_half", raising_for(b"bad", Halves._half, lambda self, record: record))
+    monkeypatch.setattr(halves, "half_of", raising_for(b"bad", half_of, lambda record, checks: record))
     async with virtual_broker(tmp_path, disk, clock) as life:
         bad, good = await send_half(life, "bad"), await send_half(life, "good")
         await life.advance(120)
@@ -250,7 +251,7 @@ async def test_a_half_message_that_nobody_can_be_asked_about_is_put_aside(
         await life.advance(300)
         assert life.bodies("TRANS_CHECK_MAX_TIME_TOPIC") == ["one", "two"]
         assert len(await listed(life)) == 1
-        assert not life.broker.transactions.halves.undecided
+        assert not life.broker.transactions.halves.undecided.all()
 
 
 # --- retention --------------------------------------------------------------------------------------------------------

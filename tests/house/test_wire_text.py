@@ -60,7 +60,6 @@ PLACES = {  # single expressions that cannot be text, in files that may hold no 
     "pyromq.broker.admin.runtime int(self._pulls.longest_ms)",
     "pyromq.broker.clients.handlers int(flag)",
     "pyromq.broker.metadata.system_topics int(perm)",
-    "pyromq.broker.transactions.end int(event)",
     "pyromq.mqadmin.command int(code)",
     "pyromq.mqadmin.groups.progress int(stats.consume_tps)",
     "pyromq.protocol.command int(language)",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pyromq.broker.messages.inspection import INSPECT
-from pyromq.broker.transactions.halves import Halves
 from pyromq.broker.transactions.listing import HALF_MESSAGES
+from pyromq.broker.transactions.ops import OpMessages
 from pyromq.model.codes import ResponseCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -52,7 +52,7 @@ async def test_a_kill_between_copy_and_note_leaves_one_message(tmp_path: Path, m
     async with virtual_broker(tmp_path, disk, clock, killed=True) as life:
         old = await send_half(life)
         await life.advance(60)
-        monkeypatch.setattr(Halves, "put_owed_op", lambda self, offset: None)
+        monkeypatch.setattr(OpMessages, "gather", lambda self, offset: None)
         for carrier in life.broker.retention._carriers:
             await carrier(0, life.broker.store.commit_log.end)
         monkeypatch.undo()
@@ -74,7 +74,7 @@ async def test_a_kill_between_giving_up_and_its_note(tmp_path: Path, monkeypatch
     disk = SimulatedDisk(now_ms=clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock, killed=True) as life:
         await send_half(life)
-        monkeypatch.setattr(Halves, "put_owed_op", lambda self, offset: None)
+        monkeypatch.setattr(OpMessages, "gather", lambda self, offset: None)
         await life.advance(16 * 30)
         monkeypatch.undo()
         assert (len(life.stored(GONE)), ops(life)) == (1, [])

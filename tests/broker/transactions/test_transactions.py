@@ -11,7 +11,6 @@ import pytest
 
 from pyromq.broker.messages.inspection import INSPECT
 from pyromq.broker.transactions.park import op_offsets
-from pyromq.broker.transactions.states import NEXT_STATE, Event, Ledger, State
 from pyromq.model.codes import RequestCode, ResponseCode
 from pyromq.model.ids import offset_message_id
 from pyromq.protocol.command import Command
@@ -317,7 +316,7 @@ async def test_a_kill_between_commit_and_op(tmp_path: Path, monkeypatch: pytest.
     disk = SimulatedDisk(now_ms=clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock, killed=True) as life:
         halves = [await send_half(life, "plain"), await send_half(life, "later", DELAY="5")]
-        monkeypatch.setattr("pyromq.broker.transactions.halves.Halves.put_owed_op", lambda self, offset: None)
+        monkeypatch.setattr("pyromq.broker.transactions.ops.OpMessages.gather", lambda self, offset: None)
         for half in halves:
             assert (await end(life, half, COMMIT)).code == 0
         monkeypatch.undo()
@@ -406,32 +405,6 @@ async def test_javas_undecided_messages_are_asked_about(tmp_path: Path) -> None:
         await life.advance(600)
         assert [life.bodies("GoldenTx", queue) for queue in (0, 1)] == before
         assert len(producer.sent) == 1
-
-
-# --- the table --------------------------------------------------------------------------------------------------------
-
-
-def test_the_table_of_states() -> None:
-    final = {State.COMMITTED, State.ROLLED_BACK, State.DISCARDED, State.DECIDED, State.CARRIED}
-    for (state, event), after in NEXT_STATE.items():
-        assert state is State.HALF or after is state, "what is decided stays so"
-        assert after in final or event is Event.UNKNOWN
-
-
-def test_the_ledger_forgets_only_what_is_long_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.broker.transactions.states.REMEMBERED", 10)
-    ledger = Ledger(100)
-    for offset in range(100, 200):
-        ledger.set(offset, State.COMMITTED)
-    ledger.set(150, State.HALF)
-    assert ledger.advance(200) == 150
-    assert (ledger.state(145), ledger.state(150), ledger.state(151)) == (State.COMMITTED, State.HALF, State.COMMITTED)
-    assert ledger.state(99) is State.DECIDED
-    assert ledger.state(200) is State.HALF
-    ledger.set(150, State.ROLLED_BACK)
-    assert ledger.advance(200) == 200
-    assert ledger.state(195) is State.COMMITTED
-    assert ledger.state(120) is State.DECIDED
 
 
 def _id(record: Record) -> str:

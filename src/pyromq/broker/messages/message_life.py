@@ -80,7 +80,7 @@ class MessageLife:
         copies = await self._copies(header.topic, header.id)
         if not copies:
             return Reply(body=msgspec.json.encode(self._gone(header)))
-        await self._halves.look()
+        await self._halves.catch_up()
         return Reply(body=msgspec.json.encode(self._life(header.topic, copies)))
 
     # --- finding its copies ---------------------------------------------------------------------------------------

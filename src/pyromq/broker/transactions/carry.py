@@ -1,4 +1,4 @@
-"""Half messages whose log file is about to go: the undecided are put again. Retention calls it before it deletes."""
+"""Puts undecided half messages again before their log file is deleted. Retention calls it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from ...protocol.record import Record
 from ...store.message_store import MessageStore
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import is_fault_of_record
-from .halves import Half, Halves
+from .half import Half
+from .halves import Halves
 from .park import again
-from .states import State
+from .states import Event
 
 log = logs.get("pyromq.broker")
 
@@ -29,21 +30,22 @@ class HalfCarrier:
         self._store_host = store_host
 
     async def __call__(self, start: int, end: int) -> None:
-        """Put again what is undecided below `end`. Raises if that cannot be: then the file must stay."""
-        await self._halves.look()
-        going = [half for half in self._halves.undecided.values() if half.position < end]
+        """Put again what is undecided below `end`. Raise where one cannot be put: then the file must stay."""
+        await self._halves.catch_up()
+        is_undecided = self._halves.ledger.is_undecided
+        going = [half for half in self._halves.undecided.all() if half.position < end]
         unreadable: set[int] = set()
         for number, half in enumerate(going, 1):
             record = await self._store.ask(partial(self._store.reader.record_at, half.position))
             if record is None:
                 unreadable.add(half.offset)  # damaged: the next check says so
-            elif self._is_undecided(half):
+            elif is_undecided(half.offset):
                 self._put_again(half, record)
             if number % AT_ONCE == 0 or number == len(going):
                 self._intake.flush()
-                self._halves.put_gathered()
+                self._halves.ops.put_gathered()
                 self._intake.flush()
-        left = sum(self._is_undecided(half) for half in going if half.offset not in unreadable)
+        left = sum(is_undecided(half.offset) for half in going if half.offset not in unreadable)
         if left:
             raise RequestRefused(f"{left} half messages cannot be put again: see the lines before")
         if going:
@@ -51,28 +53,24 @@ class HalfCarrier:
             log.info("half messages carried forward", messages=len(going), start=start, end=end)
 
     def _put_again(self, half: Half, record: Record) -> None:
-        """One that cannot be copied is put aside: the file that it is in must go some day."""
+        """Put a copy. One that cannot be copied goes into quarantine: its file has to be deleted some day."""
         try:
             copy = again(record, half.checks, self._store_host)
         except Exception as fault:
-            self._halves.put_aside(half, fault)
+            self._halves.put_into_quarantine(half, fault)
         else:
             self._intake.put(copy, partial(self._placed, half))
 
-    def _is_undecided(self, half: Half) -> bool:
-        return self._halves.ledger.state(half.offset) is State.HALF
-
     def _placed(self, half: Half, outcome: Outcome) -> None:
         if outcome.refusal is not None and is_fault_of_record(outcome.refusal):
-            self._halves.put_aside(half, outcome.refusal)
+            self._halves.put_into_quarantine(half, outcome.refusal)
             return
         if outcome.refusal is not None:
             log.error("a half message cannot be put again", id=half.unique, why=str(outcome.refusal))
             return
         placed = outcome.places[-1]
-        if self._is_undecided(half):
-            self._halves.copy_placed(half, placed)
-            self._halves.put_owed_op(half.offset)
-        else:  # it was ended in the same moment: the copy is not needed
-            self._halves.decide(placed.queue_offset, State.DECIDED)
-            self._halves.put_owed_op(placed.queue_offset)
+        if self._halves.ledger.is_undecided(half.offset):
+            self._halves.copied(half, placed)
+        else:  # it was ended in the same moment: nobody needs the copy
+            self._halves.ledger.move(placed.queue_offset, Event.LEFT_OUT)
+            self._halves.ops.gather(placed.queue_offset)

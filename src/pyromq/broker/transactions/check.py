@@ -1,8 +1,8 @@
-"""Asking producers about half messages that nobody ended: the loop, on the interval of `transactionCheckInterval`.
+"""The loop that asks producers about half messages that nobody ended, every `transactionCheckInterval`.
 
-A message is asked about once it is older than `transactionTimeOut` (or its own immunity), at most
-`transactionCheckMax` times, then it goes to TRANS_CHECK_MAX_TIME_TOPIC. Asking writes nothing but a number, so that
-many undecided messages do not fill the log. `wiring/` starts it.
+A message is checked once it is older than `transactionTimeOut` (or its own immunity), at most `transactionCheckMax`
+times, then it goes to TRANS_CHECK_MAX_TIME_TOPIC. A check writes nothing but a number, so that many undecided messages
+do not fill the log. `wiring/` starts it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from ...transport.peer import Peer
 from ..clients.producers import Producers
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
-from .halves import Half, Halves
+from .half import Half
+from .halves import Halves
 from .park import discarded, shown, text_of
-from .states import State
+from .states import Event
 
 log = logs.get("pyromq.broker")
 
 AT_ONCE = 100  # checks between two pauses: many undecided messages must not swamp producers, nor the loop
 BYTES_AT_ONCE = 1 << 20
 PAUSE_S = 0.1
-LOOKED_AT = 1000
+BETWEEN_YIELDS = 1000  # messages, most of which are too young to be checked
 TRIED = 3  # producers of a group, before a check counts as asked in vain
 TRANSACTION_ID = Property.TRANSACTION_ID.encode()
 _HOUR_MS = 3_600_000
@@ -69,62 +70,62 @@ class TransactionChecks:
         self._in_vain: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run a round per interval until cancelled."""
         while True:
             await self._clock.sleep(self._live.config.transaction_check_interval / 1000)
             await self.round()
 
     async def round(self) -> None:
-        """Look at every undecided message once."""
-        self._halves.pay()
-        await self._halves.look()
-        undecided = list(self._halves.undecided.values())
+        """Check every undecided message that is old enough."""
+        self._halves.ops.gather_owed()
+        await self._halves.catch_up()
+        undecided = self._halves.undecided.all()
         oldest_ms = self._oldest_ms() if undecided else 0
         checks = size = 0
         for number, half in enumerate(undecided, 1):
-            if number % LOOKED_AT == 0:
-                await self._clock.sleep(0)  # those that are too young take no pause
-            if self._halves.ledger.state(half.offset) is not State.HALF:
+            if number % BETWEEN_YIELDS == 0:
+                await self._clock.sleep(0)
+            if not self._halves.ledger.is_undecided(half.offset):
                 continue
-            asked = await self._take_care_or_aside(half, oldest_ms)
-            if asked is None:
+            sent = await self._check_or_quarantine(half, oldest_ms)
+            if sent is None:
                 continue
-            checks, size = checks + 1, size + asked
+            checks, size = checks + 1, size + sent
             if checks == AT_ONCE or size >= BYTES_AT_ONCE:
                 checks = size = 0
                 self._save()  # a round over many takes minutes: a kill in it repeats a portion, not all of them
                 await self._clock.sleep(PAUSE_S)
         await self._halves.save_progress()
-        self._tell_in_vain()
+        self._log_in_vain()
         self._save()
 
     def _oldest_ms(self) -> int:
-        """Dear: once for all of a round."""
+        """Return the age at which a message is given up. Slow, so a round asks once."""
         return self._live.config.part(RetentionConfig).file_reserved_hours * _HOUR_MS
 
     async def close(self) -> None:
-        """Nothing is decided any more: write how far it got."""
+        """Write how far it got, once nothing is decided any more."""
         try:
-            self._halves.pay()
+            self._halves.ops.gather_owed()
             for _ in range(2):  # what a commit gathers comes second
-                self._halves.put_gathered()
+                self._halves.ops.put_gathered()
                 self._intake.flush()
-            await self._halves.look()
+            await self._halves.catch_up()
             await self._halves.save_progress()
         except PyroError as fault:
             log.error("progress of transactions cannot be written, the next start looks again", why=str(fault))
 
     # --- one message ----------------------------------------------------------------------------------------------
 
-    async def _take_care_or_aside(self, half: Half, oldest_ms: int) -> int | None:
+    async def _check_or_quarantine(self, half: Half, oldest_ms: int) -> int | None:
         try:
-            return await self._take_care(half, oldest_ms)
+            return await self._check(half, oldest_ms)
         except Exception as fault:
-            self._halves.put_aside(half, fault)
+            self._halves.put_into_quarantine(half, fault)
             return None
 
-    async def _take_care(self, half: Half, oldest_ms: int) -> int | None:
-        """Ask about it or give it up; the bytes that went to a producer. None: it is too young."""
+    async def _check(self, half: Half, oldest_ms: int) -> int | None:
+        """Ask about a message or give it up, and return the bytes that went to a producer. None: it is too young."""
         config = self._live.config
         age_ms = self._clock.now_ms() - half.born_ms
         immune_ms = config.transaction_time_out if half.immune_ms is None else half.immune_ms
@@ -133,23 +134,23 @@ class TransactionChecks:
         is_over = half.checks >= config.transaction_check_max or age_ms > oldest_ms
         peer = None if is_over else self._whom_to_ask(half.group)
         if peer is None and not is_over:
-            self._halves.checked(half, half.checks + 1)
+            self._halves.undecided.count_checks(half, half.checks + 1)
             self._in_vain[half.group] += 1
             return 0
         record = await self._store.ask(partial(self._store.reader.record_at, half.position))
-        if self._halves.ledger.state(half.offset) is not State.HALF:
+        if not self._halves.ledger.is_undecided(half.offset):
             return None  # ended, or put again, while it was read
         if record is None:
-            self._halves.left_out(half)
+            self._halves.leave_out_unreadable(half)
         elif peer is None:
             self._give_up(half, record)
         else:
-            self._halves.checked(half, half.checks + 1)
+            self._halves.undecided.count_checks(half, half.checks + 1)
             return self._ask(half, record, peer)
         return 0
 
     def _whom_to_ask(self, group: str) -> Peer | None:
-        """Another one each time."""
+        """Return an open connection of the group, another one each time; None if the first few are closed."""
         peers = (producer.peer for producer in islice(self._producers.in_turn(group), TRIED))
         return next((peer for peer in peers if peer.is_open), None)
 
@@ -167,14 +168,14 @@ class TransactionChecks:
         peer.send(Command(code=RequestCode.CHECK_TRANSACTION_STATE, flag=ONEWAY_FLAG, fields=fields, body=body))
         return len(body)
 
-    def _tell_in_vain(self) -> None:
+    def _log_in_vain(self) -> None:
         for group, messages in self._in_vain.items():
             log.warning("no producer can be asked about half messages", group=group, messages=messages)
         self._in_vain.clear()
 
     def _give_up(self, half: Half, record: Record) -> None:
         target = discarded(record, half.checks, self._store_host)
-        self._halves.decide(half.offset, State.DISCARDED)
+        self._halves.ledger.move(half.offset, Event.CHECKS_EXHAUSTED)
         log.error(
             "A HALF MESSAGE IS GIVEN UP: nobody said how its transaction ended",
             topic=half.topic,
@@ -184,13 +185,9 @@ class TransactionChecks:
         )
 
         def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None and self._halves.quarantine.put_refused(record, outcome.refusal):
-                self._halves.settle(half.offset)
-                self._halves.put_owed_op(half.offset)
-            elif outcome.refusal is not None:
-                self._halves.undo(half.offset)
+            if outcome.refusal is None or self._halves.quarantine.put_refused(record, outcome.refusal):
+                self._halves.carried_out(half.offset)
             else:
-                self._halves.settle(half.offset)
-                self._halves.put_owed_op(half.offset)
+                self._halves.ledger.move(half.offset, Event.NOT_STORED)
 
         self._intake.put(target, done)

@@ -1,7 +1,7 @@
-"""Request 37: a producer says how its transaction ended. Commit puts the message to its topic, both put an op.
+"""Request 37: a producer says how its transaction ended. Commit puts the message to its topic, both put an op message.
 
-An end that is told twice does nothing more; one that contradicts the first is refused. Delay levels count from the
-commit on: this room is handed the park and knows nothing else of timing.
+An end that is sent twice does nothing more; one that contradicts the first is refused. Delay levels count from the
+commit on: this file is handed the park and knows nothing else of timing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from ...transport.dispatch import Answer, Reply, Request
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from ..intake.parking import Park
-from .halves import Halves, immunity_s
+from .half import immunity_s
+from .halves import Halves
 from .park import again, committed, text_of
 from .recent import RecentHalves
-from .states import NEXT_STATE, Event, State
+from .states import Event, IllegalTransition, State
 
 log = logs.get("pyromq.broker")
 
@@ -36,7 +37,8 @@ PutCounter: TypeAlias = Callable[[str, int, int, int], None]
 PRODUCER_GROUP = Property.PGROUP.encode()
 IMMUNITY = Property.CHECK_IMMUNITY_TIME_IN_SECONDS.encode()
 DELAY = Property.DELAY.encode() + b"\x01"
-_EVENTS = {int(event): event for event in (Event.COMMIT, Event.ROLLBACK, Event.UNKNOWN)}
+UNKNOWN = 0
+_EVENTS = {8: Event.COMMIT, 12: Event.ROLLBACK}
 
 
 class TransactionEnds:
@@ -65,15 +67,15 @@ class TransactionEnds:
         self._count = count
 
     def __call__(self, request: Request) -> Answer:
-        """37."""
+        """Answer 37."""
         header = request.header(EndTransaction)
+        if header.commit_or_rollback == UNKNOWN:
+            return None  # as Java: nothing happens, nobody is answered, and a check will ask again
         event = _EVENTS.get(header.commit_or_rollback)
         if event is None:
             raise RequestRefused(
                 f"commitOrRollback is {header.commit_or_rollback}: 8 commits, 12 rolls back, 0 does not know yet"
             )
-        if event is Event.UNKNOWN:
-            return None  # as Java: nothing happens, nobody is answered, and a check will ask again
         meant = self._halves.stands_for(header.tran_state_table_offset, header.commit_log_offset)
         record = self._recent.take(meant[1])
         if record is None:
@@ -84,8 +86,7 @@ class TransactionEnds:
 
     async def _when_read(self, request: Request, header: EndTransaction, event: Event) -> Reply | None:
         named = (header.tran_state_table_offset, header.commit_log_offset)
-        record = None
-        meant = (-1, -1)
+        record, meant = None, (-1, -1)
         while meant != self._halves.stands_for(*named):  # again, if it was put elsewhere while it was read
             meant = self._halves.stands_for(*named)
             record = await self._record_at(meant[1])
@@ -93,20 +94,21 @@ class TransactionEnds:
 
     def _end(self, request: Request, header: EndTransaction, event: Event, half: Record) -> Reply | None:
         self._check(header, half)
-        state = self._halves.ledger.state(half.queue_offset)
-        after = NEXT_STATE.get((state, event))
-        if after is None:
+        ledger = self._halves.ledger
+        before = ledger.state(half.queue_offset)
+        try:
+            after = ledger.move(half.queue_offset, event)
+        except IllegalTransition:
             raise RequestRefused(
-                f"the transaction of {header.msg_id} was {state.name.lower().replace('_', ' ')} before, "
+                f"the transaction of {header.msg_id} was {before.name.lower().replace('_', ' ')} before, "
                 f"it cannot be {event.name.lower()} now"
-            )
-        if after is state:
+            ) from None
+        if after is before:
             return Reply()
-        self._halves.decide(half.queue_offset, after)
         if after is State.COMMITTED:
             self._commit(request, half)
         else:
-            self._finish(request, half.queue_offset)
+            self._roll_back(request, half.queue_offset)
         return None
 
     # --- checks ---------------------------------------------------------------------------------------------------
@@ -143,35 +145,32 @@ class TransactionEnds:
             if DELAY in record.properties:
                 record = self._delay(record, decode_properties(record.properties)) or record
         except RequestRefused:
-            self._halves.undo(offset)
+            self._halves.ledger.move(offset, Event.NOT_STORED)
             raise
         placed = record
 
-        def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None:
-                self._halves.undo(offset)
-                _answer(request, Reply(outcome.refusal.code, remark=str(outcome.refusal)))
-                return
+        def stored(outcome: Outcome) -> None:
             self._count(placed.topic, placed.queue_id, 1, outcome.places[-1].size)
-            self._halves.settle(offset)
-            # Never before the message itself is stored: an op without it would lose it.
-            self._halves.put_owed_op(offset)
-            _answer(request, self._reply(outcome))
+            self._halves.carried_out(offset)
 
-        self._intake.put(record, done, self._wait_s)
+        self._intake.put(record, partial(self._done, request, offset, stored), self._wait_s)
 
-    def _finish(self, request: Request, offset: int) -> None:
-        """A rollback is its op alone."""
+    def _roll_back(self, request: Request, offset: int) -> None:
+        """Put the op message: a rollback is that alone."""
 
-        def done(outcome: Outcome) -> None:
-            if outcome.refusal is not None:
-                self._halves.undo(offset)
-                _answer(request, Reply(outcome.refusal.code, remark=str(outcome.refusal)))
-                return
-            self._halves.settle(offset)
-            _answer(request, self._reply(outcome))
+        def stored(outcome: Outcome) -> None:
+            self._halves.undecided.remove(offset)
 
-        self._halves.put_op(offset, done, self._wait_s)
+        self._halves.ops.put(offset, partial(self._done, request, offset, stored), self._wait_s)
+
+    def _done(self, request: Request, offset: int, stored: Callable[[Outcome], None], outcome: Outcome) -> None:
+        """Answer once a decision is stored; one that is refused leaves the half message undecided."""
+        if outcome.refusal is not None:
+            self._halves.ledger.move(offset, Event.NOT_STORED)
+            _answer(request, _refused(outcome.refusal))
+            return
+        stored(outcome)
+        _answer(request, self._reply(outcome))
 
     @property
     def _wait_s(self) -> float:
@@ -188,7 +187,7 @@ class TransactionEnds:
     # --- an administrator lets a given-up message be checked again ------------------------------------------------
 
     async def resume(self, request: Request) -> Reply | None:
-        """323: its checks are counted anew. What was discarded becomes a half message again."""
+        """Answer 323: count the checks of a half message anew. A discarded one becomes a half message again."""
         text = request.header(ResumeCheckHalfMessage).msg_id or ""
         try:
             position = parse_offset_message_id(text).physical_offset
@@ -197,7 +196,7 @@ class TransactionEnds:
         record = await self._record_at(position)
         known = None if record is None else self._halves.undecided.get(record.queue_offset)
         if record is not None and record.topic == HALF_TOPIC and known is not None:
-            self._halves.checked(known, 0)
+            self._halves.undecided.count_checks(known, 0)
             return Reply()
         if record is None or record.topic != CHECKS_EXHAUSTED_TOPIC:
             raise RequestRefused(
@@ -206,8 +205,7 @@ class TransactionEnds:
         copy = again(record, 0, self._store_host)
 
         def done(outcome: Outcome) -> None:
-            refusal = outcome.refusal
-            _answer(request, Reply() if refusal is None else Reply(refusal.code, remark=str(refusal)))
+            _answer(request, Reply() if outcome.refusal is None else _refused(outcome.refusal))
 
         self._intake.put(copy, done, self._wait_s)
         return None
@@ -220,6 +218,10 @@ def _found(header: EndTransaction, record: Record | None, offset: int) -> Record
             f"{header.commit_log_offset} of the log"
         )
     return record
+
+
+def _refused(refusal: RequestRefused) -> Reply:
+    return Reply(refusal.code, remark=str(refusal))
 
 
 def _answer(request: Request, reply: Reply) -> None:

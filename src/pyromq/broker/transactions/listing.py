@@ -6,7 +6,6 @@ The list is a request of our own (RocketMQ has none for it) and part of the insp
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 
 import msgspec
 
@@ -17,7 +16,8 @@ from ...model.wire_text import whole_number
 from ...store.tables.json_tables import Table
 from ...transport.dispatch import Reply, Request
 from ..metadata.table_content import next_version, read_version
-from .halves import Half, Halves
+from .half import Half
+from .halves import Halves
 
 HALF_MESSAGES = OwnRequestCode.HALF_MESSAGES
 METRICS = "transactionCount"
@@ -42,16 +42,16 @@ class HalfListing:
 
     def undecided(self, most: int) -> list[dict[str, object]]:
         """The oldest undecided messages."""
-        return [self._line(half) for half in islice(self._halves.undecided.values(), most)]
+        return [self._line(half) for half in self._halves.undecided.all()[:most]]
 
     async def __call__(self, request: Request) -> Reply:
         """Up to `most` (1,000) of a `topic` or `producerGroup`, from queue offset `from` on, and where to go on."""
         fields = request.command.fields
         begin, most = _number(fields, "from", 0), min(_number(fields, "most", MOST), MOST)
-        await self._halves.look()
+        await self._halves.catch_up()
         wanted = [
             half
-            for half in self._halves.undecided.values()
+            for half in self._halves.undecided.all()
             if half.offset >= begin
             and fields.get("topic", half.topic) == half.topic
             and fields.get("producerGroup", half.group) == half.group

@@ -1,7 +1,7 @@
-"""After a kill: half messages that were ended already, though no note in the op topic says so. Called once at a start.
+"""Finds half messages that were ended before a kill, though no op message says so. Called once at a start.
 
-A commit puts the message and then its note. Between the two the index tells: a committed message says which half it
-was. The same holds for one that was given up.
+A commit puts the message and then its op message. After a kill between the two the index has the committed message,
+which says which half it was. The same holds for a half message that was given up.
 """
 
 from __future__ import annotations
@@ -13,44 +13,45 @@ from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.log.reader import KeyQuery
 from ...store.message_store import MessageStore
-from .halves import Half, Halves
-from .states import State
+from .half import Half
+from .halves import Halves
+from .states import Event
 
 log = logs.get("pyromq.broker")
 
 
 async def recover(store: MessageStore, halves: Halves) -> None:
-    """Know what is undecided before the first end arrives."""
-    await halves.look()
+    """Find out what is undecided, before the first end arrives."""
+    await halves.catch_up()
     if store.recovery.clean_stop:
         return
-    for half in list(halves.undecided.values()):
+    for half in halves.undecided.all():
         try:
             found = None if half.unique is None else await _found_ended(store, half, half.unique)
         except Exception as fault:
-            halves.put_aside(half, fault)
+            halves.put_into_quarantine(half, fault)
             continue
         if found is None:
             continue
-        log.info("a transaction was ended before the kill", id=half.unique, how=found.name.lower())
-        halves.decide(half.offset, found)
-        halves.settle(half.offset)
-        halves.owe(half.offset)
+        state = halves.ledger.move(half.offset, found)
+        log.info("a transaction was ended before the kill", id=half.unique, how=state.name.lower())
+        halves.undecided.remove(half.offset)
+        halves.ops.owe(half.offset)
 
 
-async def _found_ended(store: MessageStore, half: Half, unique: str) -> State | None:
+async def _found_ended(store: MessageStore, half: Half, unique: str) -> Event | None:
     for topic in (half.topic, SCHEDULE_TOPIC):  # it may wait for its delay
         for record in await store.by_key(KeyQuery(topic, unique)):
             if record.prepared_transaction_offset == half.position or _by_a_copy(record, half):
-                return State.COMMITTED
+                return Event.COMMIT
     for record in await store.by_key(KeyQuery(CHECKS_EXHAUSTED_TOPIC, unique)):
         if record.physical_offset > half.position:
-            return State.DISCARDED
+            return Event.CHECKS_EXHAUSTED
     return None
 
 
 def _by_a_copy(record: Record, half: Half) -> bool:
-    """Java's broker copies a half before each check: one was committed, the other is left.
+    """Tell whether a copy of this half was committed: Java's broker makes one before each check.
 
     Only copies count: a program may send the same message, with the same id, in two transactions.
     """

@@ -1,12 +1,14 @@
-"""What may become of a half message, and which became what: the table of states and the ledger that follows it. Pure.
+"""What may become of a half message: the table of states, and the ledger that changes them by it alone. Pure.
 
 The ledger holds one byte for each half message from the oldest undecided one on, and for some before it, so that an
-end that is told twice is recognised. It is derived: `halves.py` makes it again from the op topic at a start.
+end that is sent twice is recognised. It is derived: `halves.py` makes it again from the op topic at a start.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
+
+from ...errors import PyroError
 
 
 class State(IntEnum):
@@ -18,28 +20,40 @@ class State(IntEnum):
     CARRIED = 5  # put again, since its file went: the copy stands for it
 
 
-class Event(IntEnum):
-    COMMIT = 8  # the numbers are those of request 37
-    ROLLBACK = 12
-    UNKNOWN = 0
-    CHECKS_EXHAUSTED = 1
-    PUT_AGAIN = 2
+class Event(Enum):
+    COMMIT = auto()
+    ROLLBACK = auto()
+    CHECKS_EXHAUSTED = auto()
+    NOT_STORED = auto()  # the put that carries a decision out was refused
+    COPIED = auto()  # put again, since its file goes
+    NOTED = auto()  # an op message names it
+    LEFT_OUT = auto()  # its record is gone, damaged or in quarantine, or nobody needs this copy
 
 
 NEXT_STATE = {
     (State.HALF, Event.COMMIT): State.COMMITTED,
     (State.HALF, Event.ROLLBACK): State.ROLLED_BACK,
-    (State.HALF, Event.UNKNOWN): State.HALF,  # stays half, checked again later
     (State.HALF, Event.CHECKS_EXHAUSTED): State.DISCARDED,
-    (State.HALF, Event.PUT_AGAIN): State.CARRIED,
-    # Told again: nothing more happens.
+    (State.HALF, Event.COPIED): State.CARRIED,
+    (State.HALF, Event.NOTED): State.DECIDED,
+    (State.HALF, Event.LEFT_OUT): State.DECIDED,
+    # It is undecided as before.
+    (State.COMMITTED, Event.NOT_STORED): State.HALF,
+    (State.ROLLED_BACK, Event.NOT_STORED): State.HALF,
+    (State.DISCARDED, Event.NOT_STORED): State.HALF,
+    # The same end again, and our own op messages read back: nothing more happens.
     (State.COMMITTED, Event.COMMIT): State.COMMITTED,
     (State.ROLLED_BACK, Event.ROLLBACK): State.ROLLED_BACK,
     (State.DECIDED, Event.COMMIT): State.DECIDED,
     (State.DECIDED, Event.ROLLBACK): State.DECIDED,
+    **{(state, Event.NOTED): state for state in State if state is not State.HALF},
 }
 
 REMEMBERED = 1_000_000  # decided ones before the oldest undecided
+
+
+class IllegalTransition(PyroError):
+    """The table has no transition from this state by this event."""
 
 
 class Ledger:
@@ -56,20 +70,29 @@ class Ledger:
         place = offset - self._origin
         return State(self._states[place]) if place < len(self._states) else State.HALF
 
-    def set(self, offset: int, state: State) -> None:
-        """Also back to HALF, where a decision could not be stored."""
-        if offset < self._origin:
-            return
-        place = offset - self._origin
+    def is_undecided(self, offset: int) -> bool:
+        return self.state(offset) is State.HALF
+
+    def move(self, offset: int, event: Event) -> State:
+        """Return the state that the event leads to, which is the new one. IllegalTransition if the table has none."""
+        before = self.state(offset)
+        after = NEXT_STATE.get((before, event))
+        if after is None:
+            raise IllegalTransition(f"half message {offset} is {before.name}: {event.name} cannot happen to it")
+        if after is not before:
+            self._set(offset - self._origin, after)
+            if after is State.HALF:
+                self.first = min(self.first, offset)
+        return after
+
+    def _set(self, place: int, state: State) -> None:
         if place >= len(self._states):
             self._states.extend(bytes(place + 1 - len(self._states)))
         self._states[place] = state
-        if state is State.HALF:
-            self.first = min(self.first, offset)
 
     def advance(self, end: int) -> int:
-        """The oldest undecided below `end`, or `end`: everything before it need not be looked at again."""
-        while self.first < end and self.state(self.first) is not State.HALF:
+        """Move `first` to the oldest undecided one below `end`, or to `end`, and return it."""
+        while self.first < end and not self.is_undecided(self.first):
             self.first += 1
         spare = self.first - self._origin - REMEMBERED
         if spare > REMEMBERED // 2:
@@ -78,5 +101,5 @@ class Ledger:
         return self.first
 
     def skip_to(self, offset: int) -> None:
-        """Nothing before it is there any more."""
+        """Move `first` to an offset before which nothing is left in the log."""
         self.first = max(self.first, offset)

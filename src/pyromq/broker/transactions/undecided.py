@@ -1,0 +1,71 @@
+"""The half messages that nobody has ended yet, and how often each was checked.
+
+`halves.py` fills it from the half topic. The number of checks has a table of its own, `pyromq/transactionChecks.json`,
+since a check must not write the message again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...store.tables.json_tables import Table
+from ..metadata.table_content import numbered, section
+from .half import Half
+
+CHECKS = "checks"
+
+
+class UndecidedHalves:
+    """By offset in the half topic's queue. Event loop only."""
+
+    def __init__(self, checks: Table) -> None:
+        self._checks_table = checks
+        self._checks = numbered(int, section(checks.load(), CHECKS), f"{CHECKS} in {checks.name}")
+        self._halves: dict[int, Half] = {}
+        self._by_unique: dict[str, int] = {}
+        self.by_topic: Counter[str] = Counter()
+
+    def get(self, offset: int) -> Half | None:
+        return self._halves.get(offset)
+
+    def all(self) -> list[Half]:
+        return list(self._halves.values())
+
+    def add(self, half: Half) -> None:
+        if half.offset not in self._halves:
+            self.by_topic[half.topic] += 1
+        self._halves[half.offset] = half
+        if half.unique is not None:
+            self._by_unique[half.unique] = half.offset
+
+    def remove(self, offset: int) -> None:
+        """Forget one that is decided, with its checks. Unknown ones are ignored."""
+        half = self._halves.pop(offset, None)
+        if half is not None:
+            self.by_topic[half.topic] -= 1
+            if not self.by_topic[half.topic]:
+                del self.by_topic[half.topic]
+            if half.unique is not None and self._by_unique.get(half.unique) == offset:
+                del self._by_unique[half.unique]
+        if self._checks.pop(offset, None) is not None:
+            self._checks_table.drop(CHECKS, str(offset))
+
+    def original_of(self, copy: Half) -> Half | None:
+        """Find the undecided half message that a copy was made from."""
+        if not copy.is_copy or copy.unique is None:
+            return None
+        original = self._halves.get(self._by_unique.get(copy.unique, -1))
+        same = original is not None and (original.group, original.topic) == (copy.group, copy.topic)
+        return original if same else None
+
+    def checks_of(self, offset: int) -> int:
+        return self._checks.get(offset, 0)
+
+    def count_checks(self, half: Half, checks: int) -> None:
+        half.checks = checks
+        self._checks[half.offset] = checks
+        self._checks_table.put(CHECKS, str(half.offset), checks)
+
+    def forget_checks_below(self, offset: int) -> None:
+        for one in [one for one in self._checks if one < offset]:
+            self.remove(one)
