@@ -7,7 +7,7 @@ whole or not at all. The user's own file is never rewritten.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -38,6 +38,11 @@ class Live(Generic[C]):
         self._given = loaded.given
         self._keys = keys
         self._overlay = overlay
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call it after each change, before anything else can run."""
+        self._watchers.append(watcher)
 
     def change(self, text: str, source: str = "request") -> dict[str, str]:
         """Apply properties text under Java keys. ConfigError says why not, and then nothing has changed.
@@ -54,6 +59,8 @@ class Live(Generic[C]):
         asked = {one.key: one.value for one in findings}
         self._keep(asked)
         self.config = changed
+        for watcher in self._watchers:
+            watcher()
         return asked
 
     def shown(self) -> dict[str, str]:

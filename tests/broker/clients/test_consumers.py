@@ -181,3 +181,30 @@ def test_a_conflict_is_foreseen_without_registering() -> None:
     assert consumers.would_conflict(newcomer, "c2", data(T="tag1")) is None
     assert consumers.would_conflict(newcomer, "c2", data("H", T="tag2")) is None
     assert consumers.find_client("G", "c2") is None
+
+
+def test_watchers_see_what_a_pull_s_subscription_may_depend_on() -> None:
+    consumers = Consumers()
+    first, second = FakePeer("a:1"), FakePeer("b:1")
+    seen: list[str] = []
+    consumers.watch(seen.append)
+
+    def changes() -> int:
+        count = len(seen)
+        seen.clear()
+        return count
+
+    consumers.register(first, "c1", data(T="*"), now=0)
+    assert changes()
+    consumers.register(first, "c1", data(T="*"), now=30)
+    assert not changes()
+    consumers.register(first, "c1", data(version=2, T="TagA"), now=30)
+    assert changes()
+    consumers.register(first, "c1", data(version=2, model=MessageModel.BROADCASTING, T="TagA"), now=30)
+    assert changes()
+    consumers.register(second, "c2", data(version=2, model=MessageModel.BROADCASTING, T="TagA"), now=30)
+    assert changes()
+    consumers.lose(first)
+    assert not changes()
+    consumers.unregister(second, "G")
+    assert changes() == 1

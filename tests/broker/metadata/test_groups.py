@@ -81,3 +81,15 @@ def test_a_deleted_group_takes_its_forbidden_pairs_along(disk: SimulatedDisk) ->
     assert groups.delete("G")
     assert not groups.delete("G")
     assert groups.may_read("G", "T")
+
+
+def test_watchers_see_each_change(disk: SimulatedDisk) -> None:
+    groups, _ = groups_on(disk)
+    seen: list[str] = []
+    groups.watch(seen.append)
+    for _ in range(2):  # the second time nothing changes
+        groups.put(SubscriptionGroupConfig(group_name="G"))
+        groups.set_readable("H", "T", readable=False)
+    groups.set_readable("H", "T", readable=True)
+    groups.delete("G")
+    assert seen == ["G", "H", "H", "G"]

@@ -164,3 +164,14 @@ def test_which_topics_a_group_has_is_written_for_changed_groups_alone(disk: Simu
     offsets.drop_topic("T")
     offsets.drop_group("H")
     assert written() == {"G": ["U"]}
+
+
+def test_watchers_see_resets_and_what_is_dropped(disk: SimulatedDisk) -> None:
+    offsets, _ = offsets_on(disk)
+    seen: list[str] = []
+    offsets.watch(seen.append)
+    offsets.commit("T", "G", 0, 5)
+    offsets.note_pulled("T", "H", 0, 5)
+    offsets.reset("T", "G", 0, 3)
+    offsets.drop_topic("T")
+    assert (seen[0], set(seen)) == ("T@G", {"T@G", "T@H"})

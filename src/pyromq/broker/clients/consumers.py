@@ -6,7 +6,7 @@ leaves nothing behind: what a group subscribes to is what its members said last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -101,6 +101,15 @@ class Consumers:
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Peer, set[str]] = {}
         self._heard: dict[Peer, float] = {}
+        self._watchers: list[Callable[[str], None]] = []
+
+    def watch(self, watcher: Callable[[str], None]) -> None:
+        """Call it with the name of each group whose subscriptions or manner of consuming change, or may have."""
+        self._watchers.append(watcher)
+
+    def _notify(self, group: str) -> None:
+        for watcher in self._watchers:
+            watcher(group)
 
     def find(self, group: str) -> ConsumerGroup | None:
         return self._groups.get(group)
@@ -154,6 +163,8 @@ class Consumers:
     ) -> Registered:
         """A heartbeat of one client for one group; a short one says nothing of subscriptions."""
         group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
+        if (group.consume_type, group.message_model) != (data.consume_type, data.message_model):
+            self._notify(group.name)
         group.consume_type, group.message_model = data.consume_type, data.message_model
         group.from_where = data.consume_from_where
         member = group.members.get(peer)
@@ -179,6 +190,7 @@ class Consumers:
         said = {one.topic: one for one in data.subscription_data_set}
         if said == member.subscriptions and all(topic in group.subscriptions for topic in said):
             return False  # the usual heartbeat: nothing new
+        self._notify(group.name)
         size = _bytes(data)
         self.held_bytes += size - member.bytes
         member.subscriptions, member.bytes = said, size
@@ -218,6 +230,7 @@ class Consumers:
                 del self._groups_of[peer], self._heard[peer]
         if not group.members:
             del self._groups[group.name]
+            self._notify(group.name)
             return None
         if group.conflict is not None:  # who leaves can end one, but not begin one
             members = list(group.members.values())

@@ -31,6 +31,7 @@ class Groups:
         self._table = table
         self._now_ms = now_ms
         self._changed = changed
+        self._watchers: list[Callable[[str], None]] = []
         content = table.load()
         self.version = read_version(content, table.name)
         self._groups: dict[str, SubscriptionGroupConfig] = {}
@@ -51,6 +52,10 @@ class Groups:
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    def watch(self, watcher: Callable[[str], None]) -> None:
+        """Call it with the name of each group that changes, before anything else can run."""
+        self._watchers.append(watcher)
 
     def find(self, name: str) -> SubscriptionGroupConfig | None:
         return self._groups.get(name)
@@ -93,7 +98,7 @@ class Groups:
             return False
         self._groups[group.group_name] = group
         self._table.put(SECTION, group.group_name, msgspec.to_builtins(group))
-        self._step()
+        self._step(group.group_name)
         return True
 
     def delete(self, name: str) -> bool:
@@ -102,7 +107,7 @@ class Groups:
         self._table.drop(SECTION, name)
         if self._forbidden.pop(name, None) is not None:
             self._table.drop(FORBIDDEN, name)
-        self._step()
+        self._step(name)
         return True
 
     # --- pairs that may not read ----------------------------------------------------------------------------------
@@ -126,9 +131,11 @@ class Groups:
         else:
             del self._forbidden[group]
             self._table.drop(FORBIDDEN, group)
-        self._step()
+        self._step(group)
 
-    def _step(self) -> None:
+    def _step(self, name: str) -> None:
         self.version = next_version(self.version, self._now_ms())
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         self._changed()
+        for watcher in self._watchers:
+            watcher(name)

@@ -51,6 +51,15 @@ class Offsets:
         self._changed: set[str] = set()
         self._pulled_changed: set[str] = set()
         self._commits = 0
+        self._watchers: list[Callable[[str], None]] = []
+
+    def watch(self, watcher: Callable[[str], None]) -> None:
+        """Call it with each `topic@group` whose offsets are reset or dropped, before anything else can run."""
+        self._watchers.append(watcher)
+
+    def _notify(self, key: str) -> None:
+        for watcher in self._watchers:
+            watcher(key)
 
     # --- consumed ------------------------------------------------------------------------------------------------
 
@@ -122,6 +131,7 @@ class Offsets:
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """The next pull of the queue is sent there; until then commits of it are ignored."""
         self._resets.setdefault(_key(topic, group), {})[queue_id] = offset
+        self._notify(_key(topic, group))
         self.commit(topic, group, queue_id, offset)
 
     def has_reset(self, topic: str, group: str, queue_id: int) -> bool:
@@ -168,6 +178,7 @@ class Offsets:
             self._resets.pop(key, None)
             self._changed.add(key)
             self._pulled_changed.add(key)
+            self._notify(key)
         if keys:
             self._step()
 
