@@ -12,7 +12,7 @@ from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.message_store import run_at_once
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.store.tables.table_saver import TableSaver
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -77,21 +77,21 @@ def test_asking_for_nothing_leaves_nothing() -> None:
 # --- over restarts ----------------------------------------------------------------------------------------------------
 
 
-def kept(table: Table, locks: OrderLocks, now: float = 0) -> OrderLockTable:
+def kept(table: JsonTable, locks: OrderLocks, now: float = 0) -> OrderLockTable:
     return OrderLockTable(table, locks, now, TableSaver(table, run_at_once).saved)
 
 
 async def test_owners_outlive_a_kill_and_then_expire_as_if_renewed_at_the_start() -> None:
     disk = SimulatedDisk()
     locks = OrderLocks()
-    table = kept(Table(disk, "pyromq/orderLocks.json"), locks)
+    table = kept(JsonTable(disk, "pyromq/orderLocks.json"), locks)
     locks.lock("G", "c1", [queue(0), queue(1)], now=0)
     locks.lock("G", "c2", [queue(2)], now=0)
     locks.unlock("G", "c1", [queue(1)])
     await table.keep()
 
     again = OrderLocks()
-    kept(Table(disk.kill(), "pyromq/orderLocks.json"), again, now=1000)
+    kept(JsonTable(disk.kill(), "pyromq/orderLocks.json"), again, now=1000)
     assert again.lock("G", "new", [queue(0), queue(1), queue(2)], now=1000) == [queue(1)]
     assert again.lock("G", "c1", [queue(0)], now=1030) == [queue(0)]
     assert again.lock("G", "new", [queue(0), queue(2)], now=1000 + LOCK_S) == [queue(2)]
@@ -100,7 +100,7 @@ async def test_owners_outlive_a_kill_and_then_expire_as_if_renewed_at_the_start(
 async def test_a_renewal_writes_nothing_and_a_group_without_locks_leaves_the_table() -> None:
     disk = SimulatedDisk()
     locks = OrderLocks()
-    table = Table(disk, "pyromq/orderLocks.json")
+    table = JsonTable(disk, "pyromq/orderLocks.json")
     keeper = kept(table, locks)
     locks.lock("G", "c1", [queue(0)], now=0)
     await keeper.keep()
@@ -110,7 +110,7 @@ async def test_a_renewal_writes_nothing_and_a_group_without_locks_leaves_the_tab
     assert table.changes == written
     locks.sweep(now=20 + LOCK_S)
     await keeper.keep()
-    assert Table(disk, "pyromq/orderLocks.json").load() == {"locks": {}}
+    assert JsonTable(disk, "pyromq/orderLocks.json").load() == {"locks": {}}
 
 
 async def test_a_restarted_broker_gives_no_queue_to_another_while_its_owner_may_be_at_work(tmp_path: Path) -> None:

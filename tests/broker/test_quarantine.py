@@ -20,7 +20,7 @@ from pyromq.model.codes import OwnRequestCode, RequestCode
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
 from pyromq.store.files.disk import read_whole, replace_durably
-from pyromq.store.recovery.quarantine import TABLE, Aside, read_copy, read_quarantine
+from pyromq.store.recovery.quarantine import TABLE, QuarantinedRecord, read_copy, read_quarantine
 from pyromq.store.tools.quarantine_by_hand import put_aside_by_hand, release_by_hand
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -383,5 +383,5 @@ async def test_a_list_that_cannot_be_read_does_not_keep_the_broker_from_starting
 
 
 def test_what_is_listed_survives_the_way_to_the_table() -> None:
-    one = Aside(position=7, size=1, topic="T", queue_id=0, loop="timers", reason="r", time_ms=5)
+    one = QuarantinedRecord(position=7, size=1, topic="T", queue_id=0, loop="timers", reason="r", time_ms=5)
     assert one.copy_name == "pyromq/quarantine/00000000000000000007"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from pyromq.config import JavaKeys, NoEffect, Refused, check_ranges, setting
+from pyromq.config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
 from pyromq.errors import ConfigError
 
 
@@ -33,6 +33,6 @@ class BakeryConfig:
 
 
 BAKERY_KEYS = JavaKeys(
-    NoEffect("one event loop takes the place of thread pools", "serverWorkerThreads=8 serverSelectorThreads=3"),
-    Refused("there is no controller here", "run one apart", "enableControllerInNamesrv=false controllerPeers="),
+    IgnoredKeys("one event loop takes the place of thread pools", "serverWorkerThreads=8 serverSelectorThreads=3"),
+    RefusedKeys("there is no controller here", "run one apart", "enableControllerInNamesrv=false controllerPeers="),
 )

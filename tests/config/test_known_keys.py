@@ -9,7 +9,7 @@ import pytest
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.java_keys import BROKER_KEYS
-from pyromq.config import Carried, JavaKeys, NoEffect, Refused, examine_properties, properties, settings_of
+from pyromq.config import Carried, IgnoredKeys, JavaKeys, RefusedKeys, examine_properties, properties, settings_of
 from pyromq.namesrv.config import NAMESRV_KEYS, NamesrvConfig
 
 RECORDED = Path(__file__).parents[1] / "golden" / "mqadmin"
@@ -78,8 +78,8 @@ def test_a_broker_key_whose_promise_cannot_be_kept_is_refused_with_key_value_and
 
 def test_a_key_stands_in_a_table_once() -> None:
     with pytest.raises(ValueError, match="a stands in the table twice"):
-        JavaKeys(NoEffect("why", "a=1"), Refused("why", "what", "b=2 a=1"))
+        JavaKeys(IgnoredKeys("why", "a=1"), RefusedKeys("why", "what", "b=2 a=1"))
 
 
 def test_keys_to_come_are_not_shown_as_settings() -> None:
-    assert JavaKeys(Carried("a room", "x"), NoEffect("why", "y=1")).shown({}) == {"y": "1"}
+    assert JavaKeys(Carried("a room", "x"), IgnoredKeys("why", "y=1")).shown({}) == {"y": "1"}

@@ -14,7 +14,7 @@ from pyromq.store.config import FlushMode, StoreConfig
 from pyromq.store.errors import StoreNotWritable
 from pyromq.store.files.disk import DiskError
 from pyromq.store.message_store import MessageStore
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.store.tools.findings import OPEN_ANEW
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
@@ -219,7 +219,7 @@ class Story:
             }
 
     def change_table(self, _: MessageStore) -> None:
-        table = Table(self.disk, TABLE)
+        table = JsonTable(self.disk, TABLE)
         count = len(table.load().get("topicConfigTable", {})) + 1
         table.put("topicConfigTable", f"topic-{self.rng.getrandbits(64)}", {"perm": 6})
         self.table_entries = max(self.table_entries, count)
@@ -231,7 +231,7 @@ class Story:
             self.tables = self.table_entries = count
 
     def check_table(self) -> None:
-        found = len(Table(self.disk, TABLE).load().get("topicConfigTable", {}))
+        found = len(JsonTable(self.disk, TABLE).load().get("topicConfigTable", {}))
         if not self.tables <= found <= self.table_entries:
             raise Broken(f"the table has {found} entries, {self.tables} were acked")
         self.tables = self.table_entries = found

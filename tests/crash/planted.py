@@ -12,7 +12,7 @@ import pytest
 
 from pyromq.kernel.python import scan
 from pyromq.store import message_store, opening
-from pyromq.store.files import changes, file_sequence
+from pyromq.store.files import file_sequence, unsynced
 from pyromq.store.files.disk import Disk, folder_of, make_folder_durably
 from pyromq.store.flushing import StoreFlusher
 from pyromq.store.index.index_file import IndexCommit, IndexFile
@@ -113,7 +113,7 @@ def checkpoint_is_written_before_the_queues(patch: pytest.MonkeyPatch) -> None:
         self.log.sync(disk)
         file.save(self.checkpoint)
         synced.save(self.log.until)
-        self.changes.sync(disk)
+        self.unsynced.sync(disk)
         for commit in self.commits:
             commit.write(disk)
 
@@ -126,7 +126,7 @@ def synced_mark_is_ahead(patch: pytest.MonkeyPatch) -> None:
 
 
 def queues_are_not_synced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(changes.Changes, "sync", nothing)
+    patch.setattr(unsynced.UnsyncedFiles, "sync", nothing)
 
 
 def stop_is_marked_before_the_last_flush(patch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def unclean_stop_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def torn_queue_entries_are_trusted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ConsumeQueue, "distrust_from", nothing)
+    patch.setattr(ConsumeQueue, "discard_from", nothing)
 
 
 def rest_of_the_log_is_not_zeroed(patch: pytest.MonkeyPatch) -> None:

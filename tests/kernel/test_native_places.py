@@ -12,7 +12,7 @@ from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.scan import scan_records, whole_places
 from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, Record, whole_record_crc
 from pyromq.store.config import StoreConfig
-from pyromq.store.files.changes import Changes
+from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.index.key_index import Index, index_hash
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.kernel.twins import native_module
@@ -93,7 +93,7 @@ def test_keys_are_those_of_python(places: list[Placed], covered: int, with_tags:
     found = native_module().index_keys(places, covered, with_tags)
     if found is None:
         return
-    index = Index(SimulatedDisk(), StoreConfig(index_tags=with_tags), Changes(), lambda: 0)
+    index = Index(SimulatedDisk(), StoreConfig(index_tags=with_tags), UnsyncedFiles(), lambda: 0)
     wanted = [
         (index_hash(one.topic, key), one.position)
         for one in places

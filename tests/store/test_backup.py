@@ -10,7 +10,7 @@ from pyromq.ambient import SystemClock
 from pyromq.store.config import FlushMode
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import MessageStore
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.store.tools.backup import backup_store
 from pyromq.store.tools.verify import verify_store
 from pyromq.testing.clock import ManualClock
@@ -63,7 +63,7 @@ def test_a_backup_while_messages_come_in_is_consistent() -> None:
         grew += store.commit_log.end > begin
         assert begin <= done.log_end <= store.commit_log.end
         assert verify_store(target, story.config).findings == []
-        assert Table(target, "config/topics.json").load() == Table(story.disk, "config/topics.json").load()
+        assert JsonTable(target, "config/topics.json").load() == JsonTable(story.disk, "config/topics.json").load()
         expected = {put.body for put in story.history.puts if put.end <= done.log_end}
         copy = MessageStore(target, story.config, clock)
         assert {record.body for record in read_everything(copy).values()} == expected

@@ -11,14 +11,14 @@ import pytest
 
 from pyromq.kernel.records import Placed
 from pyromq.store.config import StoreConfig
-from pyromq.store.files.changes import Changes
 from pyromq.store.files.disk import Disk, make_folder_durably, replace_durably
 from pyromq.store.files.open_files import OpenFiles
 from pyromq.store.files.real_disk import RealDisk, RealFile
 from pyromq.store.files.segment import segment_name
+from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.message_store import MessageStore
 from pyromq.store.queues.queue_table import QueueTable
-from pyromq.store.queues.reserved_offsets import TAKEN_FILE, read_taken
+from pyromq.store.queues.reserved_offsets import RESERVED_FILE, read_reserved
 from pyromq.store.recovery.catalogue import CATALOGUE_FILE, read_catalogue
 from pyromq.store.timer.timer_state import STATE_FILE, read_state
 from pyromq.testing.clock import ManualClock
@@ -73,11 +73,11 @@ def sparse(folder: Path, number: int) -> None:
 def test_state_of_a_queue_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
     disk = RealDisk(tmp_path)
     config = StoreConfig(queue_file_bytes=2000, allocation_step_bytes=4096)
-    fill(QueueTable(disk, OpenFiles(disk, 16), Changes(), config), 1000)
+    fill(QueueTable(disk, OpenFiles(disk, 16), UnsyncedFiles(), config), 1000)
     files = OpenFiles(disk, 16)
     gc.collect()
     tracemalloc.start()
-    queues = QueueTable(disk, files, Changes(), config)
+    queues = QueueTable(disk, files, UnsyncedFiles(), config)
     queues.load()
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()
@@ -92,7 +92,7 @@ def test_the_first_message_of_a_queue_takes_a_page_of_disk_and_a_busy_queue_asks
 ) -> None:
     disk = RealDisk(tmp_path)
     files = OpenFiles(disk, 16)
-    queues = QueueTable(disk, files, Changes(), StoreConfig())
+    queues = QueueTable(disk, files, UnsyncedFiles(), StoreConfig())
     fill(queues, 50)
     taken = [path.stat().st_blocks * 512 for path in tmp_path.rglob("0*") if path.is_file()]
     assert len(taken) == 50
@@ -125,7 +125,7 @@ def fill(queues: QueueTable, count: int) -> None:
     [
         (CATALOGUE_FILE, b"", read_catalogue),
         (STATE_FILE, b"", read_state),
-        (TAKEN_FILE, b"[", read_taken),
+        (RESERVED_FILE, b"[", read_reserved),
     ],
 )
 def test_a_file_of_ours_that_is_nested_without_end_is_one_that_cannot_be_read(

@@ -9,7 +9,7 @@ import pytest
 from pyromq import logs
 from pyromq.logs import Limited
 from pyromq.store.files.disk import DiskFull
-from pyromq.store.recovery.derived_files import forget_derived, read_derived, write_derived
+from pyromq.store.recovery.derived_files import read_derived, remove_derived, write_derived
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk, SimulatedFile
 
@@ -22,8 +22,8 @@ def test_the_last_word_on_a_file_counts() -> None:
     files.note({"consumequeue/T/0/800": True})
     files.close()
     assert read_derived(disk) == {"consumequeue/Größe/0/0", "consumequeue/T/0/800", "index/1"}
-    forget_derived(disk)
-    forget_derived(disk)
+    remove_derived(disk)
+    remove_derived(disk)
     assert read_derived(disk) == set()
 
 

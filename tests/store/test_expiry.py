@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyromq.store.log.reader import GetStatus
-from pyromq.store.log.retention import DiskGate, Retention, RetentionConfig
+from pyromq.store.log.retention import DiskSpaceGate, Retention, RetentionConfig
 from pyromq.store.message_store import MessageStore
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
@@ -27,7 +27,7 @@ def filled(disk: SimulatedDisk, clock: ManualClock) -> MessageStore:
 async def expire(store: MessageStore, disk: SimulatedDisk, clock: ManualClock, keep_files: int) -> int:
     """Rounds until the log fits; the number of files that went."""
     config = RetentionConfig(max_log_bytes=keep_files * SMALL.commit_log_file_bytes, pause_ms=0)
-    retention = Retention(store, DiskGate(disk, config, clock), store.files_in_use, config, clock)
+    retention = Retention(store, DiskSpaceGate(disk, config, clock), store.files_in_use, config, clock)
     return await retention.round()
 
 

@@ -42,7 +42,7 @@ def test_a_store_of_ours_opens_on_a_full_disk_and_is_read(stop: str) -> None:
         with pytest.raises(DiskFull):
             put_until_full(store)
         expected = bodies(store)
-        assert store.why_no_room() is not None
+        assert store.disk_full_reason() is not None
         disk = disk.kill()
     disk.capacity = 1 << 30
     store = opened(disk)
@@ -56,15 +56,15 @@ def test_a_store_says_that_it_has_no_room_until_it_has_some() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     put(store, "a")
-    assert store.why_no_room() is None
+    assert store.disk_full_reason() is None
     full(disk)
     with pytest.raises(DiskFull):
         put_until_full(store)
-    assert "No space left" in (store.why_no_room() or "")
+    assert "No space left" in (store.disk_full_reason() or "")
     disk.capacity = disk.usage().used + 100 * PAGE
-    assert store.why_no_room() is not None  # nobody has tried since
+    assert store.disk_full_reason() is not None  # nobody has tried since
     put(store, "b" * 500)
-    assert store.why_no_room() is None
+    assert store.disk_full_reason() is None
 
 
 def test_a_disk_that_is_smaller_than_a_log_file_is_told_at_once_and_helped_by_smaller_files(

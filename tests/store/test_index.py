@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pyromq.kernel.records import Placed
 from pyromq.store.config import StoreConfig
-from pyromq.store.files.changes import Changes
 from pyromq.store.files.disk import Disk
 from pyromq.store.files.real_disk import RealDisk
+from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.index.key_index import Index, index_hash
 from pyromq.testing.simulated_disk import SimulatedDisk
 
@@ -20,7 +20,7 @@ NOW = 1_700_000_000_000
 
 
 def made(disk: Disk, config: StoreConfig = CONFIG) -> Index:
-    index = Index(disk, config, Changes(), lambda: NOW)
+    index = Index(disk, config, UnsyncedFiles(), lambda: NOW)
     index.load()
     return index
 
@@ -107,7 +107,7 @@ def test_slots_that_a_crash_left_ahead_of_their_header_are_led_back() -> None:
         part.header = b""  # all but the header reached the medium
         part.write(disk)
     again = made(disk)
-    again.distrust_from(300)
+    again.discard_from(300)
     assert (found(again, "a"), found(again, "b")) == ([100], [200])
     again.accept([placed(3, "a")])
     assert found(again, "a") == [300, 100]
@@ -132,7 +132,7 @@ def test_taking_back_leaves_what_would_be_there_without(words: list[str], cut: i
     commit(index, disk)
     if reopen:
         index = made(disk)
-    index.distrust_from(cut * 100)
+    index.discard_from(cut * 100)
     index.accept([placed(number, word) for number, word in enumerate(words)][cut:])
     commit(index, disk)
     never_cut = made(plain)

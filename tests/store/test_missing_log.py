@@ -8,7 +8,7 @@ import pytest
 
 from pyromq.store.errors import StoreDamaged
 from pyromq.store.message_store import MessageStore
-from pyromq.store.recovery.store_state import Missing
+from pyromq.store.recovery.store_state import MissingRange
 from pyromq.store.tools.accept_loss import accept_loss
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.rebuild import rebuild_store
@@ -58,15 +58,15 @@ def harm_two(disk: SimulatedDisk) -> None:
     truncate(disk, 3 * FILE, 0)
 
 
-LOSSES: dict[str, tuple[Callable[[SimulatedDisk], None], Callable[[int], list[Missing]]]] = {
-    "all": (lambda disk: remove(disk, 0, FILE, 2 * FILE, 3 * FILE), lambda end: [Missing(0, end)]),
-    "first": (lambda disk: remove(disk, 0), lambda end: [Missing(0, FILE)]),
-    "middle": (lambda disk: remove(disk, FILE, 2 * FILE), lambda end: [Missing(FILE, 3 * FILE)]),
-    "last": (lambda disk: remove(disk, 3 * FILE), lambda end: [Missing(3 * FILE, end)]),
-    "cut": (lambda disk: truncate(disk, 3 * FILE, 100), lambda end: [Missing(3 * FILE + 100, end)]),
+LOSSES: dict[str, tuple[Callable[[SimulatedDisk], None], Callable[[int], list[MissingRange]]]] = {
+    "all": (lambda disk: remove(disk, 0, FILE, 2 * FILE, 3 * FILE), lambda end: [MissingRange(0, end)]),
+    "first": (lambda disk: remove(disk, 0), lambda end: [MissingRange(0, FILE)]),
+    "middle": (lambda disk: remove(disk, FILE, 2 * FILE), lambda end: [MissingRange(FILE, 3 * FILE)]),
+    "last": (lambda disk: remove(disk, 3 * FILE), lambda end: [MissingRange(3 * FILE, end)]),
+    "cut": (lambda disk: truncate(disk, 3 * FILE, 100), lambda end: [MissingRange(3 * FILE + 100, end)]),
     "two": (
         harm_two,
-        lambda end: [Missing(FILE, 2 * FILE), Missing(3 * FILE, end)],
+        lambda end: [MissingRange(FILE, 2 * FILE), MissingRange(3 * FILE, end)],
     ),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from pyromq.store.errors import StoreDamaged
 from pyromq.store.recovery.checkpoint import CHECKPOINT_FILE
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.store.tools.backup import backup_store
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.rebuild import rebuild_store
@@ -26,7 +26,7 @@ def filled() -> SimulatedDisk:
     disk = SimulatedDisk()
     store = opened(disk)
     for name in (TOPICS, "config/consumerOffset.json"):
-        table = Table(disk, name)
+        table = JsonTable(disk, name)
         for number in range(2):
             table.put("topicConfigTable", "T", {"number": number})
             table.save()
@@ -80,7 +80,7 @@ def test_an_empty_object_in_its_place_is_the_owner_s_word() -> None:
     disk.remove(TOPICS + ".bak")
     disk.open(TOPICS, create=True).pwrite(0, b"{}")
     assert bodies(opened(disk)) == [b"a", b"b"]
-    assert Table(disk, TOPICS).load() == {}
+    assert JsonTable(disk, TOPICS).load() == {}
 
 
 def test_a_bak_is_enough() -> None:

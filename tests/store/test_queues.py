@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pyromq.kernel.records import Placed
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreError
-from pyromq.store.files.changes import Changes
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.files.open_files import OpenFiles
+from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.layout import FILLER, QueueEntry
-from pyromq.store.queues.queue import Boundary, MessageQueue
+from pyromq.store.queues.queue import Boundary, StoredQueue
 from pyromq.store.queues.queue_table import QueueTable
 from pyromq.store.queues.time_search import search_by_time
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -24,7 +24,7 @@ CONFIG = StoreConfig(queue_file_bytes=20 * 10, batch_queue_file_bytes=46 * 4, al
 
 
 def table(disk: SimulatedDisk, *batch_topics: str) -> QueueTable:
-    made = QueueTable(disk, OpenFiles(disk, 8), Changes(), CONFIG, lambda topic: topic in batch_topics)
+    made = QueueTable(disk, OpenFiles(disk, 8), UnsyncedFiles(), CONFIG, lambda topic: topic in batch_topics)
     made.load()
     return made
 
@@ -34,7 +34,7 @@ def placed(offset: int, position: int | None = None, messages: int = 1, topic: s
     return Placed(where, 100, topic, 0, offset, 0, time, offset % 3, b"", messages)
 
 
-def queue_of(disk: SimulatedDisk, *offsets: int) -> MessageQueue:
+def queue_of(disk: SimulatedDisk, *offsets: int) -> StoredQueue:
     queue = table(disk).get_or_make("T", 0)
     queue.accept([placed(offset) for offset in offsets])
     queue.tail.readable_end = queue.next_offset
@@ -65,11 +65,11 @@ def test_the_end_is_found_in_long_files_too(count: int, lost: range) -> None:
     """A page that lost its end is not taken for the end of the queue where entries follow."""
     config = StoreConfig(queue_file_bytes=20 * 5000, allocation_step_bytes=16384)
     disk = SimulatedDisk()
-    queue = QueueTable(disk, OpenFiles(disk, 8), Changes(), config).get_or_make("T", 0)
+    queue = QueueTable(disk, OpenFiles(disk, 8), UnsyncedFiles(), config).get_or_make("T", 0)
     queue.accept([placed(offset) for offset in range(count)])
     if count:
         disk.open(f"consumequeue/T/0/{0:020d}").pwrite(lost.start * 20, bytes(len(lost) * 20))
-    again = QueueTable(disk, OpenFiles(disk, 8), Changes(), config)
+    again = QueueTable(disk, OpenFiles(disk, 8), UnsyncedFiles(), config)
     again.load()
     found = again.get("T", 0)
     end = lost.start if lost and lost.start < count <= lost.stop else count
@@ -139,7 +139,7 @@ def test_the_minimum_follows_the_log_and_files_go() -> None:
 def test_what_is_distrusted_is_gone_from_the_file() -> None:
     disk = SimulatedDisk()
     queue = queue_of(disk, *range(25))
-    queue.distrust_from(1850, lambda entry: True)
+    queue.discard_from(1850, lambda entry: True)
     assert queue.next_offset == 9
     assert disk.list("consumequeue/T/0") == [f"{0:020d}"]
     assert disk.open(f"consumequeue/T/0/{0:020d}").pread(180, 20) == bytes(20)
@@ -149,7 +149,7 @@ def test_an_entry_that_a_lost_sector_made_look_older_is_not_trusted() -> None:
     disk = SimulatedDisk()
     queue = queue_of(disk, *range(6))
     disk.open(f"consumequeue/T/0/{0:020d}").pwrite(5 * 20, bytes(8))  # the position of the last entry is lost
-    queue.distrust_from(1500, lambda entry: True)
+    queue.discard_from(1500, lambda entry: True)
     assert queue.next_offset == 5
 
 
@@ -167,7 +167,7 @@ def test_room_is_made_before_the_write_and_a_full_disk_changes_nothing() -> None
 def test_files_have_their_full_length_but_room_in_steps() -> None:
     disk = SimulatedDisk()
     big = StoreConfig(allocation_step_bytes=4096)
-    queues = QueueTable(disk, OpenFiles(disk, 8), Changes(), big)
+    queues = QueueTable(disk, OpenFiles(disk, 8), UnsyncedFiles(), big)
     queues.get_or_make("T", 0).accept([placed(0)])
     assert disk.size(f"consumequeue/T/0/{0:020d}") == 6_000_000
     assert disk.usage().used == 4096
@@ -176,7 +176,7 @@ def test_files_have_their_full_length_but_room_in_steps() -> None:
 def test_a_queue_that_has_filled_a_file_gets_the_next_one_whole() -> None:
     disk = SimulatedDisk()
     files_of_two_steps = StoreConfig(allocation_step_bytes=4096, queue_file_bytes=20 * 500)
-    queue = QueueTable(disk, OpenFiles(disk, 8), Changes(), files_of_two_steps).get_or_make("T", 0)
+    queue = QueueTable(disk, OpenFiles(disk, 8), UnsyncedFiles(), files_of_two_steps).get_or_make("T", 0)
     queue.accept([placed(number) for number in range(500)])
     before = disk.usage().used
     queue.accept([placed(500)])
@@ -192,7 +192,7 @@ def test_a_name_that_would_leave_its_folder_is_refused_cve_2019_17572(topic: str
 def test_open_files_are_bounded() -> None:
     disk = SimulatedDisk()
     files = OpenFiles(disk, 8)
-    queues = QueueTable(disk, files, Changes(), CONFIG)
+    queues = QueueTable(disk, files, UnsyncedFiles(), CONFIG)
     for number in range(100):
         queues.get_or_make(f"T{number}", 0).accept([placed(0, topic=f"T{number}")])
     assert len(files) <= 8
@@ -211,7 +211,7 @@ def test_a_removed_topic_leaves_no_folder() -> None:
 # -- batch queues ------------------------------------------------------------------------------------------------------
 
 
-def batch_queue(disk: SimulatedDisk) -> MessageQueue:
+def batch_queue(disk: SimulatedDisk) -> StoredQueue:
     """Batches of 5, 1, 5 and 3 messages, then 4 more in the next file."""
     queue = table(disk, "T").get_or_make("T", 0)
     queue.accept([placed(0, 0, 5, time=10), placed(5, 100, 1, time=20), placed(6, 200, 5, time=20)])
@@ -252,7 +252,7 @@ def test_batch_entries_there_already_or_distrusted() -> None:
     operations = disk.operations
     queue.accept([placed(6, 200, 5, time=20)])
     assert disk.operations == operations
-    queue.distrust_from(250, lambda entry: True)
+    queue.discard_from(250, lambda entry: True)
     assert queue.next_offset == 11
     queue.raise_minimum(150)
     assert queue.min_offset == 6
@@ -332,7 +332,7 @@ def test_a_queue_that_lost_all_its_entries_begins_where_the_log_does(kind: str) 
     disk = SimulatedDisk()
     queue = table(disk, "B").get_or_make(kind, 0)
     queue.accept([placed(offset, topic=kind) for offset in range(5)])
-    queue.distrust_from(0, lambda entry: True)
+    queue.discard_from(0, lambda entry: True)
     queue.accept([placed(33, topic=kind)])
     assert (queue.min_offset, queue.next_offset) == (33, 34)
     assert queue.entry_at(33) is not None

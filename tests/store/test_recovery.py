@@ -15,7 +15,7 @@ from pyromq.store.files.disk import read_whole
 from pyromq.store.message_store import MessageStore
 from pyromq.store.recovery.checkpoint import ABORT_FILE, CHECKPOINT_FILE, Checkpoint, CheckpointFile
 from pyromq.store.recovery.derived_files import read_derived
-from pyromq.store.recovery.store_state import Missing
+from pyromq.store.recovery.store_state import MissingRange
 from pyromq.store.tools.accept_loss import accept_loss
 from pyromq.store.tools.findings import Level
 from pyromq.store.tools.verify import verify_store
@@ -161,8 +161,8 @@ def test_what_is_cut_off_is_kept_aside() -> None:
     flip(disk, torn + 100)
     before = disk.open(log_file(0)).pread(torn, end - torn)
     recovered = opened(disk)
-    assert recovered.recovery.kept_aside == f"pyromq/cut-off/{torn:020d}"
-    assert read_whole(disk, recovered.recovery.kept_aside) == before.rstrip(b"\0")
+    assert recovered.recovery.truncated_copy == f"pyromq/cut-off/{torn:020d}"
+    assert read_whole(disk, recovered.recovery.truncated_copy) == before.rstrip(b"\0")
     assert recovered.reader.record_at(behind) is None
 
 
@@ -235,7 +235,7 @@ def test_a_missing_file_in_the_middle_costs_its_records_alone() -> None:
     disk.remove(log_file(8192))
     with pytest.raises(StoreDamaged, match=r"lack 8192 to 16384\..*accept-loss"):
         opened(disk)
-    assert accept_loss(disk, SMALL) == [Missing(8192, 16384)]
+    assert accept_loss(disk, SMALL) == [MissingRange(8192, 16384)]
     recovered = opened(disk)
     left = [body for body, position in zip(WHOLE, positions, strict=True) if not 8192 <= position < 16384]
     assert 0 < len(left) < 60

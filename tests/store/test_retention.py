@@ -10,7 +10,7 @@ import pytest
 from pyromq.errors import ConfigError
 from pyromq.store.files.disk import DiskUsage
 from pyromq.store.files.file_age import LogFile, times_written
-from pyromq.store.log.retention import Decision, DiskGate, FilesInUse, Retention, RetentionConfig, decide
+from pyromq.store.log.retention import DeletionPlan, DiskSpaceGate, FilesInUse, Retention, RetentionConfig, decide
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import PAGE, SimulatedDisk
 
@@ -65,7 +65,7 @@ def test_ten_files_in_a_round() -> None:
 def test_an_absolute_size() -> None:
     config = RetentionConfig(max_log_bytes=250)
     decision = decide(files(1, 1, 1, 1, now=NOON), ROOMY, NOON, config)
-    assert decision == Decision(2, "the log has 400 bytes, the limit is 250")
+    assert decision == DeletionPlan(2, "the log has 400 bytes, the limit is 250")
     assert decide(files(1, 1, now=NOON), ROOMY, NOON, config).files == 0
     assert decide(files(1, 1, now=NOON), ROOMY, NOON, RetentionConfig(max_log_bytes=1)).files == 1
 
@@ -106,7 +106,7 @@ class Scene:
         self.clock = ManualClock(now)
         self.store = FakeStore(found)
         self.disk = SimulatedDisk(capacity=100 * PAGE)
-        self.gate = DiskGate(self.disk, config, self.clock)
+        self.gate = DiskSpaceGate(self.disk, config, self.clock)
         self.in_use = FilesInUse(self.clock)
         self.retention = Retention(self.store, self.gate, self.in_use, config, self.clock)
 

@@ -12,7 +12,7 @@ import pytest
 from pyromq.store.files.disk import DiskFull, SyncFailed, read_whole, write_aside
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.tables import json_tables as tables
-from pyromq.store.tables.json_tables import Table, read_table
+from pyromq.store.tables.json_tables import JsonTable, read_table
 from pyromq.store.tables.table_journal import journal_name
 from pyromq.store.tables.table_saver import FOLD_S, TableSaver
 from pyromq.store.tables.table_text import parse_table
@@ -34,8 +34,8 @@ async def at_once(call: Any) -> None:
     call()
 
 
-def filled(disk: SimulatedDisk | RealDisk) -> Table:
-    table = Table(disk, TOPICS)
+def filled(disk: SimulatedDisk | RealDisk) -> JsonTable:
+    table = JsonTable(disk, TOPICS)
     table.load()
     table.put(SECTION, "T0", {"perm": 6})
     table.replace("other", "x" * 3000)  # a journal that outgrows its table is given up
@@ -66,7 +66,7 @@ async def test_a_change_is_in_the_journal_and_in_the_table_seconds_later() -> No
         after = disk.crash(seed)
         assert list(alone(after)) == ["T0"]
         assert seen(after) == {"T1": {"perm": 4}, "T2": {"perm": 2}}
-        assert Table(after, TOPICS).load()["dataVersion"] == {"counter": 7}
+        assert JsonTable(after, TOPICS).load()["dataVersion"] == {"counter": 7}
         assert list(alone(after)) == ["T1", "T2"]  # loading has put it into the table
     await clock.advance(FOLD_S + 0.1)
     assert list(alone(disk)) == ["T1", "T2"]
@@ -94,7 +94,7 @@ async def test_a_table_that_someone_else_wrote_is_taken_as_it_is() -> None:
     disk.open(TOPICS).truncate(0)
     disk.open(TOPICS).pwrite(0, b'{"topicConfigTable":{"T0":{},"Java":{}}}')
     assert list(seen(disk)) == ["T0", "Java"]
-    assert list(Table(disk, TOPICS).load()[SECTION]) == ["T0", "Java"]
+    assert list(JsonTable(disk, TOPICS).load()[SECTION]) == ["T0", "Java"]
 
 
 async def test_old_or_new_at_every_power_cut_and_never_less_than_was_saved_3401_6096() -> None:
@@ -119,7 +119,7 @@ async def test_old_or_new_at_every_power_cut_and_never_less_than_was_saved_3401_
         for seed in range(4):
             after = disk.crash(seed)
             for _ in range(2):
-                found = Table(after, TOPICS).load()[SECTION]
+                found = JsonTable(after, TOPICS).load()[SECTION]
                 assert list(found) == [f"T{number}" for number in range(len(found))]
                 assert acked <= len(found) - 1 <= acked + 1
         if saver._folding is not None:
@@ -171,7 +171,7 @@ async def test_a_torn_line_ends_the_journal() -> None:
 
 async def test_numbers_as_keys_stay_numbers() -> None:
     disk = SimulatedDisk()
-    table = Table(disk, "config/consumerOffset.json")
+    table = JsonTable(disk, "config/consumerOffset.json")
     table.put("offsetTable", "T@G", {0: 1})
     table.replace("other", "x" * 3000)
     table.save()
@@ -208,7 +208,7 @@ async def test_fifty_thousand_topics_one_after_another_write_the_table_a_few_tim
     monkeypatch.setattr(tables, "write_aside", counting)
     monkeypatch.setattr(tables, "_JOURNAL_FROM", 64 << 10)
     disk, clock = RealDisk(tmp_path), ManualClock()
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     saver = TableSaver(table, at_once, clock)
     monkeypatch.setattr("os.fdatasync", lambda descriptor: None)  # 50,000 of them take a minute
     config = {"attributes": {}, "order": False, "perm": 6, "readQueueNums": 8, "topicFilterType": "SINGLE_TAG"}

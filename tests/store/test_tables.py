@@ -14,7 +14,7 @@ import pytest
 from pyromq.store.files.disk import DiskFull, SyncFailed, read_whole
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.tables import table_text
-from pyromq.store.tables.json_tables import Table, TableDamaged, table_names
+from pyromq.store.tables.json_tables import JsonTable, TableDamaged, table_names
 from pyromq.store.tables.table_saver import TableSaver
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 
@@ -35,7 +35,7 @@ def test_every_golden_table_is_read_and_written_back_byte_for_byte(golden: RealD
     assert {"config/topics.json", "config/consumerOffset.json", "config/delayOffset.json"} <= set(names)
     assert "config/timermetrics" in names
     for name in names:
-        table = Table(golden, name)
+        table = JsonTable(golden, name)
         table.load()
         java = read_whole(golden, name)
         table.save()
@@ -48,7 +48,7 @@ def test_integer_keys_come_as_integers_and_leave_without_quotes() -> None:
     disk.make_folder("config")
     text = b'{"offsetTable":{"T@G":{0:5,1:7}},"pullOffsetTable":{}}'
     disk.open("config/consumerOffset.json", create=True).pwrite(0, text)
-    table = Table(disk, "config/consumerOffset.json")
+    table = JsonTable(disk, "config/consumerOffset.json")
     assert table.load()["offsetTable"] == {"T@G": {0: 5, 1: 7}}
     table.put("offsetTable", "T@G", {0: 6, 1: 7})
     table.save()
@@ -58,19 +58,19 @@ def test_integer_keys_come_as_integers_and_leave_without_quotes() -> None:
 
 def test_null_members_are_left_out() -> None:
     disk = SimulatedDisk()
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     table.put("topicConfigTable", "T", {"perm": 6, "attributes": None})
     table.save()
-    assert Table(disk, TOPICS).load() == {"topicConfigTable": {"T": {"perm": 6}}}
+    assert JsonTable(disk, TOPICS).load() == {"topicConfigTable": {"T": {"perm": 6}}}
 
 
 def test_nothing_there_is_an_empty_table() -> None:
-    assert Table(SimulatedDisk(), TOPICS).load() == {}
+    assert JsonTable(SimulatedDisk(), TOPICS).load() == {}
 
 
 def saved_twice() -> SimulatedDisk:
     disk = SimulatedDisk()
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     for name in ("first", "second"):
         table.put("topicConfigTable", name, {"perm": 6})
         table.save()
@@ -86,16 +86,16 @@ def test_a_damaged_table_is_replaced_by_its_bak_with_a_loud_line(
     file = disk.open(TOPICS)
     file.truncate(0)
     file.pwrite(0, damage)
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     with caplog.at_level(logging.ERROR, "pyromq.store"):
         assert list(table.load()["topicConfigTable"]) == ["first"]
     assert "TABLE DAMAGED" in caplog.text
     # The next save must not put the damaged text over the good .bak.
     table.put("topicConfigTable", "third", {"perm": 6})
     table.save()
-    assert list(Table(disk, TOPICS).load()["topicConfigTable"]) == ["first", "third"]
+    assert list(JsonTable(disk, TOPICS).load()["topicConfigTable"]) == ["first", "third"]
     disk.remove(TOPICS)
-    assert list(Table(disk, TOPICS).load()["topicConfigTable"]) == ["first"]
+    assert list(JsonTable(disk, TOPICS).load()["topicConfigTable"]) == ["first"]
 
 
 def test_both_damaged_is_refused_by_name() -> None:
@@ -103,21 +103,21 @@ def test_both_damaged_is_refused_by_name() -> None:
     for name in (TOPICS, TOPICS + ".bak"):
         disk.open(name).truncate(5)
     with pytest.raises(TableDamaged, match=r"config/topics.json.*config/topics.json.bak") as refusal:
-        Table(disk, TOPICS).load()
+        JsonTable(disk, TOPICS).load()
     assert "good copy" in str(refusal.value)
 
 
 def test_an_unreadable_sector_counts_as_damage() -> None:
     disk = saved_twice()
     disk.fail_reads(TOPICS, 0)
-    assert list(Table(disk, TOPICS).load()["topicConfigTable"]) == ["first"]
+    assert list(JsonTable(disk, TOPICS).load()["topicConfigTable"]) == ["first"]
 
 
 def test_old_or_new_at_every_power_cut_and_never_less_than_was_saved_3401_6096() -> None:
     """Issues 3401 and 6096 of RocketMQ: tables torn by a power cut."""
     for cut in range(1, 40):
         disk = SimulatedDisk()
-        table = Table(disk, TOPICS)
+        table = JsonTable(disk, TOPICS)
         saved = 0
         disk.cut_power_after(cut)
         try:
@@ -129,19 +129,19 @@ def test_old_or_new_at_every_power_cut_and_never_less_than_was_saved_3401_6096()
             pass
         for seed in range(40):
             after = disk.crash(seed)
-            again = Table(after, TOPICS)
+            again = JsonTable(after, TOPICS)
             found = len(again.load().get("topicConfigTable", {}))
             assert saved <= found <= saved + 1
             again.put("topicConfigTable", "more", {})
             again.save()
-            assert len(Table(after, TOPICS).load()["topicConfigTable"]) == found + 1
+            assert len(JsonTable(after, TOPICS).load()["topicConfigTable"]) == found + 1
 
 
 def test_the_table_itself_is_there_at_every_moment() -> None:
     disk = saved_twice()
     for cut in range(1, 12):
         disk = disk.kill()
-        table = Table(disk, TOPICS)
+        table = JsonTable(disk, TOPICS)
         table.load()
         table.put("topicConfigTable", f"cut-{cut}", {})
         disk.cut_power_after(cut)
@@ -180,7 +180,7 @@ async def settle() -> None:
 
 async def test_a_change_is_saved_once_it_is_on_disk_and_not_before() -> None:
     disk, turns = SimulatedDisk(), Turns()
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     saver = TableSaver(table, turns.run)
     table.put("topicConfigTable", "T", {})
     first = asyncio.create_task(saver.saved())
@@ -188,14 +188,14 @@ async def test_a_change_is_saved_once_it_is_on_disk_and_not_before() -> None:
     assert not first.done()
     turns.go()
     await first
-    assert list(Table(disk.crash(1), TOPICS).load()["topicConfigTable"]) == ["T"]
+    assert list(JsonTable(disk.crash(1), TOPICS).load()["topicConfigTable"]) == ["T"]
     await saver.saved()  # nothing new: no write
     assert saver.writes == 1
 
 
 async def test_changes_during_a_write_share_the_next_one() -> None:
     disk, turns = SimulatedDisk(), Turns()
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     saver = TableSaver(table, turns.run)
     waiters = []
     for number in range(100):
@@ -221,7 +221,7 @@ async def test_fifty_thousand_topics_are_few_writes_and_each_is_encoded_once(
         return table_text.render(value, depth, one_line)
 
     monkeypatch.setattr("pyromq.store.tables.json_tables.render", counting)
-    table = Table(RealDisk(tmp_path), TOPICS)
+    table = JsonTable(RealDisk(tmp_path), TOPICS)
     loop = asyncio.get_running_loop()
     saver = TableSaver(table, lambda call: loop.run_in_executor(None, call))
     config = {"attributes": {}, "order": False, "perm": 6, "readQueueNums": 8, "topicFilterType": "SINGLE_TAG"}
@@ -235,12 +235,12 @@ async def test_fifty_thousand_topics_are_few_writes_and_each_is_encoded_once(
     await asyncio.gather(*(create(first) for first in range(2500)))
     assert saver.writes == 20  # as many as one client has topics
     assert encoded == 50_000
-    assert len(Table(RealDisk(tmp_path), TOPICS).load()["topicConfigTable"]) == 50_000
+    assert len(JsonTable(RealDisk(tmp_path), TOPICS).load()["topicConfigTable"]) == 50_000
 
 
 async def test_a_full_disk_fails_those_who_wait_for_it_and_the_next_try_works() -> None:
     disk, turns = SimulatedDisk(), Turns()
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     saver = TableSaver(table, turns.run)
     table.put("topicConfigTable", "T", {})
     early = asyncio.create_task(saver.saved())
@@ -256,12 +256,12 @@ async def test_a_full_disk_fails_those_who_wait_for_it_and_the_next_try_works() 
     await settle()
     turns.go()
     await late
-    assert list(Table(disk, TOPICS).load()["topicConfigTable"]) == ["T", "later"]
+    assert list(JsonTable(disk, TOPICS).load()["topicConfigTable"]) == ["T", "later"]
 
 
 async def test_a_failed_sync_is_never_reported_as_saved() -> None:
     disk, turns = SimulatedDisk(), Turns()
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     table.put("topicConfigTable", "old", {})
     table.save()
     saver = TableSaver(table, turns.run)
@@ -272,17 +272,17 @@ async def test_a_failed_sync_is_never_reported_as_saved() -> None:
     turns.go()
     with pytest.raises(SyncFailed):
         await waiter
-    assert all(list(Table(disk.crash(s), TOPICS).load()["topicConfigTable"]) == ["old"] for s in range(30))
+    assert all(list(JsonTable(disk.crash(s), TOPICS).load()["topicConfigTable"]) == ["old"] for s in range(30))
     retry = asyncio.create_task(saver.saved())
     await settle()
     turns.go()
     await retry
-    assert all(list(Table(disk.crash(s), TOPICS).load()["topicConfigTable"]) == ["old", "new"] for s in range(30))
+    assert all(list(JsonTable(disk.crash(s), TOPICS).load()["topicConfigTable"]) == ["old", "new"] for s in range(30))
 
 
 async def test_a_waiter_that_gives_up_does_not_stop_the_write() -> None:
     disk, turns = SimulatedDisk(), Turns()
-    table = Table(disk, TOPICS)
+    table = JsonTable(disk, TOPICS)
     saver = TableSaver(table, turns.run)
     table.put("topicConfigTable", "T", {})
     first, second = asyncio.create_task(saver.saved()), asyncio.create_task(saver.saved())

@@ -10,7 +10,7 @@ import pytest
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.timer.timer_log import UNIT_BYTES, TimerLog
 from pyromq.store.timer.timer_state import read_check, read_state
-from pyromq.store.timer.timer_store import TimerSettings, TimerStore, Waiting
+from pyromq.store.timer.timer_store import TimedRecord, TimerSettings, TimerStore
 from pyromq.testing.simulated_disk import PowerCut, SimulatedDisk
 
 NOW = 1_700_000_000_000
@@ -21,8 +21,8 @@ def opened(disk: SimulatedDisk, now_ms: int = NOW, settings: TimerSettings = SMA
     return TimerStore(disk, settings, now_ms, lambda position: None)
 
 
-def message(number: int, ahead_s: int, *, recalls: bool = False, now_ms: int = NOW) -> Waiting:
-    return Waiting(number, 1000 + number * 100, 100, now_ms + ahead_s * 1000, "T", 84, recalls)
+def message(number: int, ahead_s: int, *, recalls: bool = False, now_ms: int = NOW) -> TimedRecord:
+    return TimedRecord(number, 1000 + number * 100, 100, now_ms + ahead_s * 1000, "T", 84, recalls)
 
 
 def drain(store: TimerStore, until_ms: int) -> list[tuple[int, list[int]]]:

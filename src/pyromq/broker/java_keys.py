@@ -6,7 +6,7 @@ one. Ignored and refused keys stand with Java 5.5.0's default, which is what the
 
 from __future__ import annotations
 
-from ..config import Carried, JavaKeys, NoEffect, Refused
+from ..config import Carried, IgnoredKeys, JavaKeys, RefusedKeys
 
 BROKER_KEYS = JavaKeys(
     # Settings of rooms to come: a key leaves this table when a field of the broker's configuration takes it.
@@ -129,12 +129,12 @@ BROKER_KEYS = JavaKeys(
         """,
     ),
     # Promises that cannot be kept yet: only the harmless value may stand.
-    Refused(
+    RefusedKeys(
         "there are no users and permissions yet, so everybody would be let in",
         "keep the broker on loopback or a trusted network without it",
         "aclEnable=false authenticationEnabled=false authorizationEnabled=false migrateAuthFromV1Enabled=false",
     ),
-    Refused(
+    RefusedKeys(
         "there is no replication yet, so this broker would be a lone master",
         "run it as ASYNC_MASTER with brokerId=0",
         """
@@ -143,12 +143,12 @@ BROKER_KEYS = JavaKeys(
         enableSlaveActingMaster=false enableRemoteEscape=false duplicationEnable=false asyncLearner=false
         """,
     ),
-    Refused(
+    RefusedKeys(
         "there is no controller and no DLedger log yet, so no master would be elected",
         "run a single master",
         "enableControllerMode=false enableDLegerCommitLog=false",
     ),
-    Refused(
+    RefusedKeys(
         "only RocketMQ's file store and JSON tables are read and written, so data kept by RocksDB would be missing",
         "let Java export it first",
         """
@@ -158,22 +158,22 @@ BROKER_KEYS = JavaKeys(
         popConsumerKVServiceInit=false configManagerVersion=v1 useSingleRocksDBForAllConfigs=false
         """,
     ),
-    Refused(
+    RefusedKeys(
         "messages under those paths would not be found",
         "put all commit log files under storePathCommitLog",
         "readOnlyCommitLogStorePaths=",
     ),
-    Refused(
+    RefusedKeys(
         "Java classes cannot be loaded here",
         "do without the plug-in",
         "messageStorePlugIn=",
     ),
-    Refused(
+    RefusedKeys(
         "a broker is a process of its own here",
         "start one process per broker",
         "isBrokerContainer=false isInBrokerContainer=false",
     ),
-    Refused(
+    RefusedKeys(
         "name servers are named directly",
         "list them in namesrvAddr",
         """
@@ -181,23 +181,23 @@ BROKER_KEYS = JavaKeys(
         fetchControllerAddrByDnsLookup=false
         """,
     ),
-    Refused(
+    RefusedKeys(
         "connections go out directly, past the proxy",
         "route them by the operating system",
         "socksProxyConfig={}|",
     ),
-    Refused(
+    RefusedKeys(
         "topics with one queue per client (LMQ, lite topics) are not there yet",
         "use ordinary topics",
         "enableLmq=false enableMultiDispatch=false",
     ),
-    Refused(
+    RefusedKeys(
         "readers would be given what the flush rule holds back",
         "read what is flushed",
         "readUnCommitted=false",
     ),
     # Ignored without breaking a promise.
-    NoEffect(
+    IgnoredKeys(
         "one event loop takes the place of thread pools",
         """
         sendMessageThreadPoolNums=2 pullMessageThreadPoolNums=20 litePullMessageThreadPoolNums=20
@@ -216,7 +216,7 @@ BROKER_KEYS = JavaKeys(
         disableNettyWorkerGroup=false
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "the timer tries until a message is stored, keeps its counts and its files right by itself",
         """
         timerInterceptDelayLevel=false timerSkipUnknownError=false timerEnableRetryUntilSuccess=false
@@ -224,7 +224,7 @@ BROKER_KEYS = JavaKeys(
         timerWheelSnapshotIntervalMs=10000 timerRecallToTimeWheelEnable=true delayOffsetUpdateVersionStep=200
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "Netty is not used: back-pressure and housekeeping are transport's own",
         """
         serverNettyWorkerGroupEnable=true serverPooledByteBufAllocatorEnable=true useEpollNativeSelector=false
@@ -234,7 +234,7 @@ BROKER_KEYS = JavaKeys(
         clientSocketRcvBufSize=0 clientCloseSocketIfTimeout=true maxReconnectIntervalTimeSeconds=60
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "one writer appends without locks and dispatches in the same call",
         """
         useReentrantLockWhenPutMessage=true useABSLock=false spinLockCollisionRetreatOptimalDegree=1000
@@ -251,11 +251,11 @@ BROKER_KEYS = JavaKeys(
         enableLogConsumeQueueRepeatedlyBuildWhenRecover=false
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "expressions are evaluated when a message is pulled: no bit maps are written, the results are the same",
         "enableConsumeQueueExt=false enableCalcFilterBitMap=false bitMapLengthConsumeQueueExt=64",
     ),
-    NoEffect(
+    IgnoredKeys(
         "the page cache is left to the operating system, and nothing is staged outside it",
         """
         transientStorePoolSize=5 fastFailIfNoBufferInStorePool=false commitIntervalCommitLog=200
@@ -267,7 +267,7 @@ BROKER_KEYS = JavaKeys(
         sampleCountThreshold=5000 sampleSteps=32 timerColdDataCheckIntervalMs=60000
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "it belongs to RocksDB, which is off",
         """
         timerRocksDBPrecisionMs=1000 timerRocksDBRollMaxTps=8000.0 timerRocksDBTimeExpiredMaxTps=200000.0
@@ -281,7 +281,7 @@ BROKER_KEYS = JavaKeys(
         persistConsumerOffsetIncrementally=false statRocksDBCQIntervalSec=10 popConsumerKVServiceLog=false
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "it belongs to replication, which is off",
         """
         haTransferBatchSize=32768 haMaxGapNotInSync=268435456 haMaxTimeSlaveNotCatchup=15000
@@ -294,7 +294,7 @@ BROKER_KEYS = JavaKeys(
         forwardTimeout=3000
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "it belongs to the controller or DLedger, which are off",
         """
         controllerAddr= controllerHeartBeatTimeoutMills=10000 syncControllerMetadataPeriod=10000
@@ -303,7 +303,7 @@ BROKER_KEYS = JavaKeys(
         dLegerPeers= dLegerSelfId=
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "it belongs to users and permissions, which are off",
         """
         authConfigPath=
@@ -319,7 +319,7 @@ BROKER_KEYS = JavaKeys(
         statefulAuthorizationCacheMaxNum=10000 statefulAuthorizationCacheExpiredSecond=60
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "it belongs to LMQ and lite topics, which are off",
         """
         enableLmqQuota=false maxLmqConsumeQueueNum=20000 enableLiteEventMode=true liteEventCheckInterval=10000
@@ -331,7 +331,7 @@ BROKER_KEYS = JavaKeys(
         liteLagLatencyTopK=50
         """,
     ),
-    NoEffect(
+    IgnoredKeys(
         "it shapes Java's own log and statistics files",
         """
         commercialBaseCount=1 commercialSizePerMsg=4096 accountStatsEnable=true

@@ -15,7 +15,7 @@ from ..store.errors import StoreError
 from ..store.files.disk import Disk
 from ..store.log.reader import KeyQuery
 from ..store.message_store import MessageStore
-from ..store.recovery.quarantine import Aside, Quarantine, read_copy, remove_copy
+from ..store.recovery.quarantine import Quarantine, QuarantinedRecord, read_copy, remove_copy
 from .intake.intake import Intake, Outcome
 from .intake.parked_properties import fit_properties
 
@@ -66,7 +66,7 @@ async def _is_put_again(record: Record, store: MessageStore) -> bool:
     )
 
 
-def _found(one: Aside, store: MessageStore, disk: Disk) -> Record:
+def _found(one: QuarantinedRecord, store: MessageStore, disk: Disk) -> Record:
     if one.position >= store.commit_log.start:
         return decode_record(store.commit_log.read(one.position, one.size))
     raw = read_copy(disk, one)
@@ -75,7 +75,7 @@ def _found(one: Aside, store: MessageStore, disk: Disk) -> Record:
     return decode_record(raw)
 
 
-def _done(quarantine: Quarantine, disk: Disk, one: Aside) -> Callable[[Outcome], None]:
+def _done(quarantine: Quarantine, disk: Disk, one: QuarantinedRecord) -> Callable[[Outcome], None]:
     def done(outcome: Outcome) -> None:
         if outcome.refusal is not None:
             log.error("a record that was released waits on", position=one.position, why=str(outcome.refusal))

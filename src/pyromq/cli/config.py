@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ..config import Finding, JavaKeys, Setting, examine_file, load, settings_of
+from ..config import JavaKeys, Setting, SettingFinding, examine_file, load, settings_of
 from ..errors import ConfigError
 from ..model.foreign_text import one_line
 from .terminal.printing import print_drawn, print_lines
@@ -83,13 +83,13 @@ def _tables(daemon: str) -> tuple[type, JavaKeys]:
     return NamesrvConfig, NAMESRV_KEYS
 
 
-def _print_json(findings: list[Finding]) -> None:
+def _print_json(findings: list[SettingFinding]) -> None:
     for one in findings:
         entry = {"where": one.where, "key": one.key, "value": one.shown, "effect": one.effect, "error": one.error}
         print_lines(json.dumps(entry, ensure_ascii=False))
 
 
-def _print_table(file: Path, findings: list[Finding]) -> None:
+def _print_table(file: Path, findings: list[SettingFinding]) -> None:
     rows = [
         {"line": one.where.rpartition(" ")[2], "key": one.key, "value": one.shown, "effect": one.error or one.effect}
         for one in findings

@@ -23,7 +23,7 @@ from msgspec import to_builtins
 from ..errors import ConfigError
 from ..store.config import StoreConfig
 from ..store.files.real_disk import RealDisk
-from ..store.recovery.quarantine import Aside
+from ..store.recovery.quarantine import QuarantinedRecord
 from ..store.recovery.sizes import inferred_config
 from ..store.tools.findings import Report
 from .terminal.printing import print_lines
@@ -251,7 +251,7 @@ def quarantine(path: Path, config_file: Path | None, as_json: bool, position: in
         print_lines("no record is put aside")
 
 
-def _aside_line(one: Aside) -> str:
+def _aside_line(one: QuarantinedRecord) -> str:
     state = " released, tried at the next start" if one.is_released else ""
     copy = f" copy={one.copy_name}" if one.is_copied else ""
     where = f"{one.position} {one.topic} {one.queue_id} {one.size} bytes"

@@ -1,19 +1,19 @@
 """Settings of the daemons: declared once (settings), read from every source (load), changed while running (live)."""
 
-from .java_keys import Carried, JavaKeys, NoEffect, Refused
+from .java_keys import Carried, IgnoredKeys, JavaKeys, RefusedKeys
 from .live import Live
-from .load import Finding, Loaded, examine_file, examine_properties, first_error, load
+from .load import Loaded, SettingFinding, examine_file, examine_properties, first_error, load
 from .settings import Setting, check_ranges, masked, render_all, setting, settings_of
 
 __all__ = [
     "Carried",
-    "Finding",
+    "IgnoredKeys",
     "JavaKeys",
     "Live",
     "Loaded",
-    "NoEffect",
-    "Refused",
+    "RefusedKeys",
     "Setting",
+    "SettingFinding",
     "check_ranges",
     "examine_file",
     "examine_properties",

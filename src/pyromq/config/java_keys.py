@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class NoEffect:
+class IgnoredKeys:
     """Keys that may be ignored because no promise hangs on them. Written `key=default` with blanks between."""
 
     reason: str
@@ -18,7 +18,7 @@ class NoEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedKeys:
     """Keys whose promise we cannot keep yet. Written `key=harmless` with blanks between; other values do not start.
 
     Several harmless values are separated by `|`; an empty one is `key=`. A harmless value may be left standing.
@@ -40,8 +40,8 @@ class Carried:
 class JavaKeys:
     """The table of one daemon. Each key stands in it once."""
 
-    def __init__(self, *groups: NoEffect | Refused | Carried) -> None:
-        self._groups: dict[str, NoEffect | Refused | Carried] = {}
+    def __init__(self, *groups: IgnoredKeys | RefusedKeys | Carried) -> None:
+        self._groups: dict[str, IgnoredKeys | RefusedKeys | Carried] = {}
         self._values: dict[str, str] = {}
         for group in groups:
             for word in group.keys.split():
@@ -57,7 +57,7 @@ class JavaKeys:
     def names(self) -> Iterable[str]:
         return self._groups.keys()
 
-    def group(self, key: str) -> NoEffect | Refused | Carried:
+    def group(self, key: str) -> IgnoredKeys | RefusedKeys | Carried:
         return self._groups[key]
 
     def is_harmless(self, key: str, value: str) -> bool:

@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..files import replace_file
 from . import properties
 from .java_keys import JavaKeys
-from .load import Finding, Loaded, examine_properties, first_error
+from .load import Loaded, SettingFinding, examine_properties, first_error
 from .settings import masked, render_all, settings_of
 
 C = TypeVar("C")
@@ -72,7 +72,7 @@ class Live(Generic[C]):
         """The allow-list, as Java keys."""
         return sorted(one.java for one in settings_of(type(self.config)).values() if one.live)
 
-    def _not_live(self, findings: list[Finding]) -> str | None:
+    def _not_live(self, findings: list[SettingFinding]) -> str | None:
         for one in findings:
             if one.setting is None or not one.setting.live:
                 return f"{one.key} cannot be changed while running; these can: {', '.join(self.may_change())}"

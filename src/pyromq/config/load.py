@@ -16,14 +16,14 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import ConfigError
 from . import properties
-from .java_keys import Carried, JavaKeys, NoEffect
+from .java_keys import Carried, IgnoredKeys, JavaKeys
 from .settings import Setting, masked, settings_of
 
 C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SettingFinding:
     """What became of one key of one source."""
 
     where: str  # `namesrv.conf line 3`, `environment`, `command line`
@@ -48,7 +48,7 @@ class Loaded(Generic[C]):
     """A daemon's configuration, and what there is to say about how it came to be."""
 
     config: C
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[SettingFinding] = field(default_factory=list)
 
     @property
     def given(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class Loaded(Generic[C]):
     def notices(self) -> list[str]:
         """To be logged once at start: what was accepted without effect, given twice, or overruled by the overlay."""
         lines = [str(one) for one in self.findings if one.setting is None]
-        seen: dict[str, Finding] = {}
+        seen: dict[str, SettingFinding] = {}
         for one in self.findings:
             before = seen.get(one.key) if one.setting is None else seen.get(one.setting.name)
             if before is not None and before.value != one.value:
@@ -83,7 +83,7 @@ def load(
 
     `spelled`: what a command calls a setting's flag, where it is not the setting's name.
     """
-    findings: list[Finding] = []
+    findings: list[SettingFinding] = []
     if file is not None:
         findings += examine_file(file, config_class, keys)
     findings += _examine_environment(environment or {}, daemon, config_class)
@@ -96,7 +96,7 @@ def load(
     return Loaded(config, findings)
 
 
-def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Finding]:
+def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
     """Every key of a file and what becomes of it. ConfigError only if the file cannot be read as a whole."""
     text = _read(path)
     settings = settings_of(config_class)
@@ -105,7 +105,7 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Finding
     return examine_properties(text, str(path), config_class, keys)
 
 
-def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[Finding]:
+def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
     """The same for properties text from anywhere, a request body for instance."""
     by_java = {one.java: one for one in settings_of(config_class).values()}
     return [
@@ -114,14 +114,14 @@ def examine_properties(text: str, source: str, config_class: type, keys: JavaKey
     ]
 
 
-def first_error(findings: Iterable[Finding]) -> str | None:
+def first_error(findings: Iterable[SettingFinding]) -> str | None:
     """The first error in one line, saying how many more there are."""
     errors = [str(one) for one in findings if one.error]
     more = f" (and {len(errors) - 1} more: `pyromq config check` lists them)" if len(errors) > 1 else ""
     return errors[0] + more if errors else None
 
 
-def _build(config_class: type[C], findings: list[Finding]) -> C:
+def _build(config_class: type[C], findings: list[SettingFinding]) -> C:
     error = first_error(findings)
     if error is not None:
         raise ConfigError(error)
@@ -131,7 +131,7 @@ def _build(config_class: type[C], findings: list[Finding]) -> C:
         raise ConfigError(_placed(str(fault), findings)) from None
 
 
-def _placed(text: str, findings: list[Finding]) -> str:
+def _placed(text: str, findings: list[SettingFinding]) -> str:
     """The error with the place of the setting that it begins with, if it came from somewhere."""
     begins = re.match(r"\w+", text)
     for one in reversed(findings):
@@ -140,39 +140,39 @@ def _placed(text: str, findings: list[Finding]) -> str:
     return text
 
 
-def _judge(where: str, key: str, raw: object, setting: Setting) -> Finding:
+def _judge(where: str, key: str, raw: object, setting: Setting) -> SettingFinding:
     value = raw if isinstance(raw, str) else setting.render(raw)
     effect = f"sets {setting.name}"
     try:
-        return Finding(where, key, value, effect, setting=setting, parsed=setting.parse(raw))
+        return SettingFinding(where, key, value, effect, setting=setting, parsed=setting.parse(raw))
     except ValueError as fault:
-        return Finding(where, key, value, effect, error=f"{key} = {masked(key, value)}: {fault}")
+        return SettingFinding(where, key, value, effect, error=f"{key} = {masked(key, value)}: {fault}")
 
 
-def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting], keys: JavaKeys) -> Finding:
+def _judge_java(where: str, key: str, value: str, by_java: Mapping[str, Setting], keys: JavaKeys) -> SettingFinding:
     if key in by_java:
         return _judge(where, key, value, by_java[key])
     if key not in keys:
         unknown = _unknown(key, [*by_java, *keys.names()], {one.name: one.java for one in by_java.values()})
-        return Finding(where, key, value, "unknown", error=unknown)
+        return SettingFinding(where, key, value, "unknown", error=unknown)
     group = keys.group(key)
-    if isinstance(group, NoEffect):
-        return Finding(where, key, value, f"has no effect: {group.reason}")
+    if isinstance(group, IgnoredKeys):
+        return SettingFinding(where, key, value, f"has no effect: {group.reason}")
     if isinstance(group, Carried):
-        return Finding(where, key, value, f"belongs to {group.room}, which is not there yet")
+        return SettingFinding(where, key, value, f"belongs to {group.room}, which is not there yet")
     if keys.is_harmless(key, value):
-        return Finding(where, key, value, "asks for nothing beyond what there is")
+        return SettingFinding(where, key, value, "asks for nothing beyond what there is")
     default = keys.harmless(key)
     shown = masked(key, value)
     remedy = f"{group.remedy}, or {f'set {key}={default}' if default else 'remove the line'}"
-    return Finding(where, key, value, "refused", error=f"{key} = {shown} is refused: {group.reason}; {remedy}")
+    return SettingFinding(where, key, value, "refused", error=f"{key} = {shown} is refused: {group.reason}; {remedy}")
 
 
-def _judge_toml(where: str, key: str, value: object, settings: Mapping[str, Setting]) -> Finding:
+def _judge_toml(where: str, key: str, value: object, settings: Mapping[str, Setting]) -> SettingFinding:
     if key in settings:
         return _judge(where, key, value, settings[key])
     unknown = _unknown(key, settings, {one.java: one.name for one in settings.values()})
-    return Finding(where, key, str(value), "unknown", error=unknown)
+    return SettingFinding(where, key, str(value), "unknown", error=unknown)
 
 
 def _unknown(key: str, known: Iterable[str], translations: Mapping[str, str]) -> str:
@@ -185,7 +185,7 @@ def _unknown(key: str, known: Iterable[str], translations: Mapping[str, str]) ->
     return f"unknown key {key!r}: {hint}"
 
 
-def _examine_environment(environment: Mapping[str, str], daemon: str, config_class: type) -> list[Finding]:
+def _examine_environment(environment: Mapping[str, str], daemon: str, config_class: type) -> list[SettingFinding]:
     prefix = f"PYROMQ_{daemon.upper()}_"
     by_name = {prefix + name.upper(): one for name, one in settings_of(config_class).items()}
     findings = []
@@ -193,11 +193,11 @@ def _examine_environment(environment: Mapping[str, str], daemon: str, config_cla
         if key in by_name:
             findings.append(_judge("environment", key, value, by_name[key]))
         elif key.startswith(prefix):
-            findings.append(Finding("environment", key, value, "unknown", error=_unknown(key, by_name, {})))
+            findings.append(SettingFinding("environment", key, value, "unknown", error=_unknown(key, by_name, {})))
     return findings
 
 
-def _examine_flags(flags: Mapping[str, object], config_class: type, spelled: Mapping[str, str]) -> list[Finding]:
+def _examine_flags(flags: Mapping[str, object], config_class: type, spelled: Mapping[str, str]) -> list[SettingFinding]:
     settings = settings_of(config_class)
     return [
         _judge("command line", spelled.get(name, "--" + name.replace("_", "-")), value, settings[name])
@@ -206,7 +206,7 @@ def _examine_flags(flags: Mapping[str, object], config_class: type, spelled: Map
     ]
 
 
-def _examine_overlay(path: Path, config_class: type, keys: JavaKeys) -> list[Finding]:
+def _examine_overlay(path: Path, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
     findings = examine_properties(_read(path), str(path), config_class, keys)
     for one in findings:
         if one.error is None and (one.setting is None or not one.setting.live):

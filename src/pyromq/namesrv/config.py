@@ -10,7 +10,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..config import JavaKeys, NoEffect, Refused, check_ranges, setting
+from ..config import IgnoredKeys, JavaKeys, RefusedKeys, check_ranges, setting
 from ..errors import ConfigError
 from ..transport.settings import TransportSettings
 from .kv_config import KvLimits
@@ -115,7 +115,7 @@ def is_loopback(host: str) -> bool:
 
 
 # Java reads these from the same file, but does not list them when it is asked for its settings.
-CLIENT_KEYS = NoEffect(
+CLIENT_KEYS = IgnoredKeys(
     "the connections that we make need no such tuning",
     """
     clientWorkerThreads= clientCallbackExecutorThreads= clientOnewaySemaphoreValue= clientAsyncSemaphoreValue=
@@ -124,8 +124,8 @@ CLIENT_KEYS = NoEffect(
     disableNettyWorkerGroup= maxReconnectIntervalTimeSeconds= enableReconnectForGoAway= enableTransparentRetry=
     """,
 )
-TLS_KEYS = NoEffect("client certificates that are asked for are always checked", "tls.server.authClient=")
-CONTROLLER_KEYS = NoEffect(
+TLS_KEYS = IgnoredKeys("client certificates that are asked for are always checked", "tls.server.authClient=")
+CONTROLLER_KEYS = IgnoredKeys(
     "they are the controller's, which does not run here",
     """
     controllerType= controllerDLegerGroup= controllerDLegerPeers= controllerDLegerSelfId= controllerStorePath=
@@ -135,7 +135,7 @@ CONTROLLER_KEYS = NoEffect(
 )
 
 NAMESRV_KEYS = JavaKeys(
-    NoEffect(
+    IgnoredKeys(
         "there are no thread pools here",
         """
         clientRequestThreadPoolNums=8 clientRequestThreadPoolQueueCapacity=50000 defaultThreadPoolNums=16
@@ -144,27 +144,29 @@ NAMESRV_KEYS = JavaKeys(
         serverNettyWorkerGroupEnable=true serverPooledByteBufAllocatorEnable=true useEpollNativeSelector=false
         """,
     ),
-    NoEffect("brokers are unregistered at once, not by way of a queue", "unRegisterBrokerQueueCapacity=3000"),
-    NoEffect("the operating system sizes these better", "serverSocketSndBufSize=0 serverSocketRcvBufSize=0"),
-    NoEffect("the backlog is 1024", "serverSocketBacklog=1024"),
-    NoEffect("reading goes on at a quarter of the high mark", "writeBufferLowWaterMark=0"),
-    NoEffect("requests in work are always finished", "enableShutdownGracefully=false"),
-    NoEffect("only clusterTest would read it", "productEnvName=center"),
-    NoEffect("nothing is read from an installation folder", "rocketmqHome="),
-    NoEffect(
+    IgnoredKeys("brokers are unregistered at once, not by way of a queue", "unRegisterBrokerQueueCapacity=3000"),
+    IgnoredKeys("the operating system sizes these better", "serverSocketSndBufSize=0 serverSocketRcvBufSize=0"),
+    IgnoredKeys("the backlog is 1024", "serverSocketBacklog=1024"),
+    IgnoredKeys("reading goes on at a quarter of the high mark", "writeBufferLowWaterMark=0"),
+    IgnoredKeys("requests in work are always finished", "enableShutdownGracefully=false"),
+    IgnoredKeys("only clusterTest would read it", "productEnvName=center"),
+    IgnoredKeys("nothing is read from an installation folder", "rocketmqHome="),
+    IgnoredKeys(
         "this file is never rewritten; changes made over the wire are kept beside kvConfigPath", "configStorePath="
     ),
-    Refused(
+    RefusedKeys(
         "there is no controller in this name server", "run a controller of its own", "enableControllerInNamesrv=false"
     ),
-    Refused(
+    RefusedKeys(
         "routes that are missing here are not fetched from another environment",
         "give clients that environment's name servers",
         "clusterTest=false",
     ),
-    Refused("the TLS keys stand among the others here", "move that file's keys into this one", "tls.config.file="),
-    Refused("no certificate is made up for tests", "set tls.server.certPath and keyPath", "tls.test.mode.enable=false"),
-    Refused("TLS towards brokers has a key of its own", "set tls.enable=true", "useTLS=false"),
+    RefusedKeys("the TLS keys stand among the others here", "move that file's keys into this one", "tls.config.file="),
+    RefusedKeys(
+        "no certificate is made up for tests", "set tls.server.certPath and keyPath", "tls.test.mode.enable=false"
+    ),
+    RefusedKeys("TLS towards brokers has a key of its own", "set tls.enable=true", "useTLS=false"),
     CLIENT_KEYS,
     TLS_KEYS,
     CONTROLLER_KEYS,

@@ -34,7 +34,7 @@ class LogExpiry:
         self._log = parts.commit_log
         self._queues = parts.queues
         self._index = parts.index
-        self._synced = parts.marks.synced
+        self._synced = parts.checkpoints.synced
         self._removals = parts.removals
         self._flusher = flusher
         self._flushed = flushed

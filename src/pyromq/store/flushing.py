@@ -36,8 +36,8 @@ class StoreFlusher:
         self._log = parts.commit_log
         self._index = parts.index
         self._planner = parts.planner
-        self._marks = parts.marks
-        self._few = parts.few
+        self._checkpoints = parts.checkpoints
+        self._limited_log = parts.limited_log
         self._watermarks = watermarks
         self._run_blocking = run_blocking
         self._stop_writer = stop_writer
@@ -69,7 +69,7 @@ class StoreFlusher:
             if not self._planner.has_work(self._watermarks.flushed.value):
                 return
             plan = self._plan_all()
-            await self.guarded(self._run_blocking(lambda: plan.sync(self._disk, *self._marks)))
+            await self.guarded(self._run_blocking(lambda: plan.sync(self._disk, *self._checkpoints)))
             self._watermarks.flushed_to(plan.log.until)
 
     def _plan_all(self) -> FullFlush:
@@ -92,7 +92,7 @@ class StoreFlusher:
         """Flush everything and block until it is done: for tools, and for the end."""
         try:
             plan = self._planner.plan_full(self._watermarks.flushed.value)
-            plan.sync(self._disk, *self._marks)
+            plan.sync(self._disk, *self._checkpoints)
         except DiskError as fault:
             self._stop_writing(fault)
             raise
@@ -115,7 +115,7 @@ class StoreFlusher:
         try:
             await self._run_blocking(lambda: self._log.make_file(base))
         except DiskError as fault:
-            self._few.warning("the next commit log file cannot be made yet", why=str(fault))
+            self._limited_log.warning("the next commit log file cannot be made yet", why=str(fault))
             return
         self._log.adopt(base)
 
@@ -124,5 +124,5 @@ class StoreFlusher:
         try:
             await self._run_blocking(lambda: index.make_spare(name))
         except DiskError as fault:
-            self._few.warning("the next index file cannot be made yet", why=str(fault))
+            self._limited_log.warning("the next index file cannot be made yet", why=str(fault))
         index.adopt_spare()

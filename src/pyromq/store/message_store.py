@@ -21,7 +21,7 @@ from ..protocol.record import Record
 from .config import StoreConfig
 from .expiry import LogExpiry
 from .files.disk import Disk, DiskFull, DiskLock
-from .files.free_space import Room
+from .files.free_space import FreeSpace
 from .flush_loop import FlushLoop
 from .flushing import StoreFlusher
 from .log.flush import LogFlusher
@@ -66,26 +66,26 @@ class MessageStore:
         parts = self._parts = open_parts(disk, config, clock, is_batch_topic, lock, shares)
         self.commit_log, self.queues, self.index = parts.commit_log, parts.queues, parts.index
         self.recovery = parts.report
-        marks = self._watermarks = Watermarks(parts.commit_log.end, config.flush_mode)
-        self.appended, self.flushed, self.readable = marks.appended, marks.flushed, marks.readable
-        self.on_arrival, self.off_arrival = marks.arrivals.on_arrival, marks.arrivals.off_arrival
+        watermarks = self._watermarks = Watermarks(parts.commit_log.end, config.flush_mode)
+        self.appended, self.flushed, self.readable = watermarks.appended, watermarks.flushed, watermarks.readable
+        self.on_arrival, self.off_arrival = watermarks.arrivals.on_arrival, watermarks.arrivals.off_arrival
 
-        self._room = Room(disk)
-        self.why_no_room = self._room.refusal
-        self._writer = Writer(config, self.commit_log, self.queues, self.index, marks.arrivals, clock.now_ms)
+        self._free_space = FreeSpace(disk)
+        self.disk_full_reason = self._free_space.refusal
+        self._writer = Writer(config, self.commit_log, self.queues, self.index, watermarks.arrivals, clock.now_ms)
 
-        self.reader = Reader(self.commit_log, self.queues, self.index, marks.arrivals)
+        self.reader = Reader(self.commit_log, self.queues, self.index, watermarks.arrivals)
         self.files_in_use = FilesInUse(clock)
         reading = self._reading = AsyncReader(parts, self.reader, self.files_in_use, run_blocking, clock)
         self.select, self.read, self.by_key = reading.select, reading.read, reading.by_key
         self.ask, self.ask_now = reading.ask, reading.ask_now
 
-        flushing = StoreFlusher(parts, marks, run_blocking, self._writer.stop)
+        flushing = StoreFlusher(parts, watermarks, run_blocking, self._writer.stop)
         self.flush_log, self.flush_all, self.flush_now = flushing.flush_log, flushing.flush_all, flushing.flush_now
         self.make_file_ahead, self.flush_by = flushing.make_file_ahead, flushing.flush_by
         self._flush_loop = FlushLoop(flushing, config, clock, flusher)
 
-        self._expiry = LogExpiry(parts, flushing, marks.flushed, reading, run_blocking, clock)
+        self._expiry = LogExpiry(parts, flushing, watermarks.flushed, reading, run_blocking, clock)
         self.log_files, self.drop_oldest_log_file = self._expiry.log_files, self._expiry.drop_oldest_log_file
 
     @property
@@ -99,33 +99,33 @@ class MessageStore:
 
     def put(self, records: Sequence[Record]) -> list[Placed]:
         """Append a burst in one write. Whoever must know it safe awaits `readable` or `flushed` at the last end."""
-        with self._room.watched():
+        with self._free_space.watched():
             return self._appended(self._writer.put(records))
 
     def put_batch(self, batch: Record, entries: Sequence[BatchEntry] | None = None) -> list[Placed]:
         """Append the messages of a batch body as records of their own."""
-        with self._room.watched():
+        with self._free_space.watched():
             return self._appended(self._writer.put_batch(batch, entries))
 
     def put_encoded(self, burst: Burst) -> None:
         """Append what a kernel made of a received buffer."""
-        with self._room.watched():
+        with self._free_space.watched():
             self._writer.put_encoded(burst)
             self._appended([])
 
     def steps(self, make: Callable[..., S]) -> S:
         """A kernel's way to put plain sends without Python between log, queues and index; its twin is `put_encoded`."""
-        marks = self._watermarks
+        watermarks = self._watermarks
         return make(
             self._writer,
             self.commit_log,
             self.queues,
             self.index,
-            self._room,
-            marks.appended,
-            marks.arrivals,
-            marks.on_append,
-            marks.readable_at_once,
+            self._free_space,
+            watermarks.appended,
+            watermarks.arrivals,
+            watermarks.on_append,
+            watermarks.readable_at_once,
         )
 
     def _appended(self, places: list[Placed]) -> list[Placed]:

@@ -14,38 +14,38 @@ from ..ambient import Clock
 from ..machine.budget import Budget
 from ..machine.descriptors import Shares
 from .config import StoreConfig
-from .files.changes import Changes
 from .files.disk import Disk, DiskFull, DiskLock
-from .files.free_space import say_if_none_fits
+from .files.free_space import warn_if_no_file_fits
 from .files.open_files import OpenFiles
-from .files.reads import Reads
+from .files.read_mode import ReadMode
 from .files.removals import Removals
+from .files.unsynced import UnsyncedFiles
 from .index.key_index import Index
 from .log.commit_log import CommitLog
 from .log.deleted_topics import DeletedTopics
-from .log.flush import FlushPlanner, Marks
+from .log.flush import CheckpointFiles, FlushPlanner
 from .log.whole_crc import ranges_that_count, read_ranges, save_ranges
 from .parts import StoreParts
 from .queues.extension import drop_extensions
 from .queues.queue_table import QueueTable
-from .queues.reserved_offsets import forget_taken
-from .queues.unchanged_queues import note_folders, note_queues
+from .queues.reserved_offsets import remove_reserved
+from .queues.unchanged_queues import describe_queues, folder_stamps
 from .recovery.catalogue import Catalogue, encode_queues, write_catalogue
 from .recovery.checkpoint import (
     SYNCED_FILE,
     CheckpointFile,
     SyncedFile,
-    forget_synced,
     mark_running,
     mark_stopped,
     read_checkpoint,
+    remove_synced,
 )
-from .recovery.derived_files import DerivedFiles, forget_derived, keep_derived, write_derived
+from .recovery.derived_files import DerivedFiles, remove_derived, reopen_derived, write_derived
 from .recovery.lock import claim_store
 from .recovery.recovery import Recovery, RecoveryReport
 from .recovery.store_state import (
-    MarksFound,
-    find_marks,
+    StoreState,
+    read_store_state,
     refuse_missing_log,
     refuse_missing_tables,
     refuse_other_sizes,
@@ -74,7 +74,7 @@ def open_parts(
         raise
     _say_what_has_no_effect(config)
     if not parts.commit_log.sequence.bases:
-        say_if_none_fits(disk, config.commit_log_file_bytes)
+        warn_if_no_file_fits(disk, config.commit_log_file_bytes)
     return parts
 
 
@@ -86,24 +86,24 @@ def _recovered(
     lock: DiskLock,
     shares: Shares,
 ) -> StoreParts:
-    changes, reads = Changes(), Reads()
-    files = OpenFiles(disk, min(config.max_open_queue_files, shares.queue_files), reads)
-    commit_log = CommitLog(disk, config, reads, shares.log_files)
+    unsynced, read_mode = UnsyncedFiles(), ReadMode()
+    files = OpenFiles(disk, min(config.max_open_queue_files, shares.queue_files), read_mode)
+    commit_log = CommitLog(disk, config, read_mode, shares.log_files)
     deleted = DeletedTopics(disk)
 
     def note_deleted(topic: str) -> None:
         """Its records up to here never get a queue again."""
         deleted.note(topic, commit_log.end, commit_log.start)
 
-    queues = QueueTable(disk, files, changes, config, is_batch_topic, note_deleted)
-    index = Index(disk, config, changes, clock.now_ms, reads, files) if config.index_enabled else None
-    few = logs.Limited(log, clock, _WARN_AGAIN_S)
-    found = _found(disk, config)
-    commit_log.whole_crc = ranges_that_count(disk, config, found.ours)
-    _mark_running(disk, found)
-    report = Recovery(disk, config, commit_log, queues, index, changes, found, deleted).run()
-    planner = FlushPlanner(commit_log, index, changes, found.checkpoint)
-    marks = _sync_recovered(disk, config, found, report, planner, commit_log, queues, index, few)
+    queues = QueueTable(disk, files, unsynced, config, is_batch_topic, note_deleted)
+    index = Index(disk, config, unsynced, clock.now_ms, read_mode, files) if config.index_enabled else None
+    limited_log = logs.Limited(log, clock, _WARN_AGAIN_S)
+    state = _read_state(disk, config)
+    commit_log.whole_crc = ranges_that_count(disk, config, state.ours)
+    _mark_running(disk, state)
+    report = Recovery(disk, config, commit_log, queues, index, unsynced, state, deleted).run()
+    planner = FlushPlanner(commit_log, index, unsynced, state.checkpoint)
+    checkpoints = _sync_recovered(disk, config, state, report, planner, commit_log, queues, index, limited_log)
     removals = Removals(disk)  # recovery is done: from here on a helper removes files
     files.removals = removals
     commit_log.remove_by(removals)
@@ -118,57 +118,69 @@ def _recovered(
         as_left=report.as_left,
     )
     return StoreParts(
-        disk, config, lock, reads, files, removals, commit_log, queues, index, planner, marks, report, few
+        disk,
+        config,
+        lock,
+        read_mode,
+        files,
+        removals,
+        commit_log,
+        queues,
+        index,
+        planner,
+        checkpoints,
+        report,
+        limited_log,
     )
 
 
-def _found(disk: Disk, config: StoreConfig) -> MarksFound:
+def _read_state(disk: Disk, config: StoreConfig) -> StoreState:
     """Read what the small files say, and refuse a store that must not be opened. Changes nothing."""
-    found = find_marks(disk, read_checkpoint(disk))
-    refuse_other_sizes(disk, config, found)
-    refuse_missing_log(disk, config, found)
-    refuse_missing_tables(disk, found)
-    return found
+    state = read_store_state(disk, read_checkpoint(disk))
+    refuse_other_sizes(disk, config, state)
+    refuse_missing_log(disk, config, state)
+    refuse_missing_tables(disk, state)
+    return state
 
 
-def _mark_running(disk: Disk, found: MarksFound) -> None:
-    if found.synced is None:
+def _mark_running(disk: Disk, state: StoreState) -> None:
+    if state.synced is None:
         if disk.exists(SYNCED_FILE):
             log.warning("our marks do not count: another broker wrote to this store since, or they are damaged")
-        forget_synced(disk)
-        forget_derived(disk)
+        remove_synced(disk)
+        remove_derived(disk)
     mark_running(disk, os.getpid())
 
 
 def _sync_recovered(
     disk: Disk,
     config: StoreConfig,
-    found: MarksFound,
+    state: StoreState,
     report: RecoveryReport,
     planner: FlushPlanner,
     commit_log: CommitLog,
     queues: QueueTable,
     index: Index | None,
-    few: logs.Limited,
-) -> Marks:
+    limited_log: logs.Limited,
+) -> CheckpointFiles:
     """Sync what recovery wrote and cut before anything new is acked behind it, then say so in the small files."""
     checkpoint, synced = CheckpointFile(disk), SyncedFile(disk)
     kept: DerivedFiles | None = None
-    if report.as_left and found.catalogue is not None:
-        kept = keep_derived(disk, found.catalogue.derived, few)
-    if not found.clean_stop:
+    if report.as_left and state.catalogue is not None:
+        kept = reopen_derived(disk, state.catalogue.derived, limited_log)
+    if not state.clean_stop:
         # A killed process leaves files and names that nobody has synced, and nobody remembers which.
         disk.sync_all()
     planner.plan_full(max(report.start, commit_log.start)).sync(disk, checkpoint, synced, kept)
-    forget_taken(disk)
+    remove_reserved(disk)
     if index is not None:
         index.warm()
     synced.raise_start(commit_log.start)
     _open_whole_crc(disk, config, commit_log)
     drop_extensions(disk)
     if kept is None:
-        kept = write_derived(disk, _derived_names(queues, index), few)
-    return Marks(checkpoint, synced, kept)
+        kept = write_derived(disk, _derived_names(queues, index), limited_log)
+    return CheckpointFiles(checkpoint, synced, kept)
 
 
 def _derived_names(queues: QueueTable, index: Index | None) -> list[str]:
@@ -211,22 +223,22 @@ def stop_cleanly(parts: StoreParts, flush: Callable[[], None], minimums_from: in
     save_ranges(disk, commit_log.whole_crc.closed_at(commit_log.end, commit_log.last_position))
     write_catalogue(disk, _catalogue(parts, minimums_from))
     commit_log.close()
-    parts.marks.close()
+    parts.checkpoints.close()
     mark_stopped(disk)
 
 
 def _catalogue(parts: StoreParts, minimums_from: int) -> Catalogue:
     disk, queues = parts.disk, parts.queues
-    known = [*queues.resting, *note_queues(disk, list(queues.awake()))]
+    known = [*queues.unchanged, *describe_queues(disk, list(queues.loaded()))]
     return Catalogue(
         read_checkpoint(disk).pack(),
         parts.config.file_sizes,
         encode_queues(known),
         None if parts.index is None else parts.index.known_files(),
         list(table_names(disk)),
-        note_folders(disk, known),
+        folder_stamps(disk, known),
         minimums_from,
-        parts.marks.derived.left(),
+        parts.checkpoints.derived.left(),
     )
 
 

@@ -8,11 +8,11 @@ from .. import logs
 from .config import StoreConfig
 from .files.disk import Disk, DiskLock
 from .files.open_files import OpenFiles
-from .files.reads import Reads
+from .files.read_mode import ReadMode
 from .files.removals import Removals
 from .index.key_index import Index
 from .log.commit_log import CommitLog
-from .log.flush import FlushPlanner, Marks
+from .log.flush import CheckpointFiles, FlushPlanner
 from .queues.queue_table import QueueTable
 from .recovery.recovery import RecoveryReport
 
@@ -24,13 +24,13 @@ class StoreParts:
     disk: Disk
     config: StoreConfig
     lock: DiskLock
-    reads: Reads
+    read_mode: ReadMode
     files: OpenFiles  # of queues and index
     removals: Removals
     commit_log: CommitLog
     queues: QueueTable
     index: Index | None  # None: there is none by configuration
     planner: FlushPlanner
-    marks: Marks
+    checkpoints: CheckpointFiles
     report: RecoveryReport
-    few: logs.Limited  # for lines that a full disk would repeat twice a second
+    limited_log: logs.Limited  # for lines that a full disk would repeat twice a second

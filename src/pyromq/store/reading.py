@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ..ambient import Clock, RunBlocking
 from ..protocol.record import Record
-from .files.reads import NotResident
+from .files.read_mode import NotResident
 from .log.reader import SCAN_ENTRIES, KeyQuery, Reader, Selection
 from .log.retention import FilesInUse
 from .parts import StoreParts
@@ -27,7 +27,7 @@ class AsyncReader:
         self, parts: StoreParts, reader: Reader, files_in_use: FilesInUse, run_blocking: RunBlocking, clock: Clock
     ) -> None:
         self._disk = parts.disk
-        self._reads = parts.reads
+        self._read_mode = parts.read_mode
         self._log = parts.commit_log
         self._queues = parts.queues
         self._reader = reader
@@ -71,7 +71,7 @@ class AsyncReader:
         tried: NotResident | None = None
         while True:
             try:
-                with self._reads.resident_only():
+                with self._read_mode.resident_only():
                     return query()
             except NotResident as miss:
                 if tried is not None and tried.place == miss.place:
@@ -82,7 +82,7 @@ class AsyncReader:
     def ask_now(self, query: Callable[[], T]) -> T | None:
         """Run a query if it need not wait for the medium; None: use `ask`. Saves the hot paths a task."""
         try:
-            with self._reads.resident_only():
+            with self._read_mode.resident_only():
                 return query()
         except NotResident:
             return None

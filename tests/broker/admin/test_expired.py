@@ -7,7 +7,7 @@ from typing import Any
 
 from pyromq.broker.messages.expired import REMEMBERED, Expired
 from pyromq.model.ids import UniqueIds, offset_message_id, pack_host
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 FILE = 1000
@@ -37,13 +37,13 @@ class Log:
 
 async def test_the_last_files_are_remembered_by_place_and_by_time() -> None:
     disk = SimulatedDisk(now_ms=lambda: NOW)
-    table = Table(disk, "pyromq/expired.json")
+    table = JsonTable(disk, "pyromq/expired.json")
     store: Any = Log()
     expired = Expired(table, store, lambda: NOW)
     for number in range(REMEMBERED + 5):
         await expired.note(number * FILE, (number + 1) * FILE)
     table.save()
-    again = Expired(Table(disk, "pyromq/expired.json"), store, lambda: NOW)
+    again = Expired(JsonTable(disk, "pyromq/expired.json"), store, lambda: NOW)
     for known in (expired, again):
         assert known.at(4 * FILE) is None
         assert known.at(5 * FILE) == NOW

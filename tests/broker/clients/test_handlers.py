@@ -19,7 +19,7 @@ from pyromq.model.codes import RequestCode
 from pyromq.model.filters.bloom import Bloom
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from pyromq.transport.dispatch import Reply
@@ -33,8 +33,8 @@ async def nothing_to_keep() -> None: ...
 class Room:
     def __init__(self, disk: SimulatedDisk, **settings: Any) -> None:
         self.clock = ManualClock()
-        self.topics = Topics(Table(disk, "config/topics.json"), self.clock.now_ms)
-        self.groups = Groups(Table(disk, "config/subscriptionGroup.json"), self.clock.now_ms)
+        self.topics = Topics(JsonTable(disk, "config/topics.json"), self.clock.now_ms)
+        self.groups = Groups(JsonTable(disk, "config/subscriptionGroup.json"), self.clock.now_ms)
         self.consumers, self.producers = Consumers(), Producers()
         self.handlers = ClientHandlers(
             live(**settings),
@@ -44,7 +44,7 @@ class Room:
             self.consumers,
             self.producers,
             OrderLocks(),
-            ConsumerFilters(Table(disk, "config/consumerFilter.json"), self.clock.now_ms, Bloom(3, 112)),
+            ConsumerFilters(JsonTable(disk, "config/consumerFilter.json"), self.clock.now_ms, Bloom(3, 112)),
             nothing_to_keep,
         )
 

@@ -7,7 +7,7 @@ import pytest
 from pyromq.broker.clients.filter_data import ConsumerFilters
 from pyromq.model.filters.bloom import Bloom
 from pyromq.protocol.bodies.heartbeat import SubscriptionData
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 BLOOM = Bloom.sized(20, 32)
@@ -18,7 +18,7 @@ class Room:
     def __init__(self) -> None:
         self.disk = SimulatedDisk()
         self.now = 1_700_000_000_000
-        self.table = Table(self.disk, "config/consumerFilter.json")
+        self.table = JsonTable(self.disk, "config/consumerFilter.json")
         self.filters = ConsumerFilters(self.table, lambda: self.now, BLOOM)
 
     def register(self, text: str, version: int, topic: str = "T") -> None:
@@ -28,7 +28,7 @@ class Room:
 
     def restart(self) -> None:
         self.table.save()
-        self.table = Table(self.disk, "config/consumerFilter.json")
+        self.table = JsonTable(self.disk, "config/consumerFilter.json")
         self.filters = ConsumerFilters(self.table, lambda: self.now, BLOOM)
 
     def expression(self, topic: str = "T") -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyromq.broker.metadata.groups import Groups
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.store.files.disk import read_whole
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.settings import live
 
@@ -17,8 +17,8 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "store-clean.tar.gz"
 NAME = "config/subscriptionGroup.json"
 
 
-def groups_on(disk: SimulatedDisk) -> tuple[Groups, Table]:
-    table = Table(disk, NAME)
+def groups_on(disk: SimulatedDisk) -> tuple[Groups, JsonTable]:
+    table = JsonTable(disk, NAME)
     return Groups(table, lambda: 1_700_000_000_000), table
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyromq.broker.metadata.offsets import Offsets
 from pyromq.store.files.disk import read_whole
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.store.tables.table_text import give_integer_keys, parse_table
 from pyromq.testing.simulated_disk import SimulatedDisk
 
@@ -15,8 +15,8 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "store-clean.tar.gz"
 NAME = "config/consumerOffset.json"
 
 
-def offsets_on(disk: SimulatedDisk, step: int = 500) -> tuple[Offsets, Table]:
-    table = Table(disk, NAME)
+def offsets_on(disk: SimulatedDisk, step: int = 500) -> tuple[Offsets, JsonTable]:
+    table = JsonTable(disk, NAME)
     return Offsets(table, lambda: 1_700_000_000_000, step), table
 
 
@@ -27,7 +27,7 @@ def golden_disk() -> SimulatedDisk:
         assert member is not None
         content = parse_table(member.read())
     give_integer_keys(content, "consumerOffset.json")
-    table = Table(disk, NAME)
+    table = JsonTable(disk, NAME)
     for section, value in content.items():
         table.replace(section, value)
     table.save()
@@ -124,7 +124,7 @@ def test_a_broadcast_entry_belongs_to_no_group() -> None:
 
 
 def test_pairs_beyond_the_limit_are_not_taken_and_known_ones_go_on(disk: SimulatedDisk) -> None:
-    offsets = Offsets(Table(disk, NAME), lambda: 1, most_pairs=lambda: 3)
+    offsets = Offsets(JsonTable(disk, NAME), lambda: 1, most_pairs=lambda: 3)
     assert [offsets.commit("T", f"G{number}", 0, 1) for number in range(5)] == [True, True, True, False, False]
     assert offsets.commit("T", "G0", 7, 2)
     offsets.note_pulled("T", "G0", 0, 1)
@@ -137,7 +137,7 @@ def test_pairs_beyond_the_limit_are_not_taken_and_known_ones_go_on(disk: Simulat
 
 
 def test_pulls_of_a_group_that_never_committed_go_with_it_and_with_the_topic(disk: SimulatedDisk) -> None:
-    offsets = Offsets(Table(disk, NAME), lambda: 1)
+    offsets = Offsets(JsonTable(disk, NAME), lambda: 1)
     for topic, group in (("T", "G"), ("T", "H"), ("U", "G"), ("U", "H")):
         offsets.note_pulled(topic, group, 0, 1)
     offsets.drop_group("G")
@@ -146,7 +146,7 @@ def test_pulls_of_a_group_that_never_committed_go_with_it_and_with_the_topic(dis
 
 
 def test_which_topics_a_group_has_is_written_for_changed_groups_alone(disk: SimulatedDisk) -> None:
-    table = Table(disk, NAME)
+    table = JsonTable(disk, NAME)
     offsets = Offsets(table, lambda: 1)
 
     def written() -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pyromq.broker.metadata.saving import RETRY_S, SaveSoon
 from pyromq.store.files.disk import read_whole
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 
@@ -34,7 +34,7 @@ class Gate:
 
 async def test_many_changes_share_a_write_and_one_during_it_gets_its_own(disk: SimulatedDisk) -> None:
     gate, clock = Gate(), ManualClock()
-    save = SaveSoon(Table(disk, NAME), gate, clock)
+    save = SaveSoon(JsonTable(disk, NAME), gate, clock)
     for number in range(10):
         save.table.put("s", str(number), number)
         save.changed()
@@ -50,7 +50,7 @@ async def test_many_changes_share_a_write_and_one_during_it_gets_its_own(disk: S
 async def test_a_write_that_failed_is_tried_again(disk: SimulatedDisk) -> None:
     gate, clock = Gate(), ManualClock()
     gate.open.set()
-    save = SaveSoon(Table(disk, NAME), gate, clock)
+    save = SaveSoon(JsonTable(disk, NAME), gate, clock)
     disk.fail_sync_once(NAME)
     save.table.put("s", "a", 1)
     save.changed()
@@ -63,7 +63,7 @@ async def test_a_write_that_failed_is_tried_again(disk: SimulatedDisk) -> None:
 async def test_the_end_writes_what_is_left(disk: SimulatedDisk) -> None:
     gate, clock = Gate(), ManualClock()
     gate.open.set()
-    save = SaveSoon(Table(disk, NAME), gate, clock)
+    save = SaveSoon(JsonTable(disk, NAME), gate, clock)
     save.table.put("s", "a", 1)
     await save.close()
     assert b'"a":1' in read_whole(disk, NAME)

@@ -14,15 +14,15 @@ from pyromq.broker.metadata.topics import Topics
 from pyromq.model.topic import Perm
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.files.disk import read_whole
-from pyromq.store.tables.json_tables import Table, TableDamaged
+from pyromq.store.tables.json_tables import JsonTable, TableDamaged
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store-clean.tar.gz"
 NAME = "config/topics.json"
 
 
-def topics_on(disk: SimulatedDisk, config: BrokerConfig | None = None) -> tuple[Topics, Table]:
-    table = Table(disk, NAME)
+def topics_on(disk: SimulatedDisk, config: BrokerConfig | None = None) -> tuple[Topics, JsonTable]:
+    table = JsonTable(disk, NAME)
     return Topics(
         table, lambda: 1_700_000_000_000, system_topics(config or BrokerConfig(broker_name="broker-a"))
     ), table
@@ -36,7 +36,7 @@ def golden_table(name: str) -> bytes:
 
 
 def put_file(disk: SimulatedDisk, name: str, content: bytes) -> None:
-    table = Table(disk, name)
+    table = JsonTable(disk, name)
     for section, value in json.loads(content).items():
         table.replace(section, value)
     table.save()

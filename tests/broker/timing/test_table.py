@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.timing.table import note_levels
-from pyromq.store.tables.json_tables import Table
+from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, virtual_broker
@@ -16,7 +16,7 @@ from tests.broker.virtual import START_MS, virtual_broker
 
 def test_only_a_change_is_worth_a_word(disk: SimulatedDisk) -> None:
     for levels, changed in (("1s 5s", False), ("1s 5s", False), (" 1s  5s ", False), ("1s 6s", True), ("1s 6s", False)):
-        assert note_levels(Table(disk, "pyromq/delayLevels.json"), levels) is changed
+        assert note_levels(JsonTable(disk, "pyromq/delayLevels.json"), levels) is changed
 
 
 async def test_what_waits_keeps_its_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

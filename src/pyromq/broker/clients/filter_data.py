@@ -16,7 +16,7 @@ from ...model.filters.bloom import Bloom
 from ...model.filters.sql92 import FilterFault
 from ...protocol.bodies.filters import BloomFilterData, ConsumerFilterData
 from ...protocol.bodies.heartbeat import SubscriptionData
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ..filters.filters import Sieve, is_by_tags, sieve_for
 from ..metadata.table_content import entry, section
 
@@ -34,7 +34,7 @@ class ConsumerFilters:
 
     def __init__(
         self,
-        table: Table,
+        table: JsonTable,
         now_ms: Callable[[], int],
         bloom: Bloom,
         changed: Callable[[], None] = lambda: None,

@@ -13,7 +13,7 @@ import msgspec
 from ... import logs
 from ...errors import PyroError
 from ...protocol.bodies.keyed import MessageQueue
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import entry, section
 from .order_locks import OrderLocks
 
@@ -34,7 +34,7 @@ class KeptLock(msgspec.Struct, rename="camel"):
 class OrderLockTable:
     """Event loop only. `saved` returns once the table is on disk."""
 
-    def __init__(self, table: Table, locks: OrderLocks, now: float, saved: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, table: JsonTable, locks: OrderLocks, now: float, saved: Callable[[], Awaitable[None]]) -> None:
         self._table = table
         self._locks = locks
         self._saved = saved

@@ -21,7 +21,7 @@ from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.files.file_age import LogFile
 from ...store.message_store import MessageStore
-from ...store.queues.queue import MessageQueue
+from ...store.queues.queue import StoredQueue
 from ...transport.dispatch import Reply, Request
 from ..config import BrokerConfig
 from ..retries.dead_letters import DeadLetters, died_ms
@@ -62,7 +62,7 @@ class DeadLetterAdmin:
         table["warnings"] = self._warnings(soonest)
         return Reply(body=msgspec.json.encode(table))
 
-    async def _summary(self, queue: MessageQueue, files: Sequence[LogFile]) -> dict[str, Any]:
+    async def _summary(self, queue: StoredQueue, files: Sequence[LogFile]) -> dict[str, Any]:
         told = {"group": _group(queue), "messages": _count(queue)}
         async for oldest in self._dead.read(queue):
             return told | {"oldestMs": died_ms(oldest)} | self._left(oldest, files)
@@ -100,11 +100,11 @@ class DeadLetterAdmin:
         return found
 
 
-def _count(queue: MessageQueue) -> int:
+def _count(queue: StoredQueue) -> int:
     return queue.readable_end - queue.min_offset
 
 
-def _group(queue: MessageQueue) -> str:
+def _group(queue: StoredQueue) -> str:
     return queue.topic.removeprefix(names.DLQ_PREFIX)
 
 

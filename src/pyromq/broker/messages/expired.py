@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...model.ids import parse_offset_message_id, parse_unique_id
 from ...store.message_store import MessageStore
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import numbered, section
 
 SECTION = "files"
@@ -28,7 +28,11 @@ class Expired:
     """Event loop only. `changed` is called when there is something to write."""
 
     def __init__(
-        self, table: Table, store: MessageStore, now_ms: Callable[[], int], changed: Callable[[], None] = lambda: None
+        self,
+        table: JsonTable,
+        store: MessageStore,
+        now_ms: Callable[[], int],
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._table = table
         self._store = store

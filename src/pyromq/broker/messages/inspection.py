@@ -18,7 +18,7 @@ from ...machine.budget import Budget
 from ...model.codes import OwnRequestCode, RequestCode
 from ...model.topic import Perm
 from ...store.message_store import MessageStore
-from ...store.recovery.quarantine import Aside, Quarantine
+from ...store.recovery.quarantine import Quarantine, QuarantinedRecord
 from ...supervision import Loops
 from ...transport.dispatch import Reply, Request
 from ...transport.server import Server
@@ -125,7 +125,7 @@ class Inspection:
             found.append("no name server knows it")
         if not self._store.is_writable:
             found.append("the store takes no more messages")
-        no_disk = self._no_disk() or self._store.why_no_room()
+        no_disk = self._no_disk() or self._store.disk_full_reason()
         if no_disk is not None:
             found.append(no_disk)
         if config.broker_permission & Perm.READ_WRITE != Perm.READ_WRITE:
@@ -159,7 +159,7 @@ class Inspection:
         ]
 
 
-def _aside(one: Aside) -> dict[str, object]:
+def _aside(one: QuarantinedRecord) -> dict[str, object]:
     return {
         "position": one.position,
         "topic": one.topic,

@@ -14,7 +14,7 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
 from ...protocol.bodies.groups import SubscriptionGroupConfig
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ..config import BrokerConfig
 from .table_content import entry, next_version, read_version, section, with_name
 
@@ -26,7 +26,7 @@ READ_BIT = 1 << 2  # of a forbidden entry, as Java counts its permissions
 class Groups:
     """Event loop only. Configurations that it hands out are shared: change a copy and `put` it."""
 
-    def __init__(self, table: Table, now_ms: Callable[[], int], changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, table: JsonTable, now_ms: Callable[[], int], changed: Callable[[], None] = lambda: None) -> None:
         """`changed` is called whenever there is something new to write."""
         self._table = table
         self._now_ms = now_ms

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from .table_content import entry, next_version, read_version, section
 
 OFFSETS = "offsetTable"
@@ -27,7 +27,7 @@ class Offsets:
 
     def __init__(
         self,
-        table: Table,
+        table: JsonTable,
         now_ms: Callable[[], int],
         version_step: int = 500,
         most_pairs: Callable[[], int] = lambda: MANY_PAIRS,

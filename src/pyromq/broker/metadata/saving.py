@@ -7,7 +7,7 @@ import asyncio
 from ... import logs
 from ...ambient import Clock, RunBlocking
 from ...errors import PyroError
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ...store.tables.table_saver import FOLD_S, TableSaver
 
 log = logs.get("pyromq.broker")
@@ -18,7 +18,7 @@ RETRY_S = 5.0  # after a write that failed: a full disk may have room again
 class SaveSoon:
     """Of one table. Event loop only. `close` once nothing changes any more. `fold_s`: see `TableSaver`."""
 
-    def __init__(self, table: Table, run_blocking: RunBlocking, clock: Clock, fold_s: float = FOLD_S) -> None:
+    def __init__(self, table: JsonTable, run_blocking: RunBlocking, clock: Clock, fold_s: float = FOLD_S) -> None:
         self.table = table
         self._saver = TableSaver(table, run_blocking, clock, fold_s)
         self._clock = clock

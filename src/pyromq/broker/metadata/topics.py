@@ -13,7 +13,7 @@ import msgspec
 from ...model import names
 from ...model.topic import Perm
 from ...protocol.bodies.topics import TopicConfig
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from .table_content import entry, next_version, read_version, section, with_name
 
 SECTION = "topicConfigTable"
@@ -27,7 +27,7 @@ class Topics:
 
     def __init__(
         self,
-        table: Table,
+        table: JsonTable,
         now_ms: Callable[[], int],
         system: Iterable[TopicConfig] = (),
         changed: Callable[[], None] = lambda: None,

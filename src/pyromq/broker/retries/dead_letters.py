@@ -23,7 +23,7 @@ from ...store.files.file_age import LogFile
 from ...store.log.reader import GetStatus, KeyQuery
 from ...store.log.retention import RetentionConfig
 from ...store.message_store import MessageStore
-from ...store.queues.queue import MessageQueue
+from ...store.queues.queue import StoredQueue
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from ..intake.parked_properties import fit_properties
@@ -77,7 +77,7 @@ class DeadLetters:
     def _kept_ms(self) -> int:
         return self._live.config.dead_letter_reserved_hours * HOUR_MS
 
-    def queues(self) -> list[MessageQueue]:
+    def queues(self) -> list[StoredQueue]:
         queues = self._store.queues
         return [queue for topic in queues.topics() if topic.startswith(DLQ_PREFIX) for queue in queues.of_topic(topic)]
 
@@ -122,7 +122,7 @@ class DeadLetters:
                 messages=lost,
             )
 
-    async def read(self, queue: MessageQueue, end: int | None = None) -> AsyncIterator[Record]:
+    async def read(self, queue: StoredQueue, end: int | None = None) -> AsyncIterator[Record]:
         """The dead letters of a queue, the oldest first, up to a place in the log."""
         offset = queue.min_offset
         while True:

@@ -27,7 +27,7 @@ from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.frame import MOST_HEADER_BYTES, FrameLimits, decode_frames, encode_frame
 from ...protocol.record import CRC_NAME
 from ...store.config import FlushMode
-from ...store.log.retention import DiskGate
+from ...store.log.retention import DiskSpaceGate
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...transport.connection.pending_replies import ReplyTimeout
@@ -66,7 +66,7 @@ class Sending:
     clock: Clock
     counters: Counters
     lag: LoopLag
-    gate: DiskGate
+    gate: DiskSpaceGate
     limits: Limits
 
 

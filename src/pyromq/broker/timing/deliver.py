@@ -22,7 +22,7 @@ from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.log.reader import GetStatus, KeyQuery, Selection
 from ...store.message_store import MessageStore
-from ...store.queues.queue import MessageQueue
+from ...store.queues.queue import StoredQueue
 from ..intake.intake import Intake, Outcome
 from ..loop_quarantine import LoopQuarantine
 from .level_times import LevelTimes
@@ -45,7 +45,7 @@ PutCounter = Callable[[str, int, int, int], None]
 class _Level:
     """One level's queue. Everything below `next` has left; `ahead` left too, behind a message that was refused."""
 
-    queue: MessageQueue
+    queue: StoredQueue
     next: int
     due_ms: int | None = None  # of the first that waits, None: not looked at yet, or none waits
     ahead: set[int] = field(default_factory=set)
@@ -89,7 +89,7 @@ class Delivery:
             self._add(queue)
         store.on_arrival(SCHEDULE_TOPIC, self._on_arrival)
 
-    def _add(self, queue: MessageQueue) -> _Level:
+    def _add(self, queue: StoredQueue) -> _Level:
         saved = self._progress.offset(queue.queue_id + 1)
         level = _Level(queue, queue.min_offset if saved is None else max(saved, queue.min_offset))
         self._levels[queue.queue_id] = level

@@ -16,9 +16,9 @@ from ...model.names import SCHEDULE_TOPIC
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from ...protocol.json import Dialect
-from ...store.queues.queue import MessageQueue
+from ...store.queues.queue import StoredQueue
 from ...store.queues.queue_table import QueueTable
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import entry, next_version, read_version, section
 
 SECTION = "offsetTable"
@@ -33,7 +33,7 @@ class _Step(NamedTuple):
 class DelayProgress:
     """Event loop only. `offset` is the next entry of a level's queue; what is on disk may be behind it."""
 
-    def __init__(self, table: Table, now_ms: Callable[[], int]) -> None:
+    def __init__(self, table: JsonTable, now_ms: Callable[[], int]) -> None:
         self._table = table
         self._now_ms = now_ms
         content = table.load()
@@ -81,7 +81,7 @@ class DelayProgress:
         ends = {queue.queue_id + 1: queue.readable_end for queue in queues.of_topic(SCHEDULE_TOPIC)}
         return {level: (self._offsets.get(level, 0), ends.get(level, 0)) for level in sorted({*self._offsets, *ends})}
 
-    def _left(self, queue: MessageQueue) -> int:
+    def _left(self, queue: StoredQueue) -> int:
         return self._offsets.get(queue.queue_id + 1, 0)
 
     def body(self) -> bytes:

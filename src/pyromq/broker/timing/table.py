@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ... import logs
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 
 log = logs.get("pyromq.broker")
 
 KEY = "messageDelayLevel"
 
 
-def note_levels(table: Table, levels: str) -> bool:
+def note_levels(table: JsonTable, levels: str) -> bool:
     """Remember the levels; True if they were others before. Blocking: one small file, when it is new or changed."""
     wanted = " ".join(levels.split())
     before = table.load().get(KEY)

@@ -14,7 +14,7 @@ from ...model.java_hash import java_hash
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.stats import TimerCount, TimerMetrics
 from ...protocol.json import Dialect
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import entry, next_version, read_version, section
 
 SECTION = "timingCount"
@@ -23,7 +23,7 @@ SECTION = "timingCount"
 class TimerCounts:
     """Event loop only."""
 
-    def __init__(self, table: Table, now_ms: Callable[[], int]) -> None:
+    def __init__(self, table: JsonTable, now_ms: Callable[[], int]) -> None:
         self._table = table
         self._now_ms = now_ms
         content = table.load()

@@ -9,7 +9,7 @@ from ...ambient import Clock, RunBlocking
 from ...model.names import TIMER_TOPIC
 from ...store.log.reader import GetStatus, Selection
 from ...store.message_store import MessageStore
-from ...store.timer.timer_store import TimerStore, Waiting
+from ...store.timer.timer_store import TimedRecord, TimerStore
 from ..loop_quarantine import LoopQuarantine, position_of
 from .timer_counts import TimerCounts
 from .timer_records import waiting
@@ -76,7 +76,7 @@ class TimerFeed:
                 )
             self._timers.skip_to(selection.next_offset)
 
-    def _waiting(self, raw: bytes) -> Waiting | None:
+    def _waiting(self, raw: bytes) -> TimedRecord | None:
         """None: it was put aside, now or before."""
         position = position_of(raw)
         if position in self._quarantine:
@@ -91,7 +91,7 @@ class TimerFeed:
             self._quarantine.put_at(position, len(raw), TIMER_TOPIC, 0, "it does not say for what it waits")
         return found
 
-    def _still_waits(self, one: Waiting) -> bool:
+    def _still_waits(self, one: TimedRecord) -> bool:
         """After a rebuild the whole topic is read again: what has left, or was put again, does not wait."""
         if one.queue_offset >= self._timers.known_before:
             return True

@@ -18,7 +18,7 @@ from ...model.names import TIMER_TOPIC
 from ...model.wire_text import INT_MAX, LONG_MAX, whole_number
 from ...protocol.properties import decode_properties, find_property
 from ...protocol.record import Record, locate
-from ...store.timer.timer_store import Waiting
+from ...store.timer.timer_store import TimedRecord
 from ..config import BrokerConfig
 from ..intake.message_type import TIMERS, delay_level
 from .properties import appended, check_fits, fit_properties
@@ -121,14 +121,14 @@ def slot_of(due_ms: int, precision_ms: int) -> int:
     return (due_ms - 1) // precision_ms * precision_ms
 
 
-def waiting(raw: bytes) -> Waiting | None:
+def waiting(raw: bytes) -> TimedRecord | None:
     """What the timer must know of a record of its topic; None if it does not say for what it waits."""
     found = locate(raw)
     properties = raw[found.properties_at : found.end]
     out, topic = whole_number(find_property(properties, _OUT)), find_property(properties, _TOPIC)
     if out is None or topic is None:
         return None
-    return Waiting(
+    return TimedRecord(
         found.queue_offset,
         found.physical_offset,
         found.size,

@@ -18,7 +18,7 @@ from ...kernel.records import Placed
 from ...model.names import HALF_TOPIC, OP_HALF_TOPIC
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ..intake.intake import Intake
 from ..loop_quarantine import LoopQuarantine
 from ..metadata.offsets import Offsets
@@ -48,7 +48,7 @@ class Halves:
         store: MessageStore,
         intake: Intake,
         offsets: Offsets,
-        checks: Table,
+        checks: JsonTable,
         quarantine: LoopQuarantine,
         store_host: bytes,
         clock: Clock,

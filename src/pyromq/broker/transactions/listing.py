@@ -13,7 +13,7 @@ from ...errors import RequestRefused
 from ...model.codes import OwnRequestCode
 from ...model.ids import offset_message_id
 from ...model.wire_text import whole_number
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ...transport.dispatch import Reply, Request
 from ..metadata.table_content import next_version, read_version
 from .half import Half
@@ -27,7 +27,7 @@ MOST = 1000
 class HalfListing:
     """Event loop only."""
 
-    def __init__(self, halves: Halves, metrics: Table, store_host: bytes, now_ms: Callable[[], int]) -> None:
+    def __init__(self, halves: Halves, metrics: JsonTable, store_host: bytes, now_ms: Callable[[], int]) -> None:
         self._halves = halves
         self._metrics = metrics
         self._store_host = store_host

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ..metadata.table_content import numbered, section
 from .half import Half
 
@@ -18,7 +18,7 @@ CHECKS = "checks"
 class UndecidedHalves:
     """By offset in the half topic's queue. Event loop only."""
 
-    def __init__(self, checks: Table) -> None:
+    def __init__(self, checks: JsonTable) -> None:
         self._checks_table = checks
         self._checks = numbered(int, section(checks.load(), CHECKS), f"{CHECKS} in {checks.name}")
         self._halves: dict[int, Half] = {}

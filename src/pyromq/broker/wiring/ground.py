@@ -16,7 +16,7 @@ from ...ambient import Clock, RunBlocking
 from ...config import Live
 from ...machine.budget import Budget
 from ...store.files.disk import Disk
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ...store.tables.table_saver import FOLD_S
 from ...supervision import Loops
 from ..config import BrokerConfig
@@ -37,7 +37,7 @@ class Ground:
 
     def table(self, name: str, fold_s: float = FOLD_S) -> SaveSoon:
         """A table of the store's folder, written soon after each change."""
-        save = SaveSoon(Table(self.disk, name), self.run_blocking, self.clock, fold_s)
+        save = SaveSoon(JsonTable(self.disk, name), self.run_blocking, self.clock, fold_s)
         self._saves.append(save)
         return save
 

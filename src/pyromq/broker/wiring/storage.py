@@ -7,7 +7,7 @@ from contextlib import suppress
 from ...errors import PyroError
 from ...store.files.disk import DiskLock
 from ...store.log.flush import LogFlusher
-from ...store.log.retention import DiskGate, Retention, RetentionConfig
+from ...store.log.retention import DiskSpaceGate, Retention, RetentionConfig
 from ...store.message_store import MessageStore
 from ...store.recovery.quarantine import TABLE, Quarantine
 from ..intake.intake import Intake
@@ -34,7 +34,7 @@ class Storage:
             ground.budget.shares,
         )
         retention = config.part(RetentionConfig)
-        self.gate = DiskGate(ground.disk, retention, clock)
+        self.gate = DiskSpaceGate(ground.disk, retention, clock)
         self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)
         self._ground = ground
         self._quarantine_save = ground.table(TABLE)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...model.names import TIMER_TOPIC
 from ...store.message_store import MessageStore
-from ...store.tables.json_tables import Table
+from ...store.tables.json_tables import JsonTable
 from ...store.timer.timer_store import open_timer_store
 from ..intake.intake import Intake
 from ..metadata.topics import Topics
@@ -35,7 +35,7 @@ class Timing:
         self._progress_save = ground.table("config/delayOffset.json")
         self.progress = DelayProgress(self._progress_save.table, clock.now_ms)
         self.levels = LevelPark(config.delay_levels)
-        note_levels(Table(ground.disk, "pyromq/delayLevels.json"), config.message_delay_level)
+        note_levels(JsonTable(ground.disk, "pyromq/delayLevels.json"), config.message_delay_level)
         waiting = store.queues.get(TIMER_TOPIC, 0)
         end = 0 if waiting is None else waiting.next_offset
         self.timer_store = open_timer_store(ground.disk, config.timer, clock.now_ms(), store.reader.record_at, end)

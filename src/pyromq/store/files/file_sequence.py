@@ -13,7 +13,7 @@ from .open_files import OpenFiles
 from .segment import parse_segment_name, segment_name, zero_from
 
 
-class Irregular(NamedTuple):
+class IrregularFile(NamedTuple):
     """A file that is not as it should be, found while loading."""
 
     name: str
@@ -43,20 +43,20 @@ class FileSequence:
         """The end of the last file: there is room up to here."""
         return self.bases[-1] + self.file_bytes if self.bases else 0
 
-    def load(self) -> list[Irregular]:
+    def load(self) -> list[IrregularFile]:
         """Take in what the folder holds. Short files are reported, not touched."""
-        found: list[Irregular] = []
+        found: list[IrregularFile] = []
         for name in self._disk.list(self.folder):
             path = f"{self.folder}/{name}"
             base = parse_segment_name(name)
             if base is None or base % self.file_bytes or self._disk.is_folder(path):
-                found.append(Irregular(path, "is no file of this sequence and is left alone"))
+                found.append(IrregularFile(path, "is no file of this sequence and is left alone"))
                 continue
             size = self._disk.size(path)
             if size != self.file_bytes:
-                found.append(Irregular(path, f"has {size} bytes instead of {self.file_bytes}", base))
+                found.append(IrregularFile(path, f"has {size} bytes instead of {self.file_bytes}", base))
             if self.bases and base != self.limit:
-                found.append(Irregular(path, f"the files from {self.limit} on are missing before it", self.limit))
+                found.append(IrregularFile(path, f"the files from {self.limit} on are missing before it", self.limit))
             self.bases.append(base)
         return found
 
@@ -88,7 +88,7 @@ class FileSequence:
         while length > 0 and self.has(position):
             file, inside = self.file_at(position)
             wanted = min(length, self.file_bytes - inside)
-            part = self._files.reads.pread(file, inside, wanted)
+            part = self._files.read_mode.pread(file, inside, wanted)
             parts.append(part)
             if len(part) < wanted:
                 break

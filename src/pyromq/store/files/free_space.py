@@ -10,7 +10,7 @@ from .disk import Disk, DiskFull
 log = logs.get("pyromq.store")
 
 
-def say_if_none_fits(disk: Disk, log_file_bytes: int) -> None:
+def warn_if_no_file_fits(disk: Disk, log_file_bytes: int) -> None:
     """Of a store without a log file: its first message would be refused, however ready the broker looks."""
     usage = disk.usage()
     if usage.total - usage.used < log_file_bytes:
@@ -24,7 +24,7 @@ def say_if_none_fits(disk: Disk, log_file_bytes: int) -> None:
         )
 
 
-class Room:
+class FreeSpace:
     """Event loop only. A context manager by `watched`, light enough for every put."""
 
     __slots__ = ("_disk", "_used", "refused")
@@ -34,7 +34,7 @@ class Room:
         self.refused: str | None = None
         self._used = 0
 
-    def watched(self) -> Room:
+    def watched(self) -> FreeSpace:
         """Around a put: it was refused for want of room, or there is some."""
         return self
 

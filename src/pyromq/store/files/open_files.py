@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from .disk import Disk, DiskFile, TooManyFiles
-from .reads import Reads
+from .read_mode import ReadMode
 from .removals import Removals
 
 
 class OpenFiles:
     """Opens on first use, closes the one used longest ago. A file from `get` is good until the next call of `get`."""
 
-    def __init__(self, disk: Disk, limit: int, reads: Reads | None = None) -> None:
+    def __init__(self, disk: Disk, limit: int, read_mode: ReadMode | None = None) -> None:
         self._disk = disk
         self.removals: Removals | None = None  # with one, files that are dropped wait there for a helper thread
-        self.reads = reads or Reads()  # how what is opened here is read
+        self.read_mode = read_mode or ReadMode()  # how what is opened here is read
         self._limit = limit
         self._open: OrderedDict[str, DiskFile] = OrderedDict()
         self._random = False

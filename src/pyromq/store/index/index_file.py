@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ...kernel.appends import KEY_BYTES
 from ..files.disk import Disk, DiskFile, FileMissing
 from ..files.open_files import OpenFiles
-from ..files.reads import Reads
+from ..files.read_mode import ReadMode
 from .slot_table import SLOT_BYTES, SlotImage, SlotTable
 
 HEADER = struct.Struct(">qqqqii")
@@ -83,9 +83,11 @@ class IndexCommit:
 class IndexFile:
     """One writer. Invariant: on disk, slots and header lead only to entries that were synced before."""
 
-    def __init__(self, disk: Disk, name: str, slots: int, entries: int, step: int, reads: Reads | None = None) -> None:
+    def __init__(
+        self, disk: Disk, name: str, slots: int, entries: int, step: int, read_mode: ReadMode | None = None
+    ) -> None:
         self.name = name
-        self._reads = reads or Reads()
+        self._read_mode = read_mode or ReadMode()
         self._slot_count = slots
         self.entry_limit = entries
         self._step = step
@@ -225,14 +227,14 @@ class IndexFile:
         slot = key_hash % self._slot_count
         if self.slots is not None:
             return self.slots[slot]
-        raw = self._reads.pread(self.file, HEADER_BYTES + slot * SLOT_BYTES, SLOT_BYTES)
+        raw = self._read_mode.pread(self.file, HEADER_BYTES + slot * SLOT_BYTES, SLOT_BYTES)
         return int.from_bytes(raw, "big")
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """Hash, position, seconds since the file's begin time, and the slot's entry before this one."""
         if number >= self.header.next_entry - self.pending_bytes // ENTRY_BYTES:
             self.write_pending()
-        raw = self._reads.pread(self.file, self.entries_at + number * ENTRY_BYTES, ENTRY_BYTES)
+        raw = self._read_mode.pread(self.file, self.entries_at + number * ENTRY_BYTES, ENTRY_BYTES)
         key_hash, position, seconds, previous = ENTRY.unpack(raw)
         return key_hash, position, seconds, previous
 

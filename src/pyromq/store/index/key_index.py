@@ -18,10 +18,10 @@ from ...model.java_hash import java_hash
 from ...model.wire_text import whole_number
 from ...protocol.properties import find_property
 from ..config import StoreConfig
-from ..files.changes import Changes
 from ..files.disk import Disk, make_folder_durably
 from ..files.open_files import OpenFiles
-from ..files.reads import Reads
+from ..files.read_mode import ReadMode
+from ..files.unsynced import UnsyncedFiles
 from ..layout import INDEX
 from ..recovery.catalogue import KnownIndexFile
 from .index_file import IndexCommit, IndexFile, index_file_bytes
@@ -49,17 +49,17 @@ class Index:
         self,
         disk: Disk,
         config: StoreConfig,
-        changes: Changes,
+        unsynced: UnsyncedFiles,
         now_ms: Callable[[], int],
-        reads: Reads | None = None,
+        read_mode: ReadMode | None = None,
         open_files: OpenFiles | None = None,
     ) -> None:
         """`open_files`: where all files but the one that is written have their descriptors."""
         self._disk = disk
         self._open_files = open_files or OpenFiles(disk, _OPEN_INDEX_FILES)
-        self._reads = reads
+        self._read_mode = read_mode
         self._config = config
-        self._changes = changes
+        self._unsynced = unsynced
         self._now_ms = now_ms
         self.files: list[IndexFile] = []
         self._spare: IndexFile | None = None  # the next file, made before it is needed
@@ -71,7 +71,7 @@ class Index:
 
     def load(self) -> None:
         """One that is cut short goes: what it had is not to be trusted, and whoever opens the store has looked at what
-        is lost (lost_index.py)."""
+        is lost (missing_index.py)."""
         length = index_file_bytes(self._config.index_slots, self._config.index_entries)
         for name in self._disk.list(INDEX):
             path = f"{INDEX}/{name}"
@@ -94,7 +94,7 @@ class Index:
     def _open(self, path: str) -> IndexFile:
         config = self._config
         return IndexFile(
-            self._disk, path, config.index_slots, config.index_entries, config.allocation_step_bytes, self._reads
+            self._disk, path, config.index_slots, config.index_entries, config.allocation_step_bytes, self._read_mode
         )
 
     def _follow_files(self) -> None:
@@ -192,8 +192,8 @@ class Index:
         return file
 
     def _note_new(self, file: IndexFile) -> None:
-        self._changes.folders.add(INDEX)
-        self._changes.names[file.name] = True
+        self._unsynced.folders.add(INDEX)
+        self._unsynced.names[file.name] = True
 
     @property
     def wants_spare(self) -> bool:
@@ -239,7 +239,7 @@ class Index:
         for file in self.files:
             if file.is_changed:
                 commits.append(file.take_commit())
-                self._changes.files.add(file.name)
+                self._unsynced.files.add(file.name)
             elif file is not self.files[-1]:
                 file.release_slots()
         return commits
@@ -258,7 +258,7 @@ class Index:
 
     # -- recovery and retention ---------------------------------------------------------------------------------------
 
-    def distrust_from(self, position: int) -> None:
+    def discard_from(self, position: int) -> None:
         """Take back entries for records at or behind a position: they are about to be put again."""
         for file in self.files:
             if not file.is_full or file.header.end_position >= position:
@@ -303,9 +303,9 @@ class Index:
         self._disk.remove(name)
 
     def _note_gone(self, name: str) -> None:
-        self._changes.files.discard(name)
-        self._changes.names[name] = False
-        self._changes.folders.add(INDEX)
+        self._unsynced.files.discard(name)
+        self._unsynced.names[name] = False
+        self._unsynced.folders.add(INDEX)
 
     def tidy(self) -> None:
         """Files made ahead that hold nothing go: before a stop."""

@@ -17,9 +17,9 @@ from ...protocol.record import BLANK, BLANK_BYTES, FIXED_BYTES, HEAD, LONG, MAGI
 from ..config import StoreConfig
 from ..errors import RecordTooLarge
 from ..files.disk import Bytes, Disk, DiskError, DiskFile, DiskFull
-from ..files.file_sequence import FileSequence, Irregular
+from ..files.file_sequence import FileSequence, IrregularFile
 from ..files.open_files import OpenFiles
-from ..files.reads import Reads
+from ..files.read_mode import ReadMode
 from ..files.removals import Removals
 from ..files.segment import prepare_whole
 from ..layout import COMMIT_LOG
@@ -33,12 +33,12 @@ class CommitLog:
     stale record can follow a new one; store times never go down."""
 
     def __init__(
-        self, disk: Disk, config: StoreConfig, reads: Reads | None = None, open_files: int = LOG_FILES
+        self, disk: Disk, config: StoreConfig, read_mode: ReadMode | None = None, open_files: int = LOG_FILES
     ) -> None:
         self._disk = disk
         self._delays = config.delay_levels
         self._with_crc = config.whole_record_crc
-        self._files = OpenFiles(disk, open_files, reads)
+        self._files = OpenFiles(disk, open_files, read_mode)
         self.file_bytes = config.commit_log_file_bytes
         self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
         self.tail = state.LogTail(self._write_at)
@@ -66,7 +66,7 @@ class CommitLog:
         """Where the newest record starts."""
         return self.tail.last_position
 
-    def load(self) -> list[Irregular]:
+    def load(self) -> list[IrregularFile]:
         irregular = self.sequence.load()
         self._follow_files()
         return irregular

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from ...kernel.records import Placed
 from ..index.key_index import Index
-from ..queues.queue import MessageQueue
+from ..queues.queue import StoredQueue
 from ..queues.queue_table import QueueTable
 
 
-class Dispatcher:
+class RecordDispatcher:
     """One writer. Calling it again with the same records changes nothing: queues compare, the index knows its end."""
 
     def __init__(self, queues: QueueTable, index: Index | None, deleted: Mapping[str, int] | None = None) -> None:
@@ -26,9 +26,9 @@ class Dispatcher:
         if self._index is not None:
             self._index.accept(places)
 
-    def by_queue(self, places: Sequence[Placed]) -> list[tuple[MessageQueue, list[Placed]]]:
+    def by_queue(self, places: Sequence[Placed]) -> list[tuple[StoredQueue, list[Placed]]]:
         """Records that have a queue entry, grouped by queue; queues that do not exist yet are made."""
-        groups: dict[tuple[str, int], tuple[MessageQueue, list[Placed]]] = {}
+        groups: dict[tuple[str, int], tuple[StoredQueue, list[Placed]]] = {}
         for placed in places:
             if not placed.in_queue or (self._deleted and placed.position < self._deleted.get(placed.topic, 0)):
                 continue

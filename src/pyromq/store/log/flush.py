@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple, Protocol
 
-from ..files.changes import Changes
 from ..files.disk import Disk, DiskError
+from ..files.unsynced import UnsyncedFiles
 from ..index.index_file import IndexCommit
 from ..index.key_index import Index
 from ..recovery.checkpoint import Checkpoint, CheckpointFile, SyncedFile
@@ -43,23 +43,23 @@ class FullFlush:
     """Log, queues, index, then the marks that speak of them: in this order, or a mark would be ahead of the truth."""
 
     log: LogFlush
-    changes: Changes
+    unsynced: UnsyncedFiles
     commits: list[IndexCommit]
     checkpoint: Checkpoint
 
     def sync(self, disk: Disk, checkpoint: CheckpointFile, synced: SyncedFile, derived: DerivedFiles | None) -> None:
         """Blocking. `derived` is None for the first flush of an opening that writes the list as a whole afterwards."""
         self.log.sync(disk)
-        self.changes.sync(disk)  # queue entries and index entries
+        self.unsynced.sync(disk)  # queue entries and index entries
         for commit in self.commits:  # slots and headers that lead to those entries
             commit.write(disk)
         if derived is not None:
-            derived.note(self.changes.names)
+            derived.note(self.unsynced.names)
         checkpoint.save(self.checkpoint)
         synced.save(self.log.until)
 
 
-class Marks(NamedTuple):
+class CheckpointFiles(NamedTuple):
     """The files that say how far the store is on the medium, and what is there."""
 
     checkpoint: CheckpointFile
@@ -88,10 +88,10 @@ class LogFlusher(Protocol):
 class FlushPlanner:
     """Writer's thread only. Knows what changed since the last flush."""
 
-    def __init__(self, log: CommitLog, index: Index | None, changes: Changes, before: Checkpoint) -> None:
+    def __init__(self, log: CommitLog, index: Index | None, unsynced: UnsyncedFiles, before: Checkpoint) -> None:
         self._log = log
         self._index = index
-        self._changes = changes
+        self._unsynced = unsynced
         self._before = before
         self._turn = Lock()  # of those who sync the log
 
@@ -101,13 +101,13 @@ class FlushPlanner:
     def has_work(self, flushed: int) -> bool:
         """False where nothing changed since the last full flush: an idle store does not touch the disk."""
         index_changed = self._index is not None and any(file.is_changed for file in self._index.files)
-        changes = self._changes
-        return bool(flushed < self._log.end or changes.files or changes.folders or changes.names or index_changed)
+        unsynced = self._unsynced
+        return bool(flushed < self._log.end or unsynced.files or unsynced.folders or unsynced.names or index_changed)
 
     def plan_full(self, flushed: int) -> FullFlush:
         """Everything dispatched so far. Nothing may be appended between the plan's parts: it is one call."""
         commits = self._index.take_commits() if self._index is not None else []
-        return FullFlush(self.plan_log(flushed), self._changes.take(), commits, self._checkpoint())
+        return FullFlush(self.plan_log(flushed), self._unsynced.take(), commits, self._checkpoint())
 
     def _checkpoint(self) -> Checkpoint:
         return Checkpoint(

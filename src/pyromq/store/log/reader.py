@@ -18,7 +18,7 @@ from ...protocol.record import BLANK, BLANK_BYTES, CRC_PROPERTY_BYTES, FIXED_BYT
 from ..files.disk import DiskError
 from ..index.key_index import TAG_MARK, Index
 from ..index.key_search import KeySearch
-from ..queues.queue import Boundary, MessageQueue
+from ..queues.queue import Boundary, StoredQueue
 from ..queues.queue_table import QueueTable
 from .commit_log import CommitLog
 from .readable import Readable
@@ -105,10 +105,10 @@ class Reader:
         status = GetStatus.FOUND if picked.ranges else GetStatus.NO_MATCHED_MESSAGE
         return Selection(status, picked.ranges, picked.next_offset, low, high)
 
-    def _behind_hole(self, queue: MessageQueue, offset: int, low: int, high: int) -> Selection:
+    def _behind_hole(self, queue: StoredQueue, offset: int, low: int, high: int) -> Selection:
         """Below a queue's end every entry was written, so one that is not there is lost: whoever reads goes on behind
         it, or would stand still for ever. Said once a queue, by the first that comes to it."""
-        until = queue.behind_hole(offset)
+        until = queue.skip_missing(offset)
         if (queue.topic, queue.queue_id) not in self._holes:
             self._holes.add((queue.topic, queue.queue_id))
             log.error(
@@ -123,7 +123,7 @@ class Reader:
 
     def _pick_on(
         self,
-        queue: MessageQueue,
+        queue: StoredQueue,
         picked: Picked,
         tag_codes: Collection[int],
         max_count: int,

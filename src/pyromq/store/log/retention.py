@@ -81,7 +81,7 @@ class RetentionConfig:
         return min(max(self.disk_warning_ratio, 0.35), 0.90)
 
 
-class Decision(NamedTuple):
+class DeletionPlan(NamedTuple):
     """How many of the oldest files go, and why (for the log line)."""
 
     files: int
@@ -95,7 +95,7 @@ def decide(
     config: RetentionConfig,
     by_hand: bool = False,
     by_age: bool = True,
-) -> Decision:
+) -> DeletionPlan:
     """`files` are all log files, the oldest first. The last one is being written and never goes."""
     candidates = files[:-1]
     ratio = usage.ratio
@@ -105,22 +105,22 @@ def decide(
         if too_many:
             size = files[-1].end - files[0].start
             reason = f"the log has {size} bytes, the limit is {config.max_log_bytes}"
-            return Decision(min(too_many, config.files_per_round), reason)
+            return DeletionPlan(min(too_many, config.files_per_round), reason)
     if config.force_enabled and ratio > config.force_at:
         reason = f"{ratio:.0%} of the disk are used, above {config.force_at:.0%} the oldest go"
-        return Decision(min(len(candidates), config.files_per_round), reason)
+        return DeletionPlan(min(len(candidates), config.files_per_round), reason)
     hour = f"{datetime.fromtimestamp(now_ms / 1000).hour:02d}"
     at_hour = hour in [text.zfill(2) for text in config.delete_hours_text()]
     if not (by_hand or (by_age and (at_hour or ratio * 100 > config.disk_max_used_percent))):
-        return Decision(0)
+        return DeletionPlan(0)
     count = 0
     written = times_written(files, now_ms)
     while count < len(candidates) and now_ms - written[count] >= config.file_reserved_hours * _HOUR_MS:
         count += 1
-    return Decision(min(count, config.files_per_round), f"older than {config.file_reserved_hours} hours")
+    return DeletionPlan(min(count, config.files_per_round), f"older than {config.file_reserved_hours} hours")
 
 
-class DiskGate:
+class DiskSpaceGate:
     """Whether there is disk enough to write. Asked before each append; `look` is called each round."""
 
     def __init__(self, disk: Disk, config: RetentionConfig, clock: Clock) -> None:
@@ -206,7 +206,7 @@ class Retention:
     def __init__(
         self,
         store: ExpiringStore,
-        gate: DiskGate,
+        gate: DiskSpaceGate,
         in_use: FilesInUse,
         config: RetentionConfig,
         clock: Clock,

@@ -22,10 +22,10 @@ from ..files.disk import DiskError
 from ..index.key_index import Index
 from ..layout import QUEUE_ENTRY_BYTES
 from ..queues.batch_queue import BatchQueue
-from ..queues.queue import MessageQueue
+from ..queues.queue import StoredQueue
 from ..queues.queue_table import QueueTable
 from .commit_log import CommitLog
-from .dispatch import Dispatcher
+from .dispatch import RecordDispatcher
 from .readable import Readable
 
 log = logs.get("pyromq.store")
@@ -50,7 +50,7 @@ class Writer:
         self._log = commit_log
         self._queues = queues
         self._index = index
-        self._dispatcher = Dispatcher(queues, index)
+        self._dispatcher = RecordDispatcher(queues, index)
         self._readable = readable
         self._now_ms = now_ms
         self.stopped: str | None = None
@@ -133,9 +133,9 @@ class Writer:
 
     # -- before the first byte ----------------------------------------------------------------------------------------
 
-    def _assign(self, records: Sequence[Record]) -> dict[tuple[str, int], tuple[MessageQueue, int]]:
+    def _assign(self, records: Sequence[Record]) -> dict[tuple[str, int], tuple[StoredQueue, int]]:
         """Queue offsets, counted on within the burst. Returns each queue with its number of entries."""
-        used: dict[tuple[str, int], tuple[MessageQueue, int]] = {}
+        used: dict[tuple[str, int], tuple[StoredQueue, int]] = {}
         offsets: dict[tuple[str, int], int] = {}
         for record in records:
             self._check_body(record)
@@ -164,7 +164,7 @@ class Writer:
                 f"the body has {len(record.body)} bytes, maxMessageSize is {self._config.max_message_bytes}"
             )
 
-    def _reserve(self, records: Sequence[Record], queues: dict[tuple[str, int], tuple[MessageQueue, int]]) -> None:
+    def _reserve(self, records: Sequence[Record], queues: dict[tuple[str, int], tuple[StoredQueue, int]]) -> None:
         for queue, entries in queues.values():
             queue.reserve(entries)
         if self._index is not None:

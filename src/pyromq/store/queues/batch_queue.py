@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 from ... import logs
 from ...kernel.records import Picked, Placed, Range
-from ..files.file_sequence import Irregular
+from ..files.file_sequence import IrregularFile
 from ..layout import BATCH_ENTRY, QueueEntry
 from .entry_log import EntryLog
-from .queue import Boundary, QueueNumbers, Rest, StoreTimeAt
+from .queue import Boundary, QueueNumbers, SavedQueueState, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")
 
 
-class BatchEntry(NamedTuple):
+class BatchQueueEntry(NamedTuple):
     """An entry as it is on disk."""
 
     position: int
@@ -44,17 +44,17 @@ class BatchQueue(QueueNumbers):
         super().__init__(entries.tail)
         self._entries = entries
 
-    def load(self) -> list[Irregular]:
+    def load(self) -> list[IrregularFile]:
         irregular = self._entries.load()
         self._follow_entries()
         return irregular
 
-    def standing(self) -> Rest | None:
-        return self._entries.standing(self.min_offset, is_batch=True)
+    def saved_state(self) -> SavedQueueState | None:
+        return self._entries.saved_state(self.min_offset, is_batch=True)
 
-    def wake(self, rest: Rest, next_offset: int) -> None:
-        self._entries.wake(rest)
-        self.tail.min_offset = rest.min_offset
+    def restore(self, state: SavedQueueState, next_offset: int) -> None:
+        self._entries.restore(state)
+        self.tail.min_offset = state.min_offset
         self._go_on_at(next_offset)
         self.tail.readable_end = next_offset
 
@@ -72,8 +72,8 @@ class BatchQueue(QueueNumbers):
         """Give the next message this offset."""
         self.tail.offsets_ahead = offset - self.tail.end
 
-    def _entry(self, number: int) -> BatchEntry:
-        return BatchEntry(*BATCH_ENTRY.unpack(self._entries.read(number, 1)))
+    def _entry(self, number: int) -> BatchQueueEntry:
+        return BatchQueueEntry(*BATCH_ENTRY.unpack(self._entries.read(number, 1)))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class BatchQueue(QueueNumbers):
 
     def accept(self, places: Sequence[Placed]) -> None:
         for placed in places:
-            entry = BatchEntry(
+            entry = BatchQueueEntry(
                 placed.position, placed.size, placed.tag_code, placed.store_time, placed.queue_offset, placed.messages
             )
             if placed.queue_offset < self.next_offset and not self._starts_anew(placed):
@@ -96,7 +96,7 @@ class BatchQueue(QueueNumbers):
             self._entries.append(BATCH_ENTRY.pack(*entry))
             self._go_on_at(placed.queue_offset + placed.messages)
 
-    def take_up_to(self, offset: int) -> None:
+    def reserve_up_to(self, offset: int) -> None:
         """Its entries name their own offsets, so there is nothing to fill."""
         if self._entries.is_empty:
             self.tail.min_offset = offset
@@ -112,7 +112,7 @@ class BatchQueue(QueueNumbers):
         self.clear()
         return True
 
-    def _mend(self, entry: BatchEntry) -> None:
+    def _mend(self, entry: BatchQueueEntry) -> None:
         number = self._number_of(entry.base)
         if number is not None and self._entry(number) != entry:
             log.warning("queue entry mended", topic=self.topic, queue=self.queue_id, offset=entry.base)
@@ -146,7 +146,7 @@ class BatchQueue(QueueNumbers):
         next_offset, total, taken = offset, 0, 0
         raw = self._entries.read(self._entries.first if number is None else number, scan)
         for fields in BATCH_ENTRY.iter_unpack(raw):
-            entry = BatchEntry(*fields)
+            entry = BatchQueueEntry(*fields)
             if entry.base + entry.messages > self.readable_end:
                 break
             if entry.size == 0 or entry.base + entry.messages <= offset:
@@ -160,7 +160,7 @@ class BatchQueue(QueueNumbers):
             next_offset = entry.base + entry.messages
         return Picked(ranges, next_offset, False)
 
-    def behind_hole(self, offset: int) -> int:
+    def skip_missing(self, offset: int) -> int:
         """Entries name their own offsets: behind a hole a pick has taken the next that is there, so none is left."""
         return self.readable_end
 
@@ -196,7 +196,7 @@ class BatchQueue(QueueNumbers):
 
     # -- recovery and retention ---------------------------------------------------------------------------------------
 
-    def distrust_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
+    def discard_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
         cut = self._first_at_or_behind(position)
         while cut > self._entries.first and self._is_torn(cut - 1, is_record):
             cut -= 1

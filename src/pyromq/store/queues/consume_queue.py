@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 from ... import logs
 from ...kernel.records import Picked, Placed, pick_entries
 from ...model.names import SCHEDULE_TOPIC
-from ..files.file_sequence import FileSequence, Irregular
+from ..files.file_sequence import FileSequence, IrregularFile
 from ..layout import FILLER, FILLER_SIZE, QUEUE_ENTRY, QUEUE_ENTRY_BYTES, QueueEntry
 from .entry_log import EntryLog
-from .queue import Boundary, QueueNumbers, Rest, StoreTimeAt
+from .queue import Boundary, QueueNumbers, SavedQueueState, StoreTimeAt
 from .time_search import search_by_time
 
 log = logs.get("pyromq.store")
@@ -33,7 +33,7 @@ class ConsumeQueue(QueueNumbers):
         """Where the entries lie, for a kernel that reads them itself."""
         return self.entries.sequence
 
-    def load(self) -> list[Irregular]:
+    def load(self) -> list[IrregularFile]:
         irregular = self.entries.load()
         first, end = self.entries.first, self.entries.end
         self.tail.min_offset = first
@@ -42,13 +42,13 @@ class ConsumeQueue(QueueNumbers):
         self.tail.readable_end = end
         return irregular
 
-    def standing(self) -> Rest | None:
-        return self.entries.standing(self.min_offset, is_batch=False)
+    def saved_state(self) -> SavedQueueState | None:
+        return self.entries.saved_state(self.min_offset, is_batch=False)
 
-    def wake(self, rest: Rest, next_offset: int) -> None:
-        self.entries.wake(rest)
-        self.tail.min_offset = rest.min_offset
-        self.tail.readable_end = rest.end
+    def restore(self, state: SavedQueueState, next_offset: int) -> None:
+        self.entries.restore(state)
+        self.tail.min_offset = state.min_offset
+        self.tail.readable_end = state.end
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class ConsumeQueue(QueueNumbers):
             self.entries.reserve(count)
             self.entries.append(FILLER * count)
 
-    def take_up_to(self, offset: int) -> None:
+    def reserve_up_to(self, offset: int) -> None:
         self._fill_to(offset)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class ConsumeQueue(QueueNumbers):
         raw = self.entries.read(offset, min(scan, self.readable_end - offset))
         return pick_entries(raw, offset, tag_codes, max_count, max_bytes, low)
 
-    def behind_hole(self, offset: int) -> int:
+    def skip_missing(self, offset: int) -> int:
         count = min(_FILL_AT_ONCE, self.readable_end - offset)
         entries = QUEUE_ENTRY.iter_unpack(self.entries.read(offset, count))
         return next((number for number, (_, size, _) in enumerate(entries, offset) if size), offset + count)
@@ -179,7 +179,7 @@ class ConsumeQueue(QueueNumbers):
 
     # -- recovery and retention ---------------------------------------------------------------------------------------
 
-    def distrust_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
+    def discard_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
         if self._ends_before(position, is_record):
             cut = self.entries.end  # as most do: no need to search
         else:

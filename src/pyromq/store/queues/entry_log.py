@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ...kernel import state
-from ..files.changes import Changes
 from ..files.disk import Bytes, Disk, DiskError
-from ..files.file_sequence import FileSequence, Irregular
+from ..files.file_sequence import FileSequence, IrregularFile
 from ..files.open_files import OpenFiles
+from ..files.unsynced import UnsyncedFiles
 from ..layout import ENTRY_HEAD
-from .queue import Rest
+from .queue import SavedQueueState
 
 _PAGE = 4096
 _FAR = 64 << 10  # bytes into a file: whoever has entries there has more than a page of them
@@ -24,13 +24,13 @@ _FAR = 64 << 10  # bytes into a file: whoever has entries there has more than a 
 class EntryLog:
     """One writer. Invariant: entries from `first` to before `end` are written, behind `end` all is zero."""
 
-    __slots__ = ("_disk", "_step", "changes", "entry_bytes", "first", "sequence", "tail")
+    __slots__ = ("_disk", "_step", "entry_bytes", "first", "sequence", "tail", "unsynced")
 
     def __init__(
         self,
         disk: Disk,
         files: OpenFiles,
-        changes: Changes,
+        unsynced: UnsyncedFiles,
         queue: tuple[str, int],
         folder: str,
         file_bytes: int,
@@ -39,13 +39,13 @@ class EntryLog:
     ) -> None:
         """`queue`: its topic and number."""
         self._disk = disk
-        self.changes = changes
+        self.unsynced = unsynced
         self._step = step
         self.sequence = FileSequence(disk, files, folder, file_bytes)
         self.entry_bytes = entry_bytes
         self.first = 0
         # It calls us to write by the disk; a bound method instead would cost each queue 64 bytes.
-        self.tail = state.QueueTail(*queue, entry_bytes, self, changes.files)
+        self.tail = state.QueueTail(*queue, entry_bytes, self, unsynced.files)
 
     @property
     def end(self) -> int:
@@ -58,7 +58,7 @@ class EntryLog:
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
-    def load(self) -> list[Irregular]:
+    def load(self) -> list[IrregularFile]:
         """Take in the files and find the end: the first entry of the last file that was never written."""
         irregular = self.sequence.load()
         for fault in irregular:
@@ -86,17 +86,17 @@ class EntryLog:
             return first + few
         return self.search(known, limit, lambda position, size: size > 0)
 
-    def standing(self, min_offset: int, *, is_batch: bool) -> Rest | None:
+    def saved_state(self, min_offset: int, *, is_batch: bool) -> SavedQueueState | None:
         bases = self.sequence.bases
         if not bases or bases[-1] - bases[0] != (len(bases) - 1) * self.sequence.file_bytes:
             return None
-        return Rest(min_offset, self.end, bases[0], bases[-1], is_batch)
+        return SavedQueueState(min_offset, self.end, bases[0], bases[-1], is_batch)
 
-    def wake(self, rest: Rest) -> None:
+    def restore(self, state: SavedQueueState) -> None:
         """As `load` would find it."""
-        self.sequence.bases = list(range(rest.first_file, rest.last_file + 1, self.sequence.file_bytes))
-        self.first = rest.first_file // self.entry_bytes
-        self.tail.end = rest.end
+        self.sequence.bases = list(range(state.first_file, state.last_file + 1, self.sequence.file_bytes))
+        self.first = state.first_file // self.entry_bytes
+        self.tail.end = state.end
 
     def search(self, low: int, high: int, holds: Callable[[int, int], bool]) -> int:
         """The first entry in a range for which `holds(position, size)` is not true; `high` if it is for all."""
@@ -170,12 +170,12 @@ class EntryLog:
     def _new_file(self, base: int) -> None:
         if not self.sequence.bases:
             self._disk.make_folder(self.sequence.folder)
-            self.changes.folders_above(self.sequence.folder)
+            self.unsynced.folders_above(self.sequence.folder)
         file, _ = self.sequence.file_at(base, create=True)
         file.truncate(self.sequence.file_bytes)
         self.sequence.add(base)
-        self.changes.folders.add(self.sequence.folder)
-        self.changes.names[file.name] = True
+        self.unsynced.folders.add(self.sequence.folder)
+        self.unsynced.names[file.name] = True
 
     def append(self, data: bytes) -> None:
         """Entries for which there is room, at the end."""
@@ -189,10 +189,10 @@ class EntryLog:
         """Write at a byte position. From then on a kernel may write to this file by itself."""
         file, inside = self.sequence.file_at(position)
         if inside + len(data) > self.sequence.file_bytes:
-            self.changes.files.update(self.sequence.write(position, data))
+            self.unsynced.files.update(self.sequence.write(position, data))
             return
         file.pwrite(inside, data)
-        self.changes.files.add(file.name)
+        self.unsynced.files.add(file.name)
         self.tail.use(file.open_file, position - inside, position - inside + self.sequence.file_bytes)
         self.tail.file_name = file.name
 
@@ -204,10 +204,10 @@ class EntryLog:
     def cut(self, number: int) -> None:
         """Entries from `number` on are gone, and nothing of them is left in the file."""
         before = list(self.sequence.bases)
-        self.changes.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
+        self.unsynced.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
         self._note_gone(before)
         if len(self.sequence.bases) < len(before):
-            self.changes.folders.add(self.sequence.folder)
+            self.unsynced.folders.add(self.sequence.folder)
         self.tail.end = max(number, self.first)
         self.tail.room_until = 0
 
@@ -230,7 +230,7 @@ class EntryLog:
     def _note_gone(self, before: Sequence[int]) -> None:
         for base in before:
             if base not in self.sequence.bases:
-                self.changes.names[self.sequence.name(base)] = False
+                self.unsynced.names[self.sequence.name(base)] = False
 
     def file_names(self) -> list[str]:
         return [self.sequence.name(base) for base in self.sequence.bases]

@@ -10,7 +10,7 @@ import msgspec
 
 from ...kernel.records import Picked, Placed
 from ...kernel.state import QueueTail
-from ..files.file_sequence import Irregular
+from ..files.file_sequence import IrregularFile
 from ..layout import QueueEntry
 
 
@@ -24,7 +24,7 @@ class Boundary(Enum):
 StoreTimeAt: TypeAlias = Callable[[int], int | None]  # position of a record -> its store time
 
 
-class Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class SavedQueueState(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Where a queue stands, so that it can be used without a look at its files; and their stamps when that was so."""
 
     min_offset: int
@@ -65,7 +65,7 @@ class QueueNumbers:
         return self.tail.readable_end
 
 
-class MessageQueue(Protocol):
+class StoredQueue(Protocol):
     """One queue of one topic. Offsets count messages. One writer.
 
     Invariants: min_offset <= readable_end <= next_offset; entries point into the log, in ascending order of position.
@@ -92,13 +92,13 @@ class MessageQueue(Protocol):
         """What the writer gives to the next message."""
         ...
 
-    def load(self) -> list[Irregular]: ...
+    def load(self) -> list[IrregularFile]: ...
 
-    def standing(self) -> Rest | None:
+    def saved_state(self) -> SavedQueueState | None:
         """Where it stands, without stamps; None: it has no files, or not all of them."""
         ...
 
-    def wake(self, rest: Rest, next_offset: int) -> None:
+    def restore(self, state: SavedQueueState, next_offset: int) -> None:
         """Go on from where it stood, instead of `load`: no file is looked at."""
         ...
 
@@ -116,7 +116,7 @@ class MessageQueue(Protocol):
         """Which records a pull from `offset` gets, looking at no more than `scan` entries."""
         ...
 
-    def behind_hole(self, offset: int) -> int:
+    def skip_missing(self, offset: int) -> int:
         """From an offset whose entry is lost: the next one to look at. It looks at a few thousand entries at most."""
         ...
 
@@ -144,7 +144,7 @@ class MessageQueue(Protocol):
 
     def offset_by_time(self, time_ms: int, boundary: Boundary, store_time_at: StoreTimeAt) -> int: ...
 
-    def distrust_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
+    def discard_from(self, position: int, is_record: Callable[[QueueEntry], bool]) -> None:
         """Forget entries for records at or behind `position`: they are about to be written again."""
         ...
 
@@ -152,7 +152,7 @@ class MessageQueue(Protocol):
         """The log begins here now: the minimum follows, files wholly below it go. True if a file went."""
         ...
 
-    def take_up_to(self, offset: int) -> None:
+    def reserve_up_to(self, offset: int) -> None:
         """Offsets below this one were given out; what has none of the entries for them is damaged."""
         ...
 

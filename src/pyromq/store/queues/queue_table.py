@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ... import logs
 from ..config import StoreConfig
 from ..errors import StoreError
-from ..files.changes import Changes
 from ..files.disk import Disk
-from ..files.file_sequence import Irregular
+from ..files.file_sequence import IrregularFile
 from ..files.open_files import OpenFiles
 from ..files.segment import parse_queue_name
+from ..files.unsynced import UnsyncedFiles
 from ..layout import BATCH_ENTRY_BYTES, BATCH_QUEUES, QUEUE_ENTRY_BYTES, QUEUES
 from ..recovery.catalogue import KnownQueue
 from .batch_queue import BatchQueue
 from .consume_queue import ConsumeQueue
 from .entry_log import EntryLog
-from .queue import MessageQueue
-from .unchanged_queues import Resting, find_resting
+from .queue import StoredQueue
+from .unchanged_queues import UnchangedQueues, find_unchanged
 
 log = logs.get("pyromq.store")
 
@@ -30,7 +30,7 @@ class QueueTable:
         self,
         disk: Disk,
         files: OpenFiles,
-        changes: Changes,
+        unsynced: UnsyncedFiles,
         config: StoreConfig,
         is_batch_topic: Callable[[str], bool] = lambda topic: False,
         on_remove: Callable[[str], None] = lambda topic: None,
@@ -39,71 +39,71 @@ class QueueTable:
         self._on_remove = on_remove
         self._disk = disk
         self._files = files
-        self._changes = changes
+        self._unsynced = unsynced
         self._config = config
         self._is_batch_topic = is_batch_topic
-        self.by_topic: dict[str, dict[int, MessageQueue]] = {}  # those that are awake
-        self.resting = Resting()
+        self.by_topic: dict[str, dict[int, StoredQueue]] = {}  # those that are awake
+        self.unchanged = UnchangedQueues()
 
     def load(
         self, left: Sequence[KnownQueue] = (), folders: Mapping[str, int] | None = None
-    ) -> list[tuple[MessageQueue, list[Irregular]]]:
+    ) -> list[tuple[StoredQueue, list[IrregularFile]]]:
         """Every queue that has a folder, with what is not as it should be in it; but those that are as a clean stop
         `left` them, in these `folders`, go on resting."""
-        self.resting = find_resting(self._disk, self._config, left, folders or {})
+        self.unchanged = find_unchanged(self._disk, self._config, left, folders or {})
         loaded = []
         for root in (QUEUES, BATCH_QUEUES):
             for topic in self._disk.list(root):
-                if f"{root}/{topic}" not in self.resting.whole:
+                if f"{root}/{topic}" not in self.unchanged.whole:
                     loaded += self._load_topic(root, topic)
         return loaded
 
-    def _load_topic(self, root: str, topic: str) -> list[tuple[MessageQueue, list[Irregular]]]:
+    def _load_topic(self, root: str, topic: str) -> list[tuple[StoredQueue, list[IrregularFile]]]:
         loaded = []
         for name in self._disk.list(f"{root}/{topic}"):
             queue_id = parse_queue_name(name)
             if queue_id is None:
                 log.warning("stray file in a topic's folder", name=f"{root}/{topic}/{name}")
-            elif not self.resting.has(topic, queue_id):
+            elif not self.unchanged.has(topic, queue_id):
                 queue = self._make(topic, queue_id, batch=root == BATCH_QUEUES)
                 loaded.append((queue, queue.load()))
         return loaded
 
-    def _make(self, topic: str, queue_id: int, *, batch: bool) -> MessageQueue:
+    def _make(self, topic: str, queue_id: int, *, batch: bool) -> StoredQueue:
         config = self._config
         folder = f"{BATCH_QUEUES if batch else QUEUES}/{topic}/{queue_id}"
         entries = EntryLog(
             self._disk,
             self._files,
-            self._changes,
+            self._unsynced,
             (topic, queue_id),
             folder,
             config.batch_queue_file_bytes if batch else config.queue_file_bytes,
             BATCH_ENTRY_BYTES if batch else QUEUE_ENTRY_BYTES,
             config.allocation_step_bytes,
         )
-        queue: MessageQueue = BatchQueue(entries) if batch else ConsumeQueue(entries)
+        queue: StoredQueue = BatchQueue(entries) if batch else ConsumeQueue(entries)
         self.by_topic.setdefault(topic, {})[queue_id] = queue
         return queue
 
-    def get(self, topic: str, queue_id: int) -> MessageQueue | None:
+    def get(self, topic: str, queue_id: int) -> StoredQueue | None:
         queue = self.by_topic.get(topic, {}).get(queue_id)
-        return queue if queue is not None or not self.resting else self._woken(topic, queue_id)
+        return queue if queue is not None or not self.unchanged else self._restored(topic, queue_id)
 
-    def get_or_make(self, topic: str, queue_id: int, *, holds_batch: bool = False) -> MessageQueue:
+    def get_or_make(self, topic: str, queue_id: int, *, holds_batch: bool = False) -> StoredQueue:
         """`holds_batch`: the record at hand is an inner batch, which only batch queues can hold."""
         queue = self.get(topic, queue_id)
         return queue if queue is not None else self._new(topic, queue_id, holds_batch)
 
-    def _woken(self, topic: str, queue_id: int) -> MessageQueue | None:
-        known = self.resting.take(topic, queue_id)
-        if known is None or known.rest is None:
+    def _restored(self, topic: str, queue_id: int) -> StoredQueue | None:
+        known = self.unchanged.take(topic, queue_id)
+        if known is None or known.state is None:
             return None
-        queue = self._make(topic, queue_id, batch=known.rest.is_batch)
-        queue.wake(known.rest, known.next_offset)
+        queue = self._make(topic, queue_id, batch=known.state.is_batch)
+        queue.restore(known.state, known.next_offset)
         return queue
 
-    def _new(self, topic: str, queue_id: int, holds_batch: bool) -> MessageQueue:
+    def _new(self, topic: str, queue_id: int, holds_batch: bool) -> StoredQueue:
         if not topic or topic in (".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
             raise StoreError(f"queue {queue_id} of topic {topic!r} cannot have a folder")
         return self._make(topic, queue_id, batch=self._has_batches(topic, holds_batch))
@@ -113,30 +113,30 @@ class QueueTable:
         siblings = self.by_topic.get(topic)
         if siblings:
             return isinstance(next(iter(siblings.values())), BatchQueue)
-        for known in self.resting.of_topic(topic):
-            return known.rest is not None and known.rest.is_batch
+        for known in self.unchanged.of_topic(topic):
+            return known.state is not None and known.state.is_batch
         return holds_batch or self._is_batch_topic(topic)
 
-    def __iter__(self) -> Iterator[MessageQueue]:
+    def __iter__(self) -> Iterator[StoredQueue]:
         """All of them, and all are awake afterwards."""
         for topic in self.topics():
             yield from self.of_topic(topic)
 
-    def awake(self) -> Iterator[MessageQueue]:
+    def loaded(self) -> Iterator[StoredQueue]:
         for queues in list(self.by_topic.values()):
             yield from list(queues.values())
 
     def file_names(self) -> Iterator[str]:
-        for queue in self.awake():
+        for queue in self.loaded():
             yield from queue.file_names()
-        yield from self.resting.file_names(self._config)
+        yield from self.unchanged.file_names(self._config)
 
     def topics(self) -> list[str]:
-        return list(dict.fromkeys([*self.by_topic, *self.resting.topics()]))
+        return list(dict.fromkeys([*self.by_topic, *self.unchanged.topics()]))
 
-    def of_topic(self, topic: str) -> list[MessageQueue]:
-        for known in self.resting.of_topic(topic):
-            self._woken(topic, known.queue_id)
+    def of_topic(self, topic: str) -> list[StoredQueue]:
+        for known in self.unchanged.of_topic(topic):
+            self._restored(topic, known.queue_id)
         return list(self.by_topic.get(topic, {}).values())
 
     def remove_topic(self, topic: str) -> None:
@@ -159,4 +159,4 @@ class QueueTable:
         for root in (QUEUES, BATCH_QUEUES):
             if self._disk.is_folder(f"{root}/{topic}") and not self._disk.list(f"{root}/{topic}"):
                 self._disk.remove_folder(f"{root}/{topic}")
-                self._changes.folders.add(root)
+                self._unsynced.folders.add(root)

@@ -11,21 +11,21 @@ from __future__ import annotations
 import msgspec
 
 from ..config import StoreConfig
-from ..files.changes import Changes
 from ..files.disk import Disk, FileMissing, make_folder_durably, read_whole, replace_durably
 from ..files.open_files import OpenFiles
+from ..files.unsynced import UnsyncedFiles
 from ..recovery.catalogue import Catalogue, KnownQueue
 from .queue_table import QueueTable
 
-TAKEN_FILE = "pyromq/taken"
+RESERVED_FILE = "pyromq/taken"
 
 
-def reached(disk: Disk, config: StoreConfig, catalogue: Catalogue | None, end: int) -> list[KnownQueue]:
+def queue_ends(disk: Disk, config: StoreConfig, catalogue: Catalogue | None, end: int) -> list[KnownQueue]:
     """How far each queue reached in the log up to its end. After an unclean stop the queues themselves tell."""
     if catalogue is not None:
         return catalogue.known_queues()
     files = OpenFiles(disk, 64)
-    table = QueueTable(disk, files, Changes(), config)
+    table = QueueTable(disk, files, UnsyncedFiles(), config)
     known = []
     for queue, _ in table.load():
         ahead = len(queue.positions_from(end))  # entries for what the log does not have
@@ -36,20 +36,20 @@ def reached(disk: Disk, config: StoreConfig, catalogue: Catalogue | None, end: i
     return known
 
 
-def note_taken(disk: Disk, queues: list[KnownQueue]) -> None:
-    make_folder_durably(disk, TAKEN_FILE.rpartition("/")[0])
-    replace_durably(disk, TAKEN_FILE, msgspec.json.encode(queues))
+def write_reserved(disk: Disk, queues: list[KnownQueue]) -> None:
+    make_folder_durably(disk, RESERVED_FILE.rpartition("/")[0])
+    replace_durably(disk, RESERVED_FILE, msgspec.json.encode(queues))
 
 
-def read_taken(disk: Disk) -> list[KnownQueue]:
+def read_reserved(disk: Disk) -> list[KnownQueue]:
     try:
-        return msgspec.json.decode(read_whole(disk, TAKEN_FILE), type=list[KnownQueue])
+        return msgspec.json.decode(read_whole(disk, RESERVED_FILE), type=list[KnownQueue])
     except (FileMissing, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
 
 
-def forget_taken(disk: Disk) -> None:
+def remove_reserved(disk: Disk) -> None:
     """The queues have what it says."""
-    if disk.exists(TAKEN_FILE):
-        disk.remove(TAKEN_FILE)
-        disk.sync_folder(TAKEN_FILE.rpartition("/")[0])
+    if disk.exists(RESERVED_FILE):
+        disk.remove(RESERVED_FILE)
+        disk.sync_folder(RESERVED_FILE.rpartition("/")[0])

@@ -15,13 +15,13 @@ from ..config import StoreConfig
 from ..files.disk import Disk, folder_of
 from ..files.segment import segment_name
 from ..layout import BATCH_QUEUES, QUEUES
-from ..recovery.catalogue import KnownQueue, last_of
-from .queue import MessageQueue, Rest
+from ..recovery.catalogue import KnownQueue, last_entry_of
+from .queue import SavedQueueState, StoredQueue
 
 _FIRST_NAME = segment_name(0)  # with tens of thousands of queues nearly all have one file
 
 
-class Resting:
+class UnchangedQueues:
     """By topic and number; `whole` has the folders of topics in which nothing else is."""
 
     def __init__(self, queues: Iterable[KnownQueue] = ()) -> None:
@@ -55,9 +55,9 @@ class Resting:
     def file_names(self, config: StoreConfig) -> Iterator[str]:
         sizes = _sizes(config)
         for known in self:
-            if known.rest is not None:
-                for base in range(known.rest.first_file, known.rest.last_file + 1, sizes[known.rest.is_batch]):
-                    yield f"{_folder(known, known.rest)}/{segment_name(base)}"
+            if known.state is not None:
+                for base in range(known.state.first_file, known.state.last_file + 1, sizes[known.state.is_batch]):
+                    yield f"{_folder(known, known.state)}/{segment_name(base)}"
 
     def take(self, topic: str, queue_id: int) -> KnownQueue | None:
         """It rests no more."""
@@ -69,57 +69,59 @@ class Resting:
         return known
 
 
-def find_resting(disk: Disk, config: StoreConfig, queues: Sequence[KnownQueue], folders: Mapping[str, int]) -> Resting:
+def find_unchanged(
+    disk: Disk, config: StoreConfig, queues: Sequence[KnownQueue], folders: Mapping[str, int]
+) -> UnchangedQueues:
     """Those of a catalogue whose files nobody has touched. One question a queue, more where it has several files."""
-    files = disk.stamps(_last_file(_folder(known, known.rest), known.rest) for known in queues)
+    files = disk.stamps(_last_file(_folder(known, known.state), known.state) for known in queues)
     sizes = _sizes(config)
-    resting = Resting(
+    unchanged = UnchangedQueues(
         known
         for known, stamp in zip(queues, files, strict=True)
-        if (rest := known.rest) is not None
-        and stamp == (sizes[rest.is_batch], rest.stamp)
-        and (rest.first_file == rest.last_file or _has_older_files(disk, known, rest, sizes[rest.is_batch]))
+        if (state := known.state) is not None
+        and stamp == (sizes[state.is_batch], state.stamp)
+        and (state.first_file == state.last_file or _has_older_files(disk, known, state, sizes[state.is_batch]))
     )
-    touched = {known.topic for known in resting.lacking(queues)}
+    touched = {known.topic for known in unchanged.lacking(queues)}
     for (folder, stamp), (_, now) in zip(folders.items(), disk.stamps(folders), strict=True):
         if stamp == now and folder.partition("/")[2] not in touched:
-            resting.whole.add(folder)
-    return resting
+            unchanged.whole.add(folder)
+    return unchanged
 
 
-def _has_older_files(disk: Disk, known: KnownQueue, rest: Rest, size: int) -> bool:
+def _has_older_files(disk: Disk, known: KnownQueue, state: SavedQueueState, size: int) -> bool:
     """None of them came or went, and all have their length: nobody writes to these any more."""
-    folder = _folder(known, rest)
-    names = [f"{folder}/{segment_name(base)}" for base in range(rest.first_file, rest.last_file, size)]
+    folder = _folder(known, state)
+    names = [f"{folder}/{segment_name(base)}" for base in range(state.first_file, state.last_file, size)]
     (_, changed), *older = disk.stamps([folder, *names])
-    return changed == rest.folder_stamp and all(length == size for length, _ in older)
+    return changed == state.folder_stamp and all(length == size for length, _ in older)
 
 
-def note_queues(disk: Disk, awake: Sequence[MessageQueue]) -> list[KnownQueue]:
+def describe_queues(disk: Disk, loaded: Sequence[StoredQueue]) -> list[KnownQueue]:
     """For the catalogue, once all is synced: where each stands, with the stamps of its files."""
-    standing = [(queue, rest) for queue in awake if (rest := queue.standing()) is not None]
-    folders = [_folder(queue, rest) for queue, rest in standing]
-    files = [_last_file(folder, rest) for folder, (_, rest) in zip(folders, standing, strict=True)]
+    saved_state = [(queue, state) for queue in loaded if (state := queue.saved_state()) is not None]
+    folders = [_folder(queue, state) for queue, state in saved_state]
+    files = [_last_file(folder, state) for folder, (_, state) in zip(folders, saved_state, strict=True)]
     rests = {
-        id(queue): replace(rest, stamp=file, folder_stamp=folder)
-        for (queue, rest), (_, file), (_, folder) in zip(
-            standing, disk.stamps(files), disk.stamps(folders), strict=True
+        id(queue): replace(state, stamp=file, folder_stamp=folder)
+        for (queue, state), (_, file), (_, folder) in zip(
+            saved_state, disk.stamps(files), disk.stamps(folders), strict=True
         )
     }
     return [
-        KnownQueue(queue.topic, queue.queue_id, queue.next_offset, last_of(queue), rests.get(id(queue)))
-        for queue in awake
+        KnownQueue(queue.topic, queue.queue_id, queue.next_offset, last_entry_of(queue), rests.get(id(queue)))
+        for queue in loaded
     ]
 
 
-def note_folders(disk: Disk, queues: Iterable[KnownQueue]) -> dict[str, int]:
+def folder_stamps(disk: Disk, queues: Iterable[KnownQueue]) -> dict[str, int]:
     """The stamps of the folders of topics."""
-    folders = sorted({folder_of(_folder(known, known.rest)) for known in queues if known.rest is not None})
+    folders = sorted({folder_of(_folder(known, known.state)) for known in queues if known.state is not None})
     return {folder: stamp for folder, (_, stamp) in zip(folders, disk.stamps(folders), strict=True)}
 
 
-def _folder(queue: KnownQueue | MessageQueue, rest: Rest | None) -> str:
-    return f"{BATCH_QUEUES if rest is not None and rest.is_batch else QUEUES}/{queue.topic}/{queue.queue_id}"
+def _folder(queue: KnownQueue | StoredQueue, state: SavedQueueState | None) -> str:
+    return f"{BATCH_QUEUES if state is not None and state.is_batch else QUEUES}/{queue.topic}/{queue.queue_id}"
 
 
 def _sizes(config: StoreConfig) -> tuple[int, int]:
@@ -127,5 +129,5 @@ def _sizes(config: StoreConfig) -> tuple[int, int]:
     return config.queue_file_bytes, config.batch_queue_file_bytes
 
 
-def _last_file(folder: str, rest: Rest | None) -> str:
-    return f"{folder}/{segment_name(rest.last_file) if rest is not None and rest.last_file else _FIRST_NAME}"
+def _last_file(folder: str, state: SavedQueueState | None) -> str:
+    return f"{folder}/{segment_name(state.last_file) if state is not None and state.last_file else _FIRST_NAME}"

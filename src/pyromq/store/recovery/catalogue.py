@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import msgspec
 
 from ..files.disk import Disk, FileMissing, make_folder_durably, read_whole, replace_durably
-from ..queues.queue import MessageQueue, Rest
+from ..queues.queue import SavedQueueState, StoredQueue
 from .checkpoint import Checkpoint
-from .derived_files import DerivedLeft
+from .derived_files import DerivedListState
 
 CATALOGUE_FILE = "pyromq/catalogue"
 
@@ -31,20 +31,20 @@ class KnownQueue(msgspec.Struct, array_like=True, frozen=True, gc=False):
     queue_id: int
     next_offset: int
     last: tuple[int, ...] = ()  # position, size, tag code; none: not known
-    rest: Rest | None = None  # None: look at its files
+    state: SavedQueueState | None = None  # None: look at its files
 
-    def fits(self, queue: MessageQueue) -> bool:
+    def fits(self, queue: StoredQueue) -> bool:
         """Too many entries are as wrong as too few: something else wrote behind the last one. And none of the oldest
         may be missing."""
-        lacks_oldest = self.rest is not None and queue.min_offset > self.rest.min_offset
+        lacks_oldest = self.state is not None and queue.min_offset > self.state.min_offset
         return (
             queue.next_offset == self.next_offset
             and not lacks_oldest
-            and (not self.last or self.last == last_of(queue))
+            and (not self.last or self.last == last_entry_of(queue))
         )
 
 
-def last_of(queue: MessageQueue) -> tuple[int, ...]:
+def last_entry_of(queue: StoredQueue) -> tuple[int, ...]:
     entry = queue.last_entry()
     return () if entry is None else (entry.position, entry.size, entry.tag_code)
 
@@ -70,7 +70,7 @@ class Catalogue(msgspec.Struct, frozen=True):
     tables: list[str] = []  # empty in older ones; these count after a kill too: nobody removes a table
     folders: dict[str, int] = {}  # stamps of the folders of topics
     log_start: int = -1  # the queues' minimums are those of a log that starts here
-    derived: DerivedLeft = DerivedLeft()
+    derived: DerivedListState = DerivedListState()
 
     def known_queues(self) -> list[KnownQueue]:
         """Decoded with every call."""

@@ -93,7 +93,7 @@ def read_log_start(disk: Disk) -> int | None:
     return _position_in(disk, _SYNCED.size)
 
 
-def is_synced_mark_readable(disk: Disk) -> bool:
+def is_synced_position_readable(disk: Disk) -> bool:
     """Of one that is there. Its second half may be empty: not known."""
     start = read_whole(disk, SYNCED_FILE)[_SYNCED.size : 2 * _SYNCED.size]
     return read_synced(disk) is not None and (not any(start) or read_log_start(disk) is not None)
@@ -110,7 +110,7 @@ def _position_in(disk: Disk, at: int) -> int | None:
     return position if checksum == zlib.crc32(data[: _POSITION.size]) and position >= 0 else None
 
 
-class MarkFile:
+class SectorFile:
     """A file of one sector that is overwritten in place and synced. One writer."""
 
     def __init__(self, disk: Disk, name: str, size: int) -> None:
@@ -132,7 +132,7 @@ class MarkFile:
         self._file.close()
 
 
-class CheckpointFile(MarkFile):
+class CheckpointFile(SectorFile):
     """The `checkpoint` file, open for writing."""
 
     def __init__(self, disk: Disk) -> None:
@@ -142,7 +142,7 @@ class CheckpointFile(MarkFile):
         self.write(checkpoint.pack())
 
 
-class SyncedFile(MarkFile):
+class SyncedFile(SectorFile):
     """Our mark of the synced position, which tells damage (below it) from a torn tail (at or above it), and of the
     log's start, which tells files that have expired from files that are gone. Several threads."""
 
@@ -196,7 +196,7 @@ def was_running_ours(disk: Disk) -> bool:
         return False
 
 
-def forget_synced(disk: Disk) -> None:
+def remove_synced(disk: Disk) -> None:
     """Someone else wrote to the store since: the mark may speak of records that are no longer there."""
     if disk.exists(SYNCED_FILE):
         disk.remove(SYNCED_FILE)

@@ -33,7 +33,7 @@ DERIVED_FILE = "pyromq/derived"
 Warns = logs.EventLog | logs.Limited
 
 
-class DerivedLeft(msgspec.Struct, array_like=True, frozen=True):
+class DerivedListState(msgspec.Struct, array_like=True, frozen=True):
     """The list as a clean stop leaves it; zeroes: it is to be written whole."""
 
     lines: int = 0
@@ -71,7 +71,7 @@ def damaged_lines(disk: Disk) -> int:
     return sum(1 for checksum, _, change in parts if checksum != _checksum(change))
 
 
-def forget_derived(disk: Disk) -> None:
+def remove_derived(disk: Disk) -> None:
     """What is there now is not what was written down."""
     if disk.exists(DERIVED_FILE):
         disk.remove(DERIVED_FILE)
@@ -81,21 +81,21 @@ def forget_derived(disk: Disk) -> None:
 class DerivedFiles:
     """The list, open for adding to it. Used by the thread that flushes, one at a time."""
 
-    def __init__(self, disk: Disk, few: Warns, lines: int, files: int, waiting: dict[str, bool]) -> None:
-        """`waiting`: what it lacks. `few`: for a line that a full disk would repeat with every flush."""
+    def __init__(self, disk: Disk, limited_log: Warns, lines: int, files: int, waiting: dict[str, bool]) -> None:
+        """`waiting`: what it lacks. `limited_log`: for a line that a full disk would repeat with every flush."""
         self._disk = disk
-        self._few = few
+        self._limited_log = limited_log
         self._lines = lines
         self._files = files
         self._waiting = waiting
         self._file: DiskFile = disk.open(DERIVED_FILE)
         self._end = self._file.size()
 
-    def left(self) -> DerivedLeft:
+    def left(self) -> DerivedListState:
         """For the catalogue."""
         if self._waiting:
-            return DerivedLeft()
-        return DerivedLeft(self._lines, self._files, self._end, zlib.crc32(read_whole(self._disk, DERIVED_FILE)))
+            return DerivedListState()
+        return DerivedListState(self._lines, self._files, self._end, zlib.crc32(read_whole(self._disk, DERIVED_FILE)))
 
     def note(self, changes: dict[str, bool]) -> None:
         """Add files that were made (True) or went (False), and sync. What finds no room waits for the next time: a full
@@ -107,7 +107,7 @@ class DerivedFiles:
         try:
             self._file.pwrite(self._end, content)
         except DiskFull as fault:
-            self._few.warning("no room to write down which files there are", why=str(fault))
+            self._limited_log.warning("no room to write down which files there are", why=str(fault))
             return
         self._file.sync()
         self._end += len(content)
@@ -119,7 +119,7 @@ class DerivedFiles:
         self._file.close()
 
 
-def write_derived(disk: Disk, names: Iterable[str], few: Warns = log) -> DerivedFiles:
+def write_derived(disk: Disk, names: Iterable[str], limited_log: Warns = log) -> DerivedFiles:
     """On a full disk the list that is there goes on, and what it lacks waits for room."""
     there = set(names)
     waiting: dict[str, bool] = {}
@@ -132,17 +132,17 @@ def write_derived(disk: Disk, names: Iterable[str], few: Warns = log) -> Derived
             raise
         listed = read_derived(disk)
         waiting = dict.fromkeys(there - listed, True) | dict.fromkeys(listed - there, False)
-    return DerivedFiles(disk, few, len(there), len(there), waiting)
+    return DerivedFiles(disk, limited_log, len(there), len(there), waiting)
 
 
-def keep_derived(disk: Disk, left: DerivedLeft, few: Warns = log) -> DerivedFiles | None:
+def reopen_derived(disk: Disk, left: DerivedListState, limited_log: Warns = log) -> DerivedFiles | None:
     """Go on with the list of a clean stop. None: it is not the one that was left, or is mostly history by now."""
     if not left.length or left.lines > 2 * left.files or not disk.exists(DERIVED_FILE):
         return None
     content = read_whole(disk, DERIVED_FILE)
     if (len(content), zlib.crc32(content)) != (left.length, left.crc):
         return None
-    return DerivedFiles(disk, few, left.lines, left.files, {})
+    return DerivedFiles(disk, limited_log, left.lines, left.files, {})
 
 
 def _line(sign: str, name: str) -> bytes:

@@ -17,7 +17,7 @@ import msgspec
 from ... import logs
 from ...errors import PyroError
 from ..files.disk import Disk, DiskError, FileMissing, make_folder_durably, read_whole, replace_durably
-from ..tables.json_tables import Table, read_table
+from ..tables.json_tables import JsonTable, read_table
 
 log = logs.get("pyromq.store")
 
@@ -30,7 +30,7 @@ MOST_COPIED_BYTES = 1 << 28
 _REASON_CHARACTERS = 500
 
 
-class Aside(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class QuarantinedRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One record that was put aside, by whom and why."""
 
     position: int
@@ -53,7 +53,7 @@ class Quarantine:
     """One writer: the event loop, or a tool that has the store's lock. `changed` is called when there is something to
     write; a kill before that lets a record be tried once more."""
 
-    def __init__(self, table: Table, now_ms: Callable[[], int], changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, table: JsonTable, now_ms: Callable[[], int], changed: Callable[[], None] = lambda: None) -> None:
         self._table = table
         self._now_ms = now_ms
         self._changed = changed
@@ -67,14 +67,14 @@ class Quarantine:
         """Whether a loop is to leave out the record at this place."""
         return position in self._records
 
-    def get(self, position: int) -> Aside | None:
+    def get(self, position: int) -> QuarantinedRecord | None:
         return self._records.get(position)
 
-    def all(self) -> list[Aside]:
+    def all(self) -> list[QuarantinedRecord]:
         """In the order of the log, without those that were put again."""
         return _in_order(self._records.values())
 
-    def released(self) -> list[Aside]:
+    def released(self) -> list[QuarantinedRecord]:
         return [one for one in self.all() if one.is_released]
 
     # -- changes ------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class Quarantine:
         say = log.error if isinstance(why, str | PyroError) else log.exception
         say("A RECORD IS PUT ASIDE, everything behind it goes on: see `pyromq store quarantine`", **where)
         self.note(
-            Aside(
+            QuarantinedRecord(
                 position=position,
                 size=size,
                 topic=topic,
@@ -105,7 +105,7 @@ class Quarantine:
             )
         )
 
-    def release(self, position: int) -> Aside | None:
+    def release(self, position: int) -> QuarantinedRecord | None:
         """Let it be tried again at the next start; None if it is not here."""
         found = self._records.get(position)
         if found is not None and found.is_put_again:
@@ -126,7 +126,7 @@ class Quarantine:
             self._table.drop(SECTION, str(position))
             self._changed()
 
-    def note(self, one: Aside) -> None:
+    def note(self, one: QuarantinedRecord) -> None:
         """Add it, or replace what was noted of it."""
         self._records[one.position] = one
         self._table.put(SECTION, str(one.position), msgspec.to_builtins(one))
@@ -157,29 +157,29 @@ class Quarantine:
             self.note(msgspec.structs.replace(found, is_copied=True))
 
 
-def read_quarantine(disk: Disk) -> list[Aside]:
+def read_quarantine(disk: Disk) -> list[QuarantinedRecord]:
     """Reads only: for tools, also while a broker runs."""
     content = read_table(disk, TABLE, quiet=True)[0].get(SECTION, {})
     return _in_order(_entries(content.values() if isinstance(content, dict) else ()))
 
 
-def _in_order(records: Iterable[Aside]) -> list[Aside]:
+def _in_order(records: Iterable[QuarantinedRecord]) -> list[QuarantinedRecord]:
     return sorted((one for one in records if not one.is_put_again), key=lambda one: one.position)
 
 
-def read_copy(disk: Disk, one: Aside) -> bytes | None:
+def read_copy(disk: Disk, one: QuarantinedRecord) -> bytes | None:
     try:
         return read_whole(disk, one.copy_name)
     except FileMissing:
         return None
 
 
-def remove_copy(disk: Disk, one: Aside) -> None:
+def remove_copy(disk: Disk, one: QuarantinedRecord) -> None:
     if disk.exists(one.copy_name):
         disk.remove(one.copy_name)
 
 
-def _copy(disk: Disk, one: Aside, read: Callable[[int, int], bytes]) -> int | None:
+def _copy(disk: Disk, one: QuarantinedRecord, read: Callable[[int, int], bytes]) -> int | None:
     """A disk that is full must get rid of the file all the more: what cannot be copied goes with it, loudly."""
     try:
         raw = read(one.position, one.size)
@@ -191,7 +191,7 @@ def _copy(disk: Disk, one: Aside, read: Callable[[int, int], bytes]) -> int | No
     return one.position
 
 
-def _read(table: Table) -> Iterable[Aside]:
+def _read(table: JsonTable) -> Iterable[QuarantinedRecord]:
     try:
         content: Any = table.load().get(SECTION, {})
     except PyroError as fault:
@@ -200,9 +200,9 @@ def _read(table: Table) -> Iterable[Aside]:
     return _entries(content.values() if isinstance(content, dict) else ())
 
 
-def _entries(values: Iterable[Any]) -> Iterable[Aside]:
+def _entries(values: Iterable[Any]) -> Iterable[QuarantinedRecord]:
     for entry in values:
         try:
-            yield msgspec.convert(entry, Aside)
+            yield msgspec.convert(entry, QuarantinedRecord)
         except msgspec.ValidationError as fault:
             log.error("a note on a record that was put aside cannot be read", table=TABLE, why=str(fault))

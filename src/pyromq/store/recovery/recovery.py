@@ -27,25 +27,25 @@ from ... import logs
 from ...kernel.records import Fault, Placed
 from ...protocol.record import whole_record_crc
 from ..config import StoreConfig
-from ..files.changes import Changes
 from ..files.disk import Disk
-from ..files.file_sequence import Irregular
+from ..files.file_sequence import IrregularFile
 from ..files.segment import parse_queue_name
+from ..files.unsynced import UnsyncedFiles
 from ..index.key_index import Index
 from ..layout import BATCH_QUEUES, COMMIT_LOG, QUEUES, QueueEntry
 from ..log.commit_log import CommitLog
 from ..log.deleted_topics import DeletedTopics
-from ..log.dispatch import Dispatcher
+from ..log.dispatch import RecordDispatcher
 from ..log.log_walk import Gap, LogWalk, Tail
 from ..queues.extension import has_extensions
-from ..queues.queue import MessageQueue
+from ..queues.queue import StoredQueue
 from ..queues.queue_table import QueueTable
-from ..queues.reserved_offsets import read_taken
+from ..queues.reserved_offsets import read_reserved
 from .catalogue import KnownQueue
 from .checkpoint import Checkpoint, CheckpointFile
-from .cut_off import keep_aside
-from .lost_index import lost_index_files
-from .store_state import MarksFound
+from .missing_index import damaged_index_files
+from .store_state import StoreState
+from .truncated_tail import copy_truncated
 
 log = logs.get("pyromq.store")
 
@@ -66,7 +66,7 @@ class RecoveryReport:
     damage: list[Gap] = field(default_factory=list)  # stepped over; their queue entries stay
     torn: Tail | None = None  # what ended the log, if it was not simply its end
     damaged_end: bool = False  # the log goes on behind records that were synced and are none any more
-    kept_aside: str | None = None  # a copy of what was cut off
+    truncated_copy: str | None = None  # a copy of what was cut off
     rebuilt: list[tuple[str, int]] = field(default_factory=list)  # queues written anew from the log
     as_left: bool = False  # every queue and index file is as our clean stop left it
 
@@ -81,8 +81,8 @@ class Recovery:
         commit_log: CommitLog,
         queues: QueueTable,
         index: Index | None,
-        changes: Changes,
-        marks: MarksFound,
+        unsynced: UnsyncedFiles,
+        state: StoreState,
         deleted: DeletedTopics,
     ) -> None:
         self._deleted = deleted
@@ -92,23 +92,23 @@ class Recovery:
         self._log = commit_log
         self._queues = queues
         self._index = index
-        self._changes = changes
-        self._marks = marks
-        self._checkpoint = marks.checkpoint
-        self._synced = marks.synced
+        self._unsynced = unsynced
+        self._state = state
+        self._checkpoint = state.checkpoint
+        self._synced = state.synced
         self._extended = has_extensions(disk)  # tag codes lead to extension files: entries are written anew
-        self._log_start = marks.log_start
-        self._catalogue = marks.catalogue
-        self._known = [] if marks.catalogue is None else marks.catalogue.known_queues()
-        self._gone = marks.gone
-        self._cut_entries: list[tuple[MessageQueue, QueueEntry]] = []  # newest ones of queues that were distrusted
-        self._dispatcher = Dispatcher(queues, index, deleted.positions)
-        self._report = RecoveryReport(marks.clean_stop)
+        self._log_start = state.log_start
+        self._catalogue = state.catalogue
+        self._known = [] if state.catalogue is None else state.catalogue.known_queues()
+        self._gone = state.gone
+        self._cut_entries: list[tuple[StoredQueue, QueueEntry]] = []  # newest ones of queues that were distrusted
+        self._dispatcher = RecordDispatcher(queues, index, deleted.positions)
+        self._report = RecoveryReport(state.clean_stop)
         # Of queues that were looked at, with their end then: with tens of thousands a second look means opening again.
         self._newest: dict[tuple[str, int], tuple[int, QueueEntry | None]] = {}
         self._incomplete: set[tuple[str, int]] = set()  # queues that lack older entries
         self._index_is_lost = False
-        self._taken = read_taken(disk)  # how far queues reached that are written anew
+        self._taken = read_reserved(disk)  # how far queues reached that are written anew
         self._confirmed = 0  # in a store of Java's: end of the newest record that a queue entry knows
         self._last: Placed | None = None
 
@@ -137,7 +137,7 @@ class Recovery:
             self._disk.sync_folder(COMMIT_LOG)
             self._disk.sync_folder()
         if self._log_start is not None and self._log.drop_before(self._log_start):
-            self._changes.folders.add(COMMIT_LOG)
+            self._unsynced.folders.add(COMMIT_LOG)
         for irregular in irregulars:
             if 0 <= irregular.base < self._log.start:
                 continue
@@ -161,7 +161,7 @@ class Recovery:
                 self._confirmed = max(self._confirmed, last.position + last.size)
         self._confirmed = min(self._confirmed, self._log.sequence.limit)  # an entry may be damaged itself
         self._forget_deleted()
-        for known in self._queues.resting.lacking(self._known):
+        for known in self._queues.unchanged.lacking(self._known):
             there = self._queues.get(known.topic, known.queue_id)
             if known.next_offset and (there is None or not known.fits(there)):
                 log.warning("queue has other entries than it was left with", topic=known.topic, queue=known.queue_id)
@@ -173,7 +173,7 @@ class Recovery:
             self._load_index(self._index)
         self._report.as_left = self._has_what_was_left() and not (loaded or self._incomplete or self._index_is_lost)
 
-    def _load_queues(self) -> list[tuple[MessageQueue, list[Irregular]]]:
+    def _load_queues(self) -> list[tuple[StoredQueue, list[IrregularFile]]]:
         """Queues may rest only behind a clean stop of ours, and while the log starts where it did. Entries that lead to
         extension files are all written anew."""
         left = self._catalogue
@@ -187,7 +187,7 @@ class Recovery:
         return self._catalogue is not None and known == there
 
     def _load_index(self, index: Index) -> None:
-        lost = lost_index_files(self._disk, self._config, self._marks, self._log.start)
+        lost = damaged_index_files(self._disk, self._config, self._state, self._log.start)
         for name, what in sorted(lost.items()):
             log.warning("the index is written again from the log, a file of it is lost", name=name, what=what)
         if lost:
@@ -224,18 +224,18 @@ class Recovery:
             log.warning("queue file is gone", name=name)
             self._incomplete.add((topic, number))
 
-    def _last_entry(self, queue: MessageQueue) -> QueueEntry | None:
+    def _last_entry(self, queue: StoredQueue) -> QueueEntry | None:
         """Its newest entry. If the scan brought another to the same offset, that one leads below the log's end too."""
         end, last = self._newest.get((queue.topic, queue.queue_id), (-1, None))
         return last if end == queue.next_offset else queue.last_entry()
 
     def _forget_checkpoint(self) -> None:
         """Before something older than the checkpoint is taken apart: a crash from here on starts at the beginning."""
-        marks = CheckpointFile(self._disk)
+        state = CheckpointFile(self._disk)
         try:
-            marks.save(Checkpoint(master_flushed=self._checkpoint.master_flushed, confirmed=self._checkpoint.confirmed))
+            state.save(Checkpoint(master_flushed=self._checkpoint.master_flushed, confirmed=self._checkpoint.confirmed))
         finally:
-            marks.close()
+            state.close()
 
     def _is_record(self, entry: QueueEntry) -> bool:
         """Whether the log has the record that an entry speaks of (or had it: older files may have expired)."""
@@ -280,8 +280,8 @@ class Recovery:
 
     def _newest_known(self) -> int:
         """The newest record that a queue entry leads to."""
-        places = [(-known.last[0], known.topic, known.queue_id) for known in self._queues.resting if known.last]
-        for queue in self._queues.awake():
+        places = [(-known.last[0], known.topic, known.queue_id) for known in self._queues.unchanged if known.last]
+        for queue in self._queues.loaded():
             entry = self._last_entry(queue)
             if entry is not None:
                 places.append((-entry.position, queue.topic, queue.queue_id))
@@ -312,13 +312,13 @@ class Recovery:
             last = self._last_entry(queue)
             if last is not None and last.queue_offset + last.messages < queue.next_offset:
                 self._taken.append(KnownQueue(queue.topic, queue.queue_id, queue.next_offset))  # see `_keep_taken`
-            queue.distrust_from(start, self._is_record)
+            queue.discard_from(start, self._is_record)
             if last is not None and queue.next_offset <= last.queue_offset:
                 self._cut_entries.append((queue, last))
         if self._index is None or self._report.clean_stop:
             return start
         if self._synced is not None:
-            self._index.distrust_from(start)
+            self._index.discard_from(start)
             return start
         trusted = sum(1 for file in self._index.files if 0 < file.header.end_time <= self._checkpoint.index_time_ms)
         if trusted < len(self._index.files):
@@ -454,7 +454,7 @@ class Recovery:
             queue = self._queues.get(topic, queue_id)
             if queue is not None:
                 queue.clear()
-        dispatcher = Dispatcher(self._queues, None, self._deleted.positions)
+        dispatcher = RecordDispatcher(self._queues, None, self._deleted.positions)
         for found in self._walk(self._log.start):
             if not isinstance(found, Placed):
                 continue
@@ -473,7 +473,7 @@ class Recovery:
             if queue.next_offset < known.next_offset:
                 taken = {"offset": queue.next_offset, "until": known.next_offset}
                 log.error("offsets of damaged records stay taken", topic=known.topic, queue=known.queue_id, **taken)
-                queue.take_up_to(known.next_offset)
+                queue.reserve_up_to(known.next_offset)
 
     def _queues_cut_too_short(self) -> Iterator[tuple[str, int]]:
         """An entry was forgotten and the scan did not bring it again. If it points to where the log would go on, a
@@ -489,15 +489,15 @@ class Recovery:
         end = self._report.end
         as_we_left_it = self._report.clean_stop and self._report.torn is None and end == self._synced
         if self._report.torn is not None:
-            self._report.kept_aside = keep_aside(self._disk, self._log.sequence, end)
+            self._report.truncated_copy = copy_truncated(self._disk, self._log.sequence, end)
         if not as_we_left_it:
-            self._changes.files.update(self._log.sequence.cut(end, allocate=True))
-            self._changes.folders.add(COMMIT_LOG)
+            self._unsynced.files.update(self._log.sequence.cut(end, allocate=True))
+            self._unsynced.folders.add(COMMIT_LOG)
             if not self._report.clean_stop:
                 known = self._report.start if self._synced is None else self._synced
                 self._write_again(max(known, self._log.start), end)
         elif self._log.sequence.drop_beyond(end):  # a file made ahead, whose removal a power cut undid
-            self._changes.folders.add(COMMIT_LOG)
+            self._unsynced.folders.add(COMMIT_LOG)
         last_position = self._last.position if self._last else min(self._checkpoint.queues_position, end)
         last_time = self._last.store_time if self._last else self._checkpoint.log_time_ms
         self._log.continue_at(end, last_position, last_time)
@@ -509,18 +509,18 @@ class Recovery:
 
     def _cut_derived(self, end: int) -> None:
         """No entry points at or beyond the end of the log, none before its start."""
-        for known in self._queues.resting:
+        for known in self._queues.unchanged:
             if known.last and known.last[0] >= end:
                 self._queues.get(known.topic, known.queue_id)  # awake, it is one of the next
-        for queue in self._queues.awake():
+        for queue in self._queues.loaded():
             last = self._last_entry(queue)
             if last is not None and last.position >= end:
-                queue.distrust_from(end, self._is_record)
+                queue.discard_from(end, self._is_record)
             if self._log.start:
                 queue.raise_minimum(self._log.start)
             queue.tail.readable_end = queue.next_offset
         if self._index is not None and self._index.covered >= end:
-            self._index.distrust_from(end)
+            self._index.discard_from(end)
 
     def _write_again(self, position: int, end: int) -> None:
         """After a failed sync the kernel takes pages for clean that the medium never got, so a sync by the next process
@@ -529,5 +529,5 @@ class Recovery:
             data = self._log.sequence.read(position, min(_AGAIN_BYTES, end - position))
             if not data:
                 return
-            self._changes.files.update(self._log.sequence.write(position, data))
+            self._unsynced.files.update(self._log.sequence.write(position, data))
             position += len(data)

@@ -23,7 +23,7 @@ _LOG_SIZE = "mappedFileSizeCommitLog"
 
 
 @dataclass(frozen=True, slots=True)
-class MarksFound:
+class StoreState:
     """What the small files beside the data say."""
 
     checkpoint: Checkpoint
@@ -42,7 +42,7 @@ class MarksFound:
         return self.synced is not None and not self.clean_stop
 
 
-def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
+def read_store_state(disk: Disk, checkpoint: Checkpoint) -> StoreState:
     """If a Java broker wrote after us, our synced mark may speak of records that it replaced: the store is then one of
     Java's. After a clean stop of ours the catalogue fits the checkpoint, after an unclean one `abort` is our own."""
     clean_stop = was_stopped_cleanly(disk)
@@ -57,21 +57,21 @@ def find_marks(disk: Disk, checkpoint: Checkpoint) -> MarksFound:
     tables = catalogue.tables if ours and catalogue is not None else ()
     lacking = tuple(name for name in tables if not disk.exists(name) and not disk.exists(name + ".bak"))
     left, sizes = (catalogue if fits else None), (None if catalogue is None else catalogue.sizes)
-    return MarksFound(checkpoint, synced, clean_stop, ours, log_start, left, gone, sizes, lacking)
+    return StoreState(checkpoint, synced, clean_stop, ours, log_start, left, gone, sizes, lacking)
 
 
-def refuse_other_sizes(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
+def refuse_other_sizes(disk: Disk, config: StoreConfig, state: StoreState) -> None:
     """A store that was written with other file sizes must not be stretched to ours.
 
     Our own catalogue knows the sizes; those of Java's stores are read off the files.
     """
-    if marks.sizes is not None:
-        written = marks.sizes
-    elif marks.synced is None:
+    if state.sizes is not None:
+        written = state.sizes
+    elif state.synced is None:
         written = inferred_config(disk, config).file_sizes
     else:
         return
-    if marks.synced == 0 and not disk.list(COMMIT_LOG):  # not a byte was stored: no file has a size to be kept
+    if state.synced == 0 and not disk.list(COMMIT_LOG):  # not a byte was stored: no file has a size to be kept
         written = {**written, _LOG_SIZE: config.file_sizes[_LOG_SIZE]}
     for key, size in config.file_sizes.items():
         if written.get(key, size) != size:
@@ -83,43 +83,43 @@ TABLE_REMEDY = (
 )
 
 
-def refuse_missing_tables(disk: Disk, marks: MarksFound | None = None) -> None:
+def refuse_missing_tables(disk: Disk, state: StoreState | None = None) -> None:
     """Starting without them would forget topics, groups or offsets, as with tables that cannot be read. Opening a store
     asks, and whoever makes tables before that."""
-    marks = marks or find_marks(disk, read_checkpoint(disk))
-    if marks.missing_tables:
-        names = ", ".join(marks.missing_tables)
+    state = state or read_store_state(disk, read_checkpoint(disk))
+    if state.missing_tables:
+        names = ", ".join(state.missing_tables)
         raise StoreDamaged(
             f"{disk.root}: {names}: there at the last clean stop and gone now, with its .bak. Is a disk not mounted? "
             f"{TABLE_REMEDY[0].upper()}{TABLE_REMEDY[1:]}. Nothing was changed"
         )
 
 
-class Missing(NamedTuple):
+class MissingRange(NamedTuple):
     """Bytes of the log that were synced and have no file any more."""
 
     start: int
     end: int
 
 
-def missing_log(disk: Disk, config: StoreConfig, marks: MarksFound) -> list[Missing]:
+def missing_log(disk: Disk, config: StoreConfig, state: StoreState) -> list[MissingRange]:
     """Parts of the log that were on the medium and are gone as a whole: a file removed, cut short or not mounted.
 
     Damage inside a file is another matter: it costs its records, and everything else goes on."""
-    if not marks.synced:
+    if not state.synced:
         return []
     sizes = log_file_sizes(disk, config)
     size = config.commit_log_file_bytes
-    start = marks.log_start if marks.log_start is not None else min(sizes, default=0)
-    found: list[Missing] = []
-    for base in range(start - start % size, marks.synced, size):
-        there, wanted = base + sizes.get(base, 0), min(base + size, marks.synced)
+    start = state.log_start if state.log_start is not None else min(sizes, default=0)
+    found: list[MissingRange] = []
+    for base in range(start - start % size, state.synced, size):
+        there, wanted = base + sizes.get(base, 0), min(base + size, state.synced)
         if there >= wanted:
             continue
         if found and found[-1].end == there:
-            found[-1] = Missing(found[-1].start, wanted)
+            found[-1] = MissingRange(found[-1].start, wanted)
         else:
-            found.append(Missing(there, wanted))
+            found.append(MissingRange(there, wanted))
     return found
 
 
@@ -133,13 +133,13 @@ def log_file_sizes(disk: Disk, config: StoreConfig) -> dict[int, int]:
     }
 
 
-def refuse_missing_log(disk: Disk, config: StoreConfig, marks: MarksFound) -> None:
+def refuse_missing_log(disk: Disk, config: StoreConfig, state: StoreState) -> None:
     """Starting without a part of the log would take it for lost, for good. That is for the owner to say."""
-    missing = missing_log(disk, config, marks)
+    missing = missing_log(disk, config, state)
     if missing:
         ranges = ", ".join(f"{one.start} to {one.end}" for one in missing)
         raise StoreDamaged(
-            f"{disk.root}/{COMMIT_LOG}: the log was synced from {marks.log_start or 0} to {marks.synced}, but its "
+            f"{disk.root}/{COMMIT_LOG}: the log was synced from {state.log_start or 0} to {state.synced}, but its "
             f"files lack {ranges}. Is a disk not mounted? Put the files back from a backup or a slave. If they are "
             f"gone for good, `pyromq store accept-loss {disk.root}` lets the broker start without these records. "
             "Nothing was changed"

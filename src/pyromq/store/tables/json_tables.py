@@ -1,6 +1,6 @@
 """RocketMQ's JSON tables (topics, groups, offsets ...): one file each, replaced whole, never torn and never empty.
 
-The broker's owners of metadata keep their own values and tell a `Table` what changed; the table keeps each entry's
+The broker's owners of metadata keep their own values and tell a `JsonTable` what changed; the table keeps each entry's
 text, so that a write encodes only what changed since the last one. A large table is not written for every change:
 `add_changes` puts them into its journal. The previous content stays beside it as `.bak`, as the Java broker does.
 `table_saver.py` says when to write.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ... import logs
 from ...errors import ProtocolError, PyroError
 from ..files.disk import Disk, DiskError, folder_of, make_folder_durably, read_whole, write_aside
-from .table_journal import DROPPED, Base, Change, Journal, applied, read_changes
+from .table_journal import DROPPED, Journal, TableChange, TableVersion, applied, read_changes
 from .table_text import enclose, give_integer_keys, parse_table, render, render_key
 
 log = logs.get("pyromq.store")
@@ -46,7 +46,7 @@ class _Entry:
         return self._text
 
 
-class Table:
+class JsonTable:
     """One file. Changes from the event loop (or one thread); `write` of a snapshot from anywhere, one at a time.
 
     The file's members are *sections*. A section that is an object is kept entry by entry; any other is one value.
@@ -58,9 +58,9 @@ class Table:
         self._one_line = name.rpartition("/")[2] in _ONE_LINE
         self._sections: dict[str, _Entry | dict[str | int, _Entry]] = {}
         self._current_is_good = False
-        self._base: Base | None = None  # the content on disk, if that is known
+        self._base: TableVersion | None = None  # the content on disk, if that is known
         self._journal: Journal | None = None
-        self._not_written: list[Change] = []  # since the last snapshot
+        self._not_written: list[TableChange] = []  # since the last snapshot
         self._too_much = False  # changed for a journal
         self.changes = 0  # grows with every change: what a write covers
 
@@ -87,20 +87,20 @@ class Table:
 
     def put(self, section: str, key: str | int, value: Any) -> None:
         self._entries(section)[key] = _Entry(value)
-        self._changed(Change(section, key, value))
+        self._changed(TableChange(section, key, value))
 
     def drop(self, section: str, key: str | int) -> None:
         if self._entries(section).pop(key, None) is not None:
-            self._changed(Change(section, key, DROPPED))
+            self._changed(TableChange(section, key, DROPPED))
 
     def replace(self, section: str, value: Any) -> None:
         """Set a whole section: an object entry by entry, anything else as one value."""
         self._sections[section] = (
             {key: _Entry(entry) for key, entry in value.items()} if isinstance(value, dict) else _Entry(value)
         )
-        self._changed(Change(section, None, value))
+        self._changed(TableChange(section, None, value))
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: TableChange) -> None:
         self.changes += 1
         large = change.key is None and isinstance(change.value, dict) and len(change.value) > _MOST_CHANGES
         if large or len(self._not_written) >= _MOST_CHANGES:
@@ -136,7 +136,7 @@ class Table:
         self._not_written = []
         return lambda: self._add(changes, base)
 
-    def _add(self, changes: list[Change], base: Base) -> None:
+    def _add(self, changes: list[TableChange], base: TableVersion) -> None:
         self._base = None  # until it has succeeded; after an error the next write is that of the whole table
         if self._journal is None:
             self._journal = Journal(self._disk, self._name, base)
@@ -160,7 +160,7 @@ class Table:
         self._disk.rename(aside, self._name)
         self._disk.sync_folder(folder)
         self._current_is_good = True
-        self._base = Base.of(content)
+        self._base = TableVersion.of(content)
         if self._journal is not None:
             self._journal.close()
             self._journal = None  # it fits the old content: nobody reads it any more
@@ -183,7 +183,7 @@ class Table:
 class _Found(NamedTuple):
     content: dict[str, Any]
     is_current: bool  # it came from the table itself rather than from its `.bak`
-    base: Base | None = None
+    base: TableVersion | None = None
     changes: int = 0  # that were in the journal alone
 
 
@@ -210,7 +210,7 @@ def _read(disk: Disk, name: str, quiet: bool = False) -> _Found:
         changes = read_changes(disk, name, data) if candidate == name else []
         applied(content, changes)
         give_integer_keys(content, name.rpartition("/")[2])
-        return _Found(content, candidate == name, Base.of(data) if candidate == name else None, len(changes))
+        return _Found(content, candidate == name, TableVersion.of(data) if candidate == name else None, len(changes))
     if faults:
         raise TableDamaged(
             f"{disk.root}: {'; '.join(faults)}. Put a good copy back (a backup, a slave's file), "

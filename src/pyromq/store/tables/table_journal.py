@@ -25,7 +25,7 @@ JOURNAL_FOLDER = "pyromq/journal"
 DROPPED = object()
 
 
-class Change(NamedTuple):
+class TableChange(NamedTuple):
     """`key` None: the whole section. `value` DROPPED: the entry is gone."""
 
     section: str
@@ -38,14 +38,14 @@ class Change(NamedTuple):
         return _checksum(text) + b" " + text + b"\n"
 
 
-class Base(NamedTuple):
+class TableVersion(NamedTuple):
     """Which content of a table is meant."""
 
     length: int
     checksum: int
 
     @classmethod
-    def of(cls, content: bytes) -> Base:
+    def of(cls, content: bytes) -> TableVersion:
         return cls(len(content), zlib.crc32(content))
 
     def line(self) -> bytes:
@@ -56,13 +56,13 @@ def journal_name(table: str) -> str:
     return f"{JOURNAL_FOLDER}/{table.rpartition('/')[2]}"
 
 
-def read_changes(disk: Disk, table: str, content: bytes) -> list[Change]:
+def read_changes(disk: Disk, table: str, content: bytes) -> list[TableChange]:
     """The changes of this content that are not in it yet."""
     try:
         lines = read_whole(disk, journal_name(table)).split(b"\n")
     except FileMissing:
         return []
-    if lines[0] + b"\n" != Base.of(content).line():
+    if lines[0] + b"\n" != TableVersion.of(content).line():
         return []
     changes = []
     for line in lines[1:]:
@@ -73,11 +73,11 @@ def read_changes(disk: Disk, table: str, content: bytes) -> list[Change]:
             section, key, *value = parse_json(text, FILE_LIMITS)
         except (ProtocolError, ValueError):
             break
-        changes.append(Change(section, key, value[0] if value else DROPPED))
+        changes.append(TableChange(section, key, value[0] if value else DROPPED))
     return changes
 
 
-def applied(content: dict[str, Any], changes: Iterable[Change]) -> None:
+def applied(content: dict[str, Any], changes: Iterable[TableChange]) -> None:
     """Make them in a table as it was parsed, where all keys are text."""
     for section, key, value in changes:
         if key is None:
@@ -93,14 +93,14 @@ def applied(content: dict[str, Any], changes: Iterable[Change]) -> None:
 class Journal:
     """That of one content, open for adding to it. Used by the thread that writes the table, one at a time."""
 
-    def __init__(self, disk: Disk, table: str, base: Base) -> None:
+    def __init__(self, disk: Disk, table: str, base: TableVersion) -> None:
         self._disk = disk
         self._name = journal_name(table)
         self._base = base
         self._file: DiskFile | None = None
         self.bytes = 0
 
-    def add(self, changes: Iterable[Change]) -> None:
+    def add(self, changes: Iterable[TableChange]) -> None:
         """Durable when this returns. After an error it must not be used again: nobody knows what it holds."""
         content = b"".join(change.line() for change in changes)
         if self._file is None:

@@ -13,7 +13,7 @@ from typing import Any
 from ... import logs
 from ...ambient import Clock
 from ...errors import PyroError
-from .json_tables import Table
+from .json_tables import JsonTable
 
 log = logs.get("pyromq.store")
 
@@ -29,7 +29,7 @@ class TableSaver:
 
     def __init__(
         self,
-        table: Table,
+        table: JsonTable,
         run_blocking: Callable[[Callable[[], None]], Awaitable[None]],
         clock: Clock | None = None,
         fold_s: float = FOLD_S,

@@ -46,7 +46,7 @@ class TimerSettings:
         return self.roll_slots if 2 <= self.roll_slots <= most else most
 
 
-class Waiting(NamedTuple):
+class TimedRecord(NamedTuple):
     """A record of the timer topic. `due_ms` is its slot's time (TIMER_OUT_MS)."""
 
     queue_offset: int
@@ -216,7 +216,7 @@ class TimerStore:
 
     # -- putting ------------------------------------------------------------------------------------------------------
 
-    def add(self, records: Sequence[Waiting], now_ms: int) -> int:
+    def add(self, records: Sequence[TimedRecord], now_ms: int) -> int:
         """Let them wait; how many were taken. Fewer if the wheel would turn onto what was not delivered yet."""
         written = self._floor(now_ms)
         taken = 0
@@ -244,7 +244,7 @@ class TimerStore:
         self.queue_offset = queue_offset
         self.dirty = True
 
-    def _slot(self, one: Waiting, written: int) -> tuple[int, int]:
+    def _slot(self, one: TimedRecord, written: int) -> tuple[int, int]:
         """Which slot it waits in. Never one that was delivered; far ahead, one on the way."""
         marks = ALWAYS | (DELETE if one.recalls else 0)
         window = self._window * self._precision

@@ -13,24 +13,24 @@ from ..files.segment import segment_name
 from ..layout import COMMIT_LOG
 from ..recovery.checkpoint import SyncedFile, read_checkpoint
 from ..recovery.lock import claim_store
-from ..recovery.store_state import Missing, find_marks, log_file_sizes, missing_log, refuse_other_sizes
+from ..recovery.store_state import MissingRange, log_file_sizes, missing_log, read_store_state, refuse_other_sizes
 
 
-def accept_loss(disk: Disk, config: StoreConfig, *, only_look: bool = False) -> list[Missing]:
+def accept_loss(disk: Disk, config: StoreConfig, *, only_look: bool = False) -> list[MissingRange]:
     """Blocking. Takes the store's lock. Returns what was missing; nothing is changed if nothing is."""
     lock = claim_store(disk)
     try:
-        marks = find_marks(disk, read_checkpoint(disk))
-        refuse_other_sizes(disk, config, marks)
-        missing = missing_log(disk, config, marks)
-        if missing and marks.synced is not None and not only_look:
-            _put_back_empty(disk, config, missing, marks.synced)
+        state = read_store_state(disk, read_checkpoint(disk))
+        refuse_other_sizes(disk, config, state)
+        missing = missing_log(disk, config, state)
+        if missing and state.synced is not None and not only_look:
+            _put_back_empty(disk, config, missing, state.synced)
         return missing
     finally:
         lock.release()
 
 
-def _put_back_empty(disk: Disk, config: StoreConfig, missing: list[Missing], synced: int) -> None:
+def _put_back_empty(disk: Disk, config: StoreConfig, missing: list[MissingRange], synced: int) -> None:
     size = config.commit_log_file_bytes
     make_folder_durably(disk, COMMIT_LOG)
     last = (synced - 1) // size * size  # the file that is written next

@@ -28,7 +28,7 @@ from ..recovery.catalogue import CATALOGUE_FILE
 from ..recovery.checkpoint import ABORT_FILE, CHECKPOINT_FILE, SYNCED_FILE, SyncedFile, mark_running, read_checkpoint
 from ..recovery.derived_files import DERIVED_FILE
 from ..recovery.lock import LOCK_FILE, refuse_unknown_kinds
-from ..recovery.store_state import find_marks
+from ..recovery.store_state import read_store_state
 from ..tables.table_journal import JOURNAL_FOLDER
 
 Progress = Callable[[int, int], None]  # bytes copied, bytes to copy
@@ -86,7 +86,7 @@ class _Copy:
         self._done = Backup()
         self._whole = 0
         self._folders: set[str] = set()
-        ours = find_marks(source, read_checkpoint(source)).ours
+        ours = read_store_state(source, read_checkpoint(source)).ours
         self._whole_crc = ranges_that_count(source, config, ours)
 
     def run(self, process_id: int) -> Backup:

@@ -24,7 +24,7 @@ from ..layout import BATCH_QUEUES, COMMIT_LOG
 from ..log.log_walk import Gap, LogWalk
 from ..log.whole_crc import ranges_that_count
 from ..recovery.checkpoint import read_checkpoint
-from ..recovery.store_state import find_marks
+from ..recovery.store_state import read_store_state
 
 _SHOWN_BODY = 256  # longer ones are shown by their hash
 _PLAIN_LIMIT = 64 << 20
@@ -57,7 +57,7 @@ def dump_records(disk: Disk, config: StoreConfig, wanted: DumpFilter) -> Iterato
     log = FileSequence(source, files, COMMIT_LOG, config.commit_log_file_bytes)
     log.load()
     batch_topics = set(source.list(BATCH_QUEUES))
-    ours = find_marks(source, read_checkpoint(source)).ours
+    ours = read_store_state(source, read_checkpoint(source)).ours
     walk = LogWalk(log, config.delay_levels, whole_crc=ranges_that_count(source, config, ours))
     for step in walk:
         if isinstance(step, Placed):

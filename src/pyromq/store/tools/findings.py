@@ -28,7 +28,7 @@ def remedy_of_missing(level: Level) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StoreFinding:
     """One fault: where it is, what it is, what to do."""
 
     level: Level
@@ -51,7 +51,7 @@ class Finding:
 class Report:
     """The outcome of a verify run."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[StoreFinding] = field(default_factory=list)
     counts: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(Level, 0))
     log_start: int = 0
     log_end: int = 0
@@ -63,9 +63,9 @@ class Report:
     tables: int = 0
 
     def add(self, level: Level, file: str, offset: int | None, what: str, remedy: str) -> None:
-        self.take(Finding(level, file, offset, what, remedy))
+        self.take(StoreFinding(level, file, offset, what, remedy))
 
-    def take(self, finding: Finding) -> None:
+    def take(self, finding: StoreFinding) -> None:
         self.counts[finding.level] += 1
         if len(self.findings) < _KEPT:
             self.findings.append(finding)

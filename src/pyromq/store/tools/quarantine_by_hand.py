@@ -11,15 +11,15 @@ from ..errors import StoreError
 from ..files.disk import Disk
 from ..log.commit_log import CommitLog
 from ..recovery.lock import claim_store
-from ..recovery.quarantine import BY_HAND, TABLE, Aside, Quarantine
-from ..tables.json_tables import Table
+from ..recovery.quarantine import BY_HAND, TABLE, Quarantine, QuarantinedRecord
+from ..tables.json_tables import JsonTable
 
 
-def put_aside_by_hand(disk: Disk, config: StoreConfig, position: int, now_ms: Callable[[], int]) -> Aside:
+def put_aside_by_hand(disk: Disk, config: StoreConfig, position: int, now_ms: Callable[[], int]) -> QuarantinedRecord:
     """No loop of a broker handles the record at this place any more. StoreError if there is none."""
     with _opened(disk, now_ms) as quarantine:
         record = _record_at(disk, config, position)
-        noted = Aside(
+        noted = QuarantinedRecord(
             position=position,
             size=record.size,
             topic=record.topic,
@@ -32,7 +32,7 @@ def put_aside_by_hand(disk: Disk, config: StoreConfig, position: int, now_ms: Ca
         return noted
 
 
-def release_by_hand(disk: Disk, position: int, now_ms: Callable[[], int]) -> Aside:
+def release_by_hand(disk: Disk, position: int, now_ms: Callable[[], int]) -> QuarantinedRecord:
     """The broker's next start puts it to the end of its queue. StoreError if it is not put aside."""
     with _opened(disk, now_ms) as quarantine:
         found = quarantine.release(position)
@@ -47,7 +47,7 @@ def release_by_hand(disk: Disk, position: int, now_ms: Callable[[], int]) -> Asi
 def _opened(disk: Disk, now_ms: Callable[[], int]) -> Iterator[Quarantine]:
     lock = claim_store(disk)
     try:
-        table = Table(disk, TABLE)
+        table = JsonTable(disk, TABLE)
         yield Quarantine(table, now_ms)
         table.save()
     finally:

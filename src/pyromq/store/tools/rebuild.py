@@ -16,12 +16,12 @@ from ..files.segment import parse_segment_name
 from ..layout import BATCH_QUEUES, COMMIT_LOG, INDEX, QUEUES
 from ..log.whole_crc import ranges_that_count, save_ranges
 from ..message_store import MessageStore
-from ..queues.reserved_offsets import note_taken, reached
-from ..recovery.checkpoint import Checkpoint, CheckpointFile, SyncedFile, forget_synced, mark_running, read_checkpoint
-from ..recovery.derived_files import forget_derived
+from ..queues.reserved_offsets import queue_ends, write_reserved
+from ..recovery.checkpoint import Checkpoint, CheckpointFile, SyncedFile, mark_running, read_checkpoint, remove_synced
+from ..recovery.derived_files import remove_derived
 from ..recovery.lock import claim_store
 from ..recovery.recovery import RecoveryReport
-from ..recovery.store_state import find_marks, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
+from ..recovery.store_state import read_store_state, refuse_missing_log, refuse_missing_tables, refuse_other_sizes
 from .verify import Progress, verify_store
 
 
@@ -36,19 +36,19 @@ def rebuild_store(
     written with other file sizes; then nothing has changed."""
     lock = claim_store(disk)
     try:
-        marks = find_marks(disk, read_checkpoint(disk))
-        refuse_other_sizes(disk, config, marks)  # before anything is removed
-        refuse_missing_log(disk, config, marks)
-        refuse_missing_tables(disk, marks)
+        state = read_store_state(disk, read_checkpoint(disk))
+        refuse_other_sizes(disk, config, state)  # before anything is removed
+        refuse_missing_log(disk, config, state)
+        refuse_missing_tables(disk, state)
         # The queues may be all that tells damage from the end of the log (in a store of Java's), so the end is fixed
         # while they are there.
         found = verify_store(disk, config, lambda position, whole: progress(position // 2, whole)).log_end
-        end = max(found, marks.synced or 0)  # what was synced and is no record any more is damage, not a torn end
+        end = max(found, state.synced or 0)  # what was synced and is no record any more is damage, not a torn end
         batch_topics = set(disk.list(BATCH_QUEUES))
-        save_ranges(disk, ranges_that_count(disk, config, marks.ours))  # from here on it looks like one of ours
-        if marks.synced is None:
-            forget_synced(disk)
-        note_taken(disk, reached(disk, config, marks.catalogue, end))
+        save_ranges(disk, ranges_that_count(disk, config, state.ours))  # from here on it looks like one of ours
+        if state.synced is None:
+            remove_synced(disk)
+        write_reserved(disk, queue_ends(disk, config, state.catalogue, end))
         _forget_derived(disk, end, process_id)
     finally:
         lock.release()
@@ -61,7 +61,7 @@ def rebuild_store(
 def _forget_derived(disk: Disk, end: int, process_id: int) -> None:
     """First the marks, then the files: at every moment the store is one that opening completes."""
     disk.sync_all()
-    forget_derived(disk)
+    remove_derived(disk)
     mark_running(disk, process_id)
     synced = SyncedFile(disk)
     synced.save(end)

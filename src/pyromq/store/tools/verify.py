@@ -21,13 +21,13 @@ from ..log.log_walk import Gap, LogWalk, Tail
 from ..log.whole_crc import ranges_that_count
 from ..recovery.checkpoint import CHECKPOINT_FILE, read_checkpoint
 from ..recovery.lock import LOCK_FILE, refuse_unknown_kinds
-from ..recovery.lost_queues import LostQueues
-from ..recovery.store_state import TABLE_REMEDY, find_marks, missing_log
+from ..recovery.missing_queues import MissingQueues
+from ..recovery.store_state import TABLE_REMEDY, missing_log, read_store_state
 from ..tables.json_tables import TableDamaged, read_table, table_names
 from .findings import OPEN, Level, Report
 from .verify_index import IndexChecks
 from .verify_queues import QueueChecks
-from .verify_state import check_mark_files, check_times
+from .verify_state import check_state_files, check_times
 
 Progress = Callable[[int, int], None]  # position reached, position of the end
 
@@ -51,17 +51,17 @@ class _Verification:
         self._files = OpenFiles(disk, 16)
         self._log = FileSequence(disk, self._files, COMMIT_LOG, config.commit_log_file_bytes)
         self._checkpoint = read_checkpoint(disk)
-        self._marks = find_marks(disk, self._checkpoint)
-        self._synced = self._marks.synced
-        self._clean = self._marks.clean_stop
+        self._state = read_store_state(disk, self._checkpoint)
+        self._synced = self._state.synced
+        self._clean = self._state.clean_stop
         self._deleted = read_deleted(disk)
 
     def run(self) -> Report:
         self._check_missing()
         self._check_files()
-        check_mark_files(self._disk, self._marks, self._report)
-        self._queues = QueueChecks(self._disk, self._config, self._report, LostQueues(self._disk, self._marks))
-        self._index = IndexChecks(self._disk, self._config, self._report, self._marks, self._log.start)
+        check_state_files(self._disk, self._state, self._report)
+        self._queues = QueueChecks(self._disk, self._config, self._report, MissingQueues(self._disk, self._state))
+        self._index = IndexChecks(self._disk, self._config, self._report, self._state, self._log.start)
         self._walk()
         self._check_marks()
         known_topics = self._check_tables()
@@ -74,7 +74,7 @@ class _Verification:
 
     def _check_missing(self) -> None:
         """Parts of the log that are gone as a whole. What leads there counts as leading to damage."""
-        self._missing = missing_log(self._disk, self._config, self._marks)
+        self._missing = missing_log(self._disk, self._config, self._state)
         for one in self._missing:
             what = f"{one.end - one.start} bytes from {one.start} to {one.end} were synced and have no file any more"
             remedy = (
@@ -132,7 +132,7 @@ class _Verification:
     # Pass 2
 
     def _walk(self) -> None:
-        whole_crc = ranges_that_count(self._disk, self._config, self._marks.ours)
+        whole_crc = ranges_that_count(self._disk, self._config, self._state.ours)
         walk = LogWalk(self._log, self._config.delay_levels, whole_crc=whole_crc)
         self._report.log_start = self._report.log_end = self._log.start
         gap: Gap | None = None
@@ -199,7 +199,7 @@ class _Verification:
     def _check_tables(self) -> list[str] | None:
         """The topics' names, or None if the table of topics is not there."""
         topics: list[str] | None = None
-        for name in self._marks.missing_tables:
+        for name in self._state.missing_tables:
             what = "it was there at the last clean stop; it is gone, with its .bak, and the broker does not start"
             self._report.add(Level.DAMAGE, name, None, what, TABLE_REMEDY)
         for name in table_names(self._disk):

@@ -13,15 +13,15 @@ from typing import NamedTuple
 from ...kernel.records import Placed
 from ...model.wire_text import whole_number
 from ..config import StoreConfig
-from ..files.changes import Changes
 from ..files.disk import Disk, DiskFile
+from ..files.unsynced import UnsyncedFiles
 from ..index.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, IndexHeader
 from ..index.key_index import TAG_MARK, Index, index_hash
 from ..index.slot_table import SLOT_BYTES
 from ..layout import INDEX
 from ..log.log_walk import Gap
-from ..recovery.lost_index import lost_index_files
-from ..recovery.store_state import MarksFound
+from ..recovery.missing_index import damaged_index_files
+from ..recovery.store_state import StoreState
 from .findings import REBUILD, Level, Report, remedy_of_missing
 
 _BATCH = 4096  # entries read at once
@@ -37,14 +37,14 @@ class _Entry(NamedTuple):
 class IndexChecks:
     """All index files. Without any there is nothing to check: a broker may run with messageIndexEnable=false."""
 
-    def __init__(self, disk: Disk, config: StoreConfig, report: Report, marks: MarksFound, log_start: int) -> None:
-        self._clean_stop = marks.clean_stop
+    def __init__(self, disk: Disk, config: StoreConfig, report: Report, state: StoreState, log_start: int) -> None:
+        self._clean_stop = state.clean_stop
         self._disk = disk
         self._config = config
         self._report = report
-        self._keys = Index(disk, config, Changes(), lambda: 0)
+        self._keys = Index(disk, config, UnsyncedFiles(), lambda: 0)
         self._with_tags: bool | None = None  # told by the first record that has one: older brokers do not index them
-        lost = lost_index_files(disk, config, marks, log_start)
+        lost = damaged_index_files(disk, config, state, log_start)
         for name, what in sorted(lost.items()):
             report.add(Level.REPAIRABLE, name, None, what, "open the store: the index is written again from the log")
         self._entries = iter(()) if lost else self._all_entries()  # what is written anew need not be right

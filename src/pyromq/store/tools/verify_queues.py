@@ -29,8 +29,8 @@ from ..layout import (
 )
 from ..log.log_walk import Gap
 from ..queues.extension import has_extensions, is_address
-from ..recovery.lost_queues import LostQueues
-from .findings import OPEN, OPEN_ANEW, REBUILD, Finding, Level, Report, remedy_of_missing
+from ..recovery.missing_queues import MissingQueues
+from .findings import OPEN, OPEN_ANEW, REBUILD, Level, Report, StoreFinding, remedy_of_missing
 
 _WINDOW_ENTRIES = 512
 _WINDOWS = 2048
@@ -74,7 +74,7 @@ class QueueCheck:
         self._first_entry: int | None = None  # number of the entry of the first record seen
         self._next_entry = 0
         self.next_offset: int | None = None
-        self.findings: list[Finding] = []
+        self.findings: list[StoreFinding] = []
         self.found = 0  # all of them, also those not kept
         self.last_position: int | None = None  # where the newest entry leads
 
@@ -157,7 +157,7 @@ class QueueCheck:
             return
         offset = number * self._entry_bytes
         name = self.sequence.name(self.sequence.base_of(offset))
-        self.findings.append(Finding(level, name, offset % self.sequence.file_bytes, what, remedy))
+        self.findings.append(StoreFinding(level, name, offset % self.sequence.file_bytes, what, remedy))
 
     def finish(self, log_start: int, log_end: int, gaps: list[Gap]) -> int:
         """Look at the entries that no record has confirmed; the number of entries that stand for something."""
@@ -182,7 +182,7 @@ class QueueCheck:
             self._find(Level.REPAIRABLE, beyond[0], what, "open the store: recovery cuts them off")
         return seen
 
-    def is_written_anew(self) -> None:
+    def downgrade_rebuildable(self) -> None:
         """By opening, as a whole, so nothing needs a person that a rebuild would put right."""
         self.findings = [
             replace(finding, level=Level.REPAIRABLE, remedy=OPEN_ANEW) if finding.remedy == REBUILD else finding
@@ -204,7 +204,7 @@ class QueueCheck:
 class QueueChecks:
     """All queues of a store."""
 
-    def __init__(self, disk: Disk, config: StoreConfig, report: Report, lost: LostQueues) -> None:
+    def __init__(self, disk: Disk, config: StoreConfig, report: Report, lost: MissingQueues) -> None:
         self._disk = disk
         self._lost = lost
         self._config = config
@@ -257,7 +257,7 @@ class QueueChecks:
         for (topic, queue_id), queue in sorted(self._queues.items()):
             self._report.queue_entries += queue.finish(log_start, log_end, gaps)
             if queue.findings and self._is_written_anew(topic, queue_id, queue, log_start):
-                queue.is_written_anew()
+                queue.downgrade_rebuildable()
             if not queue.exists:
                 self._finish_without_files(topic, queue, known)
                 continue
@@ -273,10 +273,10 @@ class QueueChecks:
         """Whether opening notices that files of it are gone. After a kill it lets those be whose queue has only entries
         for expired records left (recovery.py, `_note_gone`)."""
         if not queue.exists:
-            return self._lost.is_lost(topic, queue_id)
+            return self._lost.is_missing(topic, queue_id)
         if queue.last_position is not None and queue.last_position < log_start:
             return False
-        return any(self._lost.is_file_lost(topic, queue_id, finding.file) for finding in queue.findings)
+        return any(self._lost.is_file_missing(topic, queue_id, finding.file) for finding in queue.findings)
 
     def _finish_without_files(self, topic: str, queue: QueueCheck, known: set[str] | None) -> None:
         """No files at all: right for a deleted topic, whose records stay in the log until they expire."""

@@ -11,21 +11,27 @@ from collections.abc import Iterator
 from ..files.disk import Disk
 from ..log.whole_crc import WHOLE_CRC_FILE, are_ranges_readable
 from ..recovery.catalogue import CATALOGUE_FILE, read_catalogue
-from ..recovery.checkpoint import CHECKPOINT_FILE, SYNCED_FILE, Checkpoint, checkpoint_fault, is_synced_mark_readable
+from ..recovery.checkpoint import (
+    CHECKPOINT_FILE,
+    SYNCED_FILE,
+    Checkpoint,
+    checkpoint_fault,
+    is_synced_position_readable,
+)
 from ..recovery.derived_files import DERIVED_FILE, damaged_lines
-from ..recovery.store_state import MarksFound
+from ..recovery.store_state import StoreState
 from .findings import OPEN, Level, Report
 
 _GONE = "it is gone"
 _UNREADABLE = "it cannot be read"
 
 
-def check_mark_files(disk: Disk, marks: MarksFound, report: Report) -> None:
-    for name, what in _faults(disk, marks):
+def check_state_files(disk: Disk, state: StoreState, report: Report) -> None:
+    for name, what in _faults(disk, state):
         report.add(Level.REPAIRABLE, name, None, what, OPEN)
 
 
-def _faults(disk: Disk, marks: MarksFound) -> Iterator[tuple[str, str]]:
+def _faults(disk: Disk, state: StoreState) -> Iterator[tuple[str, str]]:
     has_synced = disk.exists(SYNCED_FILE)
     if disk.exists(CHECKPOINT_FILE):
         fault = checkpoint_fault(disk)
@@ -33,9 +39,9 @@ def _faults(disk: Disk, marks: MarksFound) -> Iterator[tuple[str, str]]:
             yield CHECKPOINT_FILE, fault
     elif has_synced:  # a store that was just begun, of any broker, may have none
         yield CHECKPOINT_FILE, _GONE
-    if has_synced and not is_synced_mark_readable(disk):
+    if has_synced and not is_synced_position_readable(disk):
         yield SYNCED_FILE, _UNREADABLE
-    elif not has_synced and marks.catalogue is not None:
+    elif not has_synced and state.catalogue is not None:
         yield SYNCED_FILE, _GONE
     # None at all is right where a broker of ours was killed in its first life and Java went on.
     if disk.exists(CATALOGUE_FILE) and read_catalogue(disk) is None:

@@ -16,7 +16,7 @@ _PIECE = 1 << 20
 _MOST = 64 << 20
 
 
-def keep_aside(disk: Disk, sequence: FileSequence, position: int) -> str | None:
+def copy_truncated(disk: Disk, sequence: FileSequence, position: int) -> str | None:
     """Copy the bytes from a position on, up to the first piece that is all zero. The copy's name; None if all is zero.
 
     A copy that cannot be made (a full disk) is no reason not to open the store.

@@ -12,37 +12,37 @@ from ..files.disk import Disk, folder_of
 from ..files.segment import parse_segment_name
 from ..layout import BATCH_QUEUES, QUEUES
 from .catalogue import KnownQueue
-from .store_state import MarksFound
+from .store_state import StoreState
 
 
-class LostQueues:
+class MissingQueues:
     """Asked only about queues that lack entries, so a clean store is not looked at twice."""
 
-    def __init__(self, disk: Disk, marks: MarksFound) -> None:
+    def __init__(self, disk: Disk, state: StoreState) -> None:
         self._disk = disk
-        self._marks = marks
+        self._state = state
 
-    def is_lost(self, topic: str, queue_id: int) -> bool:
+    def is_missing(self, topic: str, queue_id: int) -> bool:
         """Of a queue without any file: whether it had some."""
         folders = {f"{root}/{topic}/{queue_id}" for root in (QUEUES, BATCH_QUEUES)}
         return (topic, queue_id) in self._known or not folders.isdisjoint(self._folders_gone)
 
-    def is_file_lost(self, topic: str, queue_id: int, name: str) -> bool:
+    def is_file_missing(self, topic: str, queue_id: int, name: str) -> bool:
         """Whether this file of a queue that has others was there."""
-        if name in self._marks.gone:
+        if name in self._state.gone:
             return True
         known = self._known.get((topic, queue_id))
         base = parse_segment_name(name.rpartition("/")[2])
-        if known is None or known.rest is None or base is None or self._disk.exists(name):
+        if known is None or known.state is None or base is None or self._disk.exists(name):
             return False
-        return known.rest.first_file <= base <= known.rest.last_file
+        return known.state.first_file <= base <= known.state.last_file
 
     @cached_property
     def _known(self) -> dict[tuple[str, int], KnownQueue]:
-        left = self._marks.catalogue
+        left = self._state.catalogue
         queues = [] if left is None else left.known_queues()
         return {(known.topic, known.queue_id): known for known in queues if known.next_offset}
 
     @cached_property
     def _folders_gone(self) -> set[str]:
-        return {folder_of(name) for name in self._marks.gone}
+        return {folder_of(name) for name in self._state.gone}

@@ -11,19 +11,19 @@ from ..files.disk import Disk
 from ..index.index_file import HEADER, HEADER_BYTES, index_file_bytes
 from ..layout import INDEX
 from .derived_files import read_derived
-from .store_state import MarksFound
+from .store_state import StoreState
 
 
-def lost_index_files(disk: Disk, config: StoreConfig, marks: MarksFound, log_start: int) -> dict[str, str]:
+def damaged_index_files(disk: Disk, config: StoreConfig, state: StoreState, log_start: int) -> dict[str, str]:
     """What is wrong with each, by name. None of them if there is no index by configuration."""
     if not config.index_enabled:
         return {}
-    lost = {name: "it is gone" for name in marks.gone if name.startswith(f"{INDEX}/")}
-    known = marks.catalogue.index_files if marks.catalogue is not None else None
+    lost = {name: "it is gone" for name in state.gone if name.startswith(f"{INDEX}/")}
+    known = state.catalogue.index_files if state.catalogue is not None else None
     for file in known or ():
         if file.end_position >= log_start and not disk.exists(file.name):
             lost[file.name] = "it is gone"
-    listed = read_derived(disk) if marks.is_ours_after_a_kill else None
+    listed = read_derived(disk) if state.is_ours_after_a_kill else None
     for name, size in short_index_files(disk, config).items():
         if listed is None or name in listed or _has_entries(disk, name):
             lost[name] = f"it has {size} bytes instead of {_length(config)}"

@@ -48,8 +48,8 @@ def assert_whole(store: MessageStore) -> None:
     assert [queue.next_offset for queue in store.queues] == [MESSAGES] * QUEUES
 
 
-def resting(store: MessageStore) -> list[int]:
-    return sorted(known.queue_id for known in store.queues.resting)
+def unchanged(store: MessageStore) -> list[int]:
+    return sorted(known.queue_id for known in store.queues.unchanged)
 
 
 def noting(touched: list[str], call: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,10 +69,10 @@ def test_nobody_looks_at_a_queue_before_its_first_use(monkeypatch: pytest.Monkey
     assert [name for name in touched if name.startswith("consumequeue/T")] == [
         f"consumequeue/T/{QUEUES - 1}/{800:020d}"  # the newest record's: where the log goes on
     ]
-    assert resting(store) == [0, 1, 2]
+    assert unchanged(store) == [0, 1, 2]
     assert put(store, "next", queue_id=1)
     assert bodies(store, queue_id=1) == [*wanted(1), b"next"]
-    assert resting(store) == [0, 2]
+    assert unchanged(store) == [0, 2]
     assert_whole_but(store, 1)
 
 
@@ -87,7 +87,7 @@ def test_a_queue_rests_through_many_lives() -> None:
     for life in range(4):
         store = opened(disk)
         assert store.recovery.as_left
-        assert set(resting(store)) >= {1, 2}
+        assert set(unchanged(store)) >= {1, 2}
         put(store, "x", queue_id=0, topic=f"New{life}")
         store.close()
     assert verify_store(disk, SMALL).exit_code == Level.NOTE
@@ -164,7 +164,7 @@ def test_a_queue_that_somebody_touched_is_looked_at(fault: Callable[[SimulatedDi
     disk = stopped()
     fault(disk)
     store = opened(disk)
-    assert 1 not in resting(store)
+    assert 1 not in unchanged(store)
     assert store.recovery.rebuilt == [] if fault is written_again else store.recovery.rebuilt
     assert_whole(store)
     put(store, "next", queue_id=1)
@@ -179,7 +179,7 @@ def test_a_queue_that_came_to_the_folder_is_found() -> None:
     disk.open(f"consumequeue/T/9/{0:020d}", create=True).truncate(800)
     store = opened(disk)
     assert store.queues.get("T", 9) is not None
-    assert set(resting(store)) == {0, 1, 2}
+    assert set(unchanged(store)) == {0, 1, 2}
 
 
 def after_another_broker(disk: SimulatedDisk) -> SimulatedDisk:
@@ -196,7 +196,7 @@ def after_another_broker(disk: SimulatedDisk) -> SimulatedDisk:
 def test_after_another_broker_nothing_rests() -> None:
     disk = after_another_broker(stopped())
     store = opened(disk)
-    assert resting(store) == []
+    assert unchanged(store) == []
     assert bodies(store, queue_id=1) == [*wanted(1), b"of the other"]
 
 
@@ -205,7 +205,7 @@ def test_even_with_the_checkpoint_that_we_left_a_queue_with_other_files_is_looke
     checkpoint = read_whole(disk, CHECKPOINT_FILE)
     after_another_broker(disk).open(CHECKPOINT_FILE).pwrite(0, checkpoint)
     store = opened(disk)
-    assert 1 not in resting(store)
+    assert 1 not in unchanged(store)
     assert bodies(store, queue_id=1) == [*wanted(1), b"of the other"]
     assert put(store, "next", queue_id=1)
     assert store.queues.get("T", 1).next_offset == MESSAGES + 2  # type: ignore[union-attr]
@@ -222,7 +222,7 @@ def test_after_an_unclean_stop_nothing_rests(stop: str) -> None:
         CheckpointFile(disk).save(Checkpoint(log_time_ms=1))
         disk.open(ABORT_FILE, create=True).pwrite(0, b"4711")
     store = opened(disk)
-    assert resting(store) == []
+    assert unchanged(store) == []
     assert_whole(store)
 
 
@@ -246,7 +246,7 @@ def test_a_catalogue_of_an_older_version_says_less() -> None:
     disk.open(CATALOGUE_FILE).pwrite(0, old)
     store = opened(disk)
     assert store.recovery.clean_stop
-    assert resting(store) == []
+    assert unchanged(store) == []
     assert_whole(store)
 
 
@@ -266,7 +266,7 @@ async def test_the_minimum_of_a_queue_that_rests_follows_the_log() -> None:
         assert first is None or first.position >= start
     store.close()
     again = opened(disk)
-    assert len(resting(again)) == QUEUES - 1
+    assert len(unchanged(again)) == QUEUES - 1
     assert {queue.queue_id: queue.min_offset for queue in again.queues} == lowest
 
 
@@ -318,7 +318,7 @@ def test_a_new_queue_is_of_its_resting_siblings_kind() -> None:
     put(store, "newest")
     store.close()
     again = opened(disk)
-    assert [(known.topic, known.queue_id) for known in again.queues.resting] == [("B", 0)]
+    assert [(known.topic, known.queue_id) for known in again.queues.unchanged] == [("B", 0)]
     assert again.put([Record(topic="B", queue_id=1, body=b"single")])[0].queue_offset == 0
     assert disk.list("batchconsumequeue/B") == ["0", "1"]
     assert again.put([batch])[0].queue_offset == 50
@@ -365,12 +365,12 @@ def test_on_a_real_disk(tmp_path: Path) -> None:
         store.put([message(f"{queue}-{number}", queue_id=queue) for number in range(MESSAGES)])
     store.close()
     store = MessageStore(disk, SMALL, ManualClock())
-    assert resting(store) == [0, 1, 2]
+    assert unchanged(store) == [0, 1, 2]
     assert_whole(store)
     store.close()
     name = tmp_path / file_of(1)
     name.write_bytes(name.read_bytes()[:-20] + bytes(20))
     store = MessageStore(disk, SMALL, ManualClock())
-    assert resting(store) == [0, 2]
+    assert unchanged(store) == [0, 2]
     assert_whole(store)
     store.close()

@@ -7,8 +7,8 @@ from contextlib import suppress
 from .disk import Disk, FileMissing
 
 
-class Changes:
-    """Writer's thread only, except that a taken `Changes` belongs to the flush that took it."""
+class UnsyncedFiles:
+    """Writer's thread only, except that a taken `UnsyncedFiles` belongs to the flush that took it."""
 
     __slots__ = ("files", "folders", "names")
 
@@ -23,9 +23,9 @@ class Changes:
             folder = folder.rpartition("/")[0]
             self.folders.add(folder)
 
-    def take(self) -> Changes:
+    def take(self) -> UnsyncedFiles:
         """What has gathered so far; gathering starts anew."""
-        taken = Changes()
+        taken = UnsyncedFiles()
         taken.files.update(self.files)
         self.files.clear()  # the tails of queues hold this very set
         taken.folders, self.folders = self.folders, set()

@@ -30,7 +30,7 @@ class NotResident(Exception):
                 file.close()
 
 
-class Reads:
+class ReadMode:
     """How the writer's thread reads files: it waits for the medium, except inside `resident_only`."""
 
     __slots__ = ("_waits",)

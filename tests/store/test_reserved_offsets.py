@@ -8,7 +8,7 @@ from copy import deepcopy
 import pytest
 
 from pyromq.store.message_store import MessageStore
-from pyromq.store.queues.reserved_offsets import TAKEN_FILE
+from pyromq.store.queues.reserved_offsets import RESERVED_FILE
 from pyromq.store.tools.accept_loss import accept_loss
 from pyromq.store.tools.rebuild import rebuild_store
 from pyromq.store.tools.verify import verify_store
@@ -61,7 +61,7 @@ def test_a_damaged_last_record_keeps_its_offset(how: str, rebuilt: bool) -> None
     flip(disk, log_file(0), positions[-1] + 88)
     if rebuilt:
         rebuild_store(disk, SMALL, ManualClock(), 1)
-        assert not disk.exists(TAKEN_FILE)
+        assert not disk.exists(RESERVED_FILE)
     store = opened(disk)
     assert len(bodies(store)) == COUNT - 1
     assert next_offset(store) == COUNT
