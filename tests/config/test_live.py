@@ -93,7 +93,7 @@ def test_everything_is_shown_under_java_keys(file: Path, tmp_path: Path) -> None
 def test_watchers_see_each_change_and_none_that_was_refused(file: Path, tmp_path: Path) -> None:
     live = start(file, tmp_path / "overlay.properties")
     seen: list[int] = []
-    live.watch(lambda: seen.append(live.config.scan_interval_ms))
+    live.watch(lambda config: seen.append(config.scan_interval_ms))
     live.change("scanNotActiveBrokerInterval=20")
     with pytest.raises(ConfigError):
         live.change("scanNotActiveBrokerInterval=0")

@@ -38,10 +38,10 @@ class Live(Generic[C]):
         self._given = loaded.given
         self._keys = keys
         self._overlay = overlay
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers: list[Callable[[C], None]] = []
 
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call it after each change, before anything else can run."""
+    def watch(self, watcher: Callable[[C], None]) -> None:
+        """Call it with the new settings after each change, before anything else can run."""
         self._watchers.append(watcher)
 
     def change(self, text: str, source: str = "request") -> dict[str, str]:
@@ -60,7 +60,7 @@ class Live(Generic[C]):
         self._keep(asked)
         self.config = changed
         for watcher in self._watchers:
-            watcher()
+            watcher(changed)
         return asked
 
     def shown(self) -> dict[str, str]:
