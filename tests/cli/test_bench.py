@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pyromq.cli.bench.counts import Consumed, Delivered, Sent, TimersSent
+from pyromq.cli.bench.counts import MessagesConsumed, MessagesSent, TimersDelivered, TimersSent
 from pyromq.cli.main import cli
 from tests.cli.standing import Standing, standing
 
@@ -110,7 +110,7 @@ def test_timers_are_sent_and_come_when_they_are_due(one: Standing) -> None:
 
 
 def test_shares_of_delays_are_of_all_messages() -> None:
-    counts = Delivered(0.0)
+    counts = TimersDelivered(0.0)
     assert counts.total(1.0)["late99.9"] == 0
     for late_ms in [0] * 50 + [10] * 40 + [70] * 10:
         counts.got(late_ms)
@@ -131,7 +131,7 @@ def test_timers_that_are_sent_have_apaches_columns() -> None:
 
 
 def test_a_line_is_of_its_interval_and_the_last_one_of_all() -> None:
-    counts = Sent(0.0)
+    counts = MessagesSent(0.0)
     for took in (2.0, 4.0):
         counts.sent(took)
     assert counts.line(2.0, "now", False) == (
@@ -146,7 +146,7 @@ def test_a_line_is_of_its_interval_and_the_last_one_of_all() -> None:
 
 
 def test_greatest_times_of_a_consumer_begin_anew_with_each_line() -> None:
-    counts = Consumed(0.0)
+    counts = MessagesConsumed(0.0)
     counts.got(10, 4)
     counts.got(20, 8)
     assert "Consume TPS: 2 | AVG(B2C) RT(ms):  15.000 | AVG(S2C) RT(ms):   6.000 | MAX(B2C) RT(ms): 20" in counts.line(

@@ -10,7 +10,7 @@ from pyromq.admin.calls import Calls
 from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.consumers import Conflict
 from pyromq.cli.cluster import checks
-from pyromq.cli.cluster.checks import Finding, Patient
+from pyromq.cli.cluster.checks import CheckedCluster, CheckResult
 from pyromq.client.connect.session import Session
 from pyromq.client.errors import Unreachable, refused
 from pyromq.model.codes import OwnRequestCode, RequestCode, ResponseCode
@@ -70,8 +70,8 @@ def cluster(**brokers: str) -> ClusterInfo:
     return ClusterInfo(broker_addr_table=table, cluster_addr_table={"C": list(brokers)})
 
 
-async def found(check: checks.Check, calls: Calls, **patient: Any) -> list[Finding]:
-    return [one async for one in check(Patient(calls, **patient))]
+async def found(check: checks.Check, calls: Calls, **patient: Any) -> list[CheckResult]:
+    return [one async for one in check(CheckedCluster(calls, **patient))]
 
 
 async def test_name_servers_that_disagree_or_are_silent() -> None:

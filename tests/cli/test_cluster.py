@@ -213,7 +213,7 @@ def test_a_brokers_clock_is_its_start_and_its_runtime() -> None:
 def test_top_draws_until_it_is_told_to_stop(two: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyromq.cli.cluster import top
 
-    looks, look = 0, top.look
+    looks, look = 0, top.take_frame
 
     async def looked(shell: Shell) -> top.Frame:
         nonlocal looks
@@ -222,7 +222,7 @@ def test_top_draws_until_it_is_told_to_stop(two: Standing, monkeypatch: pytest.M
             os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C while it looks
         return await look(shell)
 
-    monkeypatch.setattr(top, "look", looked)
+    monkeypatch.setattr(top, "take_frame", looked)
     shown = two.shown("top", "--every", "0.1", "--rows", "2")
     assert shown.count("2 brokers, ") == looks == 3
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.cli import demo as demo_module
-from pyromq.cli.demo.run import Stage, start
+from pyromq.cli.demo.run import DemoRun, start
 from pyromq.errors import PyroError
 
 
@@ -79,7 +79,7 @@ async def test_a_step_that_fails_stops_the_name_server_and_fails_the_demo(
 ) -> None:
     started: list[str] = []
 
-    async def fail(stage: Stage) -> None:
+    async def fail(stage: DemoRun) -> None:
         started.append(stage.namesrv)
         raise PyroError("this step failed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.cli.pipeline.faults import JobFailed, told, told_plainly
+from pyromq.cli.pipeline.faults import JobFailed, fault_in, plain_faults
 
 SOURCE = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source read in Python: \
 Traceback (most recent call last):
@@ -52,15 +52,15 @@ ModuleNotFoundError: No module named 'pyromq'
     ],
 )
 def test_the_useful_line(text: str, line: str, code: int) -> None:
-    assert told(text) == (line, code)
+    assert fault_in(text) == (line, code)
 
 
 def test_a_process_of_sparks_that_is_gone_is_told_so() -> None:
-    with pytest.raises(JobFailed, match="Java process is gone") as found, told_plainly():
+    with pytest.raises(JobFailed, match="Java process is gone") as found, plain_faults():
         raise ConnectionRefusedError(111, "Connection refused")
     assert found.value.exit_code == 2
 
 
 def test_an_error_of_our_own_is_no_fault_of_sparks() -> None:
-    with pytest.raises(ZeroDivisionError), told_plainly():
+    with pytest.raises(ZeroDivisionError), plain_faults():
         raise ZeroDivisionError

@@ -33,10 +33,10 @@ class Copies:
         self._session = session
         self._sender = Sender(session, GROUP, SendPolicy())
 
-    async def send(self, message: StoredMessage, topic: str, marks: Mapping[str, str] | None = None) -> SendResult:
-        """A new message with the same body, tags, keys and properties; `marks` come on top. Else CannotCopy."""
+    async def send(self, message: StoredMessage, topic: str, extra: Mapping[str, str] | None = None) -> SendResult:
+        """A new message with the same body, tags, keys and properties; `extra` come on top. Else CannotCopy."""
         check_readable(message)
-        properties = own_properties(message) | {COPY_OF: message_id(message)} | dict(marks or {})
+        properties = own_properties(message) | {COPY_OF: message_id(message)} | dict(extra or {})
         return await self.send_new(topic, message.body, properties)
 
     async def send_new(self, topic: str, body: bytes, properties: Mapping[str, str]) -> SendResult:
@@ -44,13 +44,13 @@ class Copies:
         new = dict(properties) | {Property.UNIQ_KEY: self._session.ids.next(), Property.WAIT: "true"}
         return await self._send(pack(topic, body, new, Packing()), new.get(Property.SHARDING_KEY))
 
-    async def retry(self, message: StoredMessage, group: str, marks: Mapping[str, str] | None = None) -> SendResult:
+    async def retry(self, message: StoredMessage, group: str, extra: Mapping[str, str] | None = None) -> SendResult:
         """Through the group's retry topic: nobody else gets it, it keeps its id and counts its attempts anew.
 
         Else CannotCopy.
         """
         check_readable(message)
-        properties = own_properties(message) | dict(marks or {})
+        properties = own_properties(message) | dict(extra or {})
         properties |= {
             Property.UNIQ_KEY: message_id(message),
             Property.ORIGIN_MESSAGE_ID: message_id(message),

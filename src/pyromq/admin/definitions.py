@@ -98,7 +98,7 @@ def _entry(by_broker: Mapping[str, dict[str, Any]], everywhere: list[str]) -> di
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class DefinitionChange(Generic[T]):
     """One topic or group on one broker. `now` None: it is made."""
 
     kind: str
@@ -130,12 +130,12 @@ class Change(Generic[T]):
 
 async def changes(
     calls: Calls, places: Sequence[BrokerPlace], document: Any
-) -> tuple[list[Change[TopicConfig]], list[Change[SubscriptionGroupConfig]]]:
+) -> tuple[list[DefinitionChange[TopicConfig]], list[DefinitionChange[SubscriptionGroupConfig]]]:
     """What is to be done, topics and groups. ConfigError if the document cannot be read."""
     patterns = {"topics": topic_settings(TopicConfig()), "groups": group_settings(SubscriptionGroupConfig())}
     check(document, patterns, {place.name for place in places})
-    of_topics: list[Change[TopicConfig]] = []
-    of_groups: list[Change[SubscriptionGroupConfig]] = []
+    of_topics: list[DefinitionChange[TopicConfig]] = []
+    of_groups: list[DefinitionChange[SubscriptionGroupConfig]] = []
     for place in places:
         present = await topics.configs(calls, place.address) if document.get("topics") else {}
         for name, entry in document.get("topics", {}).items():
@@ -157,7 +157,7 @@ def _change(
     fresh: T,
     settings: Callable[[T], dict[str, Any]],
     fields: Callable[[T, Mapping[str, Any]], dict[str, Any]],
-) -> list[Change[T]]:
+) -> list[DefinitionChange[T]]:
     if place.name not in entry.get("brokers", [place.name]):
         return []
     wanted = {key: value for key, value in entry.items() if key not in PLACES} | entry.get("on", {}).get(place.name, {})
@@ -166,7 +166,7 @@ def _change(
     if is_now == then:
         return []
     config = now or fresh
-    return [Change(kind, name, place, is_now, then, msgspec.structs.replace(config, **fields(config, then)))]
+    return [DefinitionChange(kind, name, place, is_now, then, msgspec.structs.replace(config, **fields(config, then)))]
 
 
 def _topic_fields(config: TopicConfig, then: Mapping[str, Any]) -> dict[str, Any]:

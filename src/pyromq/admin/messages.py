@@ -102,14 +102,14 @@ async def read_queue(
         expression_type="TAG",
     )
     answer = await calls.broker(address, RequestCode.PULL_MESSAGE, header, expected=_PULLED)
-    told = PullMessageAnswer.from_fields(answer.fields)
-    next_offset, found = told.next_begin_offset or 0, ReadMessages([], [])
+    offsets = PullMessageAnswer.from_fields(answer.fields)
+    next_offset, found = offsets.next_begin_offset or 0, ReadMessages([], [])
     if answer.code == ResponseCode.SUCCESS:
         found = _messages(answer)
         if found.broken:  # what is behind it comes with the next page; alone it is passed over
             behind = found.messages[-1].queue_offset + 1 if found.messages else offset + 1
             next_offset = min(next_offset, behind)
-    return Page(found.messages, next_offset, told.min_offset or 0, told.max_offset or 0)
+    return Page(found.messages, next_offset, offsets.min_offset or 0, offsets.max_offset or 0)
 
 
 async def pages(
@@ -124,7 +124,7 @@ async def pages(
 
 
 def _messages(answer: Command) -> ReadMessages:
-    """Those that cannot be read are among them, with their bodies as they are stored, and are told."""
+    """Return the messages, those that cannot be read among them with their bodies as stored; these are logged."""
     found = read_messages(answer.body)
     for each in found.unreadable:
         log.warning(

@@ -132,8 +132,8 @@ def _dump_to(path: Path, target: Path, as_json: bool, wanted: dict[str, Any]) ->
     count = store_to_file(path, target, damage.append, **given)
     for one in damage:
         print_lines(f"damaged: {one}", err=True)
-    told = {"file": str(target), "messages": count, "damaged": len(damage)}
-    print_lines(json.dumps(told) if as_json else f"{count} messages in {target}")
+    result = {"file": str(target), "messages": count, "damaged": len(damage)}
+    print_lines(json.dumps(result) if as_json else f"{count} messages in {target}")
     if damage:
         sys.exit(2)
 
@@ -246,12 +246,12 @@ def quarantine(path: Path, config_file: Path | None, as_json: bool, position: in
         print_lines(json.dumps([to_builtins(one) for one in found]))
         return
     for one in found:
-        print_lines(_aside_line(one))
+        print_lines(_quarantined_line(one))
     if not found:
         print_lines("no record is put aside")
 
 
-def _aside_line(one: QuarantinedRecord) -> str:
+def _quarantined_line(one: QuarantinedRecord) -> str:
     state = " released, tried at the next start" if one.is_released else ""
     copy = f" copy={one.copy_name}" if one.is_copied else ""
     where = f"{one.position} {one.topic} {one.queue_id} {one.size} bytes"

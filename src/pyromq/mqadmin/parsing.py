@@ -36,10 +36,10 @@ class Chosen:
 
 
 def parse(options: Sequence[Option], words: Sequence[str]) -> Chosen:
-    return _Parser(options).parse(words)
+    return _WordParser(options).parse(words)
 
 
-class _Parser:
+class _WordParser:
     def __init__(self, options: Sequence[Option]) -> None:
         self._options = options
         self._short = {option.short: option for option in options if option.short}

@@ -17,10 +17,10 @@ from ..terminal.numbers import Number
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import Tree, examples
-from .counts import Consumed, Sent
+from .counts import MessagesConsumed, MessagesSent
 from .kinds import batch, transaction
 from .shared import (
-    Message,
+    BenchMessage,
     conclude,
     interval_option,
     java_truth,
@@ -91,7 +91,7 @@ async def producer(shell: Shell, topic: str, quantity: int, report_interval: int
 
     packing = Packing(compress_over_bytes=how["over"]) if how["compress"] else Packing(compression=None)
     clock = shell.session.clock
-    counts = Sent(clock.monotonic())
+    counts = MessagesSent(clock.monotonic())
     senders = ASYNC_IN_FLIGHT if how["is_async"] else how["threads"]
     shell.say(
         f"topic: {topic}, threadCount: {1 if how['is_async'] else how['threads']}, messageSize: {how['size']}, "
@@ -100,7 +100,7 @@ async def producer(shell: Shell, topic: str, quantity: int, report_interval: int
         f"asyncEnable: {java_truth(how['is_async'])}, compressEnable: {java_truth(how['compress'])}, "
         f"reportInterval: {report_interval}"
     )
-    message = Message(how)
+    message = BenchMessage(how)
     async with shell.client(trace=trace) as client, client.producer("benchmark_producer", packing=packing) as sender:
         await run_senders(
             shell,
@@ -166,7 +166,7 @@ async def consumer(
         f"{filter_type or 'null'}, expression: {expression or 'null'}, reportInterval: {report_interval}"
     )
     await shell.session.name_servers.topics()  # a consumer would wait for a name server for ever
-    counts, enough = Consumed(clock.monotonic()), asyncio.Event()
+    counts, enough = MessagesConsumed(clock.monotonic()), asyncio.Event()
 
     async def handle(msg: Received) -> None:
         now = clock.now_ms()

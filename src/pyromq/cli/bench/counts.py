@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 
-class Sent:
+class MessagesSent:
     """One producer run. Times are monotonic seconds, durations milliseconds."""
 
     def __init__(self, began: float) -> None:
@@ -64,7 +64,7 @@ class Sent:
         }
 
 
-class BatchesSent(Sent):
+class BatchesSent(MessagesSent):
     """One run of batches: TPS and times are of batches, MPS is of messages."""
 
     def __init__(self, began: float, batch_size: int) -> None:
@@ -85,20 +85,20 @@ class BatchesSent(Sent):
         return super()._facts(rate, average) | {"sendMps": round(rate * self._size, 1), "batchSize": self._size}
 
 
-class TransactionsSent(Sent):
+class TransactionsSent(MessagesSent):
     """One run of transactions, and what brokers asked: about one that was ended (unexpected), about one again."""
 
     def __init__(self, began: float) -> None:
         super().__init__(began)
         self.open_ids: set[str] = set()
-        self._asked: set[str] = set()
+        self._checked_ids: set[str] = set()
         self.checks = self.unexpected = self.repeated = 0
 
     def checked(self, message_id: str) -> None:
         self.checks += 1
         self.unexpected += message_id not in self.open_ids
-        self.repeated += message_id in self._asked
-        self._asked.add(message_id)
+        self.repeated += message_id in self._checked_ids
+        self._checked_ids.add(message_id)
 
     def _columns(self, rate: float, average: float) -> str:
         return (
@@ -108,11 +108,11 @@ class TransactionsSent(Sent):
         )
 
     def _facts(self, rate: float, average: float) -> dict[str, Any]:
-        asked = {"checks": self.checks, "unexpectedChecks": self.unexpected, "duplicatedChecks": self.repeated}
-        return super()._facts(rate, average) | asked
+        checks = {"checks": self.checks, "unexpectedChecks": self.unexpected, "duplicatedChecks": self.repeated}
+        return super()._facts(rate, average) | checks
 
 
-class TimersSent(Sent):
+class TimersSent(MessagesSent):
     """Messages with delivery times, in the columns of Apache's TimerProducer."""
 
     def _columns(self, rate: float, average: float) -> str:
@@ -122,7 +122,7 @@ class TimersSent(Sent):
         )
 
 
-class Delivered:
+class TimersDelivered:
     """How late, in ms, messages came after their time: the columns of Apache's TimerConsumer.
 
     Shares are of all messages of the run; Apache's are of the different delays, each counted once.
@@ -184,7 +184,7 @@ class Delivered:
         )
 
 
-class Consumed:
+class MessagesConsumed:
     """One consumer run. B2C: born to consumed, S2C: stored to consumed, in milliseconds."""
 
     def __init__(self, began: float) -> None:

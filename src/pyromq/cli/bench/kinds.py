@@ -12,7 +12,7 @@ from ..terminal.shell import Shell, talks
 from ..terminal.tree import examples
 from .counts import BatchesSent, TransactionsSent
 from .shared import (
-    Message,
+    BenchMessage,
     conclude,
     interval_option,
     java_truth,
@@ -53,7 +53,7 @@ async def batch(
         f"traceEnable: {java_truth(trace)}, reportInterval: {report_interval}"
     )
     clock = shell.session.clock
-    message = Message(how | {"keys": False, "delays": False, "delay_level": 1})
+    message = BenchMessage(how | {"keys": False, "delays": False, "delay_level": 1})
     counts = BatchesSent(clock.monotonic(), batch_size)
     bodies = [message.body] * batch_size
     async with shell.client(trace=trace) as client, client.producer("benchmark_batch_producer") as sender:

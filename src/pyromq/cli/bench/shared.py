@@ -16,7 +16,7 @@ from ..terminal.tree import Fail
 
 if TYPE_CHECKING:
     from ...ambient import Clock
-    from .counts import Sent
+    from .counts import MessagesSent
 
 TOPIC = "BenchmarkTest"
 FAILED_PAUSE_S = 3.0
@@ -31,7 +31,7 @@ quantity_option = click.option(
 )
 
 
-class Message:
+class BenchMessage:
     """What each send carries, made once where it can be."""
 
     def __init__(self, how: dict[str, Any]) -> None:
@@ -68,7 +68,12 @@ def _properties(size: int) -> dict[str, str]:
 
 
 async def send_loop(
-    send: Callable[[], Awaitable[object]], counts: Sent, left: list[int], is_bounded: bool, clock: Clock, step: int = 1
+    send: Callable[[], Awaitable[object]],
+    counts: MessagesSent,
+    left: list[int],
+    is_bounded: bool,
+    clock: Clock,
+    step: int = 1,
 ) -> None:
     """One sender: the next message, or the next `step` of them, when the last one is answered."""
     from ...client.errors import Error, Refused
@@ -92,7 +97,7 @@ async def send_loop(
 
 async def run_senders(
     shell: Shell,
-    counts: Sent,
+    counts: MessagesSent,
     senders: int,
     send: Callable[[], Awaitable[object]],
     quantity: int,
@@ -105,7 +110,7 @@ async def run_senders(
     await until_stopped(shell, work, ri, lambda: counts.line(clock.monotonic(), now_in_words(clock), shell.as_json))
 
 
-def conclude(shell: Shell, counts: Sent) -> None:
+def conclude(shell: Shell, counts: MessagesSent) -> None:
     """The last line, and what failed."""
     now = shell.session.clock.monotonic()
     if shell.as_json:

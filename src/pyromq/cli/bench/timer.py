@@ -19,7 +19,7 @@ from ..terminal.numbers import seconds
 from ..terminal.printing import print_text
 from ..terminal.shell import Shell, talks
 from ..terminal.tree import examples
-from .counts import Delivered, TimersSent
+from .counts import TimersDelivered, TimersSent
 from .shared import (
     conclude,
     interval_option,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 DUE = "MY_RECORD_TIMER_DELIVER_MS"  # Apache's name: each consumer reads the other producer's messages
 RUN = "BENCHMARK_RUN"
-LOOK_S = 0.2  # for a topic that the first send makes
+ROUTE_POLL_S = 0.2  # for a topic that the first send makes
 
 
 @click.command(
@@ -96,7 +96,7 @@ class TimerRun:
         self._began_ms = self._clock.now_ms()
         self._mark = f"{self._began_ms}-{shell.session.rng.random()}"
         self._sent = TimersSent(self._clock.monotonic())
-        self._came = Delivered(self._clock.monotonic())
+        self._came = TimersDelivered(self._clock.monotonic())
         self._awaited: int | None = None if self._sends else how["quantity"] or None  # known when all is sent
         self._all_came = asyncio.Event()
 
@@ -120,7 +120,7 @@ class TimerRun:
         loops = (send_loop(send, self._sent, left, True, self._clock) for _ in range(self._how["threads"]))
         await asyncio.gather(*loops)
         self._awaited = self._sent.count
-        self._look()
+        self._end_if_all_came()
 
     def _dues(self) -> Iterator[int]:
         """Of each sender as many as of the others, in an order by chance."""
@@ -139,7 +139,7 @@ class TimerRun:
                 await self._shell.session.route(self._topic)
                 break
             except TopicNotFound:
-                await self._clock.sleep(LOOK_S)
+                await self._clock.sleep(ROUTE_POLL_S)
                 if self._awaited == 0:
                     return
         where: dict[str, Any] = {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": self._began_ms}
@@ -152,9 +152,9 @@ class TimerRun:
         due = whole_number(msg.properties.get(DUE))
         if due is not None and (not self._sends or msg.properties.get(RUN) == self._mark):
             self._came.got(self._clock.now_ms() - due)
-            self._look()
+            self._end_if_all_came()
 
-    def _look(self) -> None:
+    def _end_if_all_came(self) -> None:
         if self._awaited is not None and self._came.count >= self._awaited:
             self._all_came.set()
 

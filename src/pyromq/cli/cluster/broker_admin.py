@@ -73,12 +73,12 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
         if key not in found:
             raise unknown("setting", key, found)
         was.append(found[key])
-    shown, told = masked(key, value), [(place.name, masked(key, old)) for place, old in zip(places, was, strict=True)]
-    plan = [{"broker": name, "key": key, "now": old, "value": shown} for name, old in told]
+    shown, before = masked(key, value), [(place.name, masked(key, old)) for place, old in zip(places, was, strict=True)]
+    plan = [{"broker": name, "key": key, "now": old, "value": shown} for name, old in before]
     shell.about_to(f"set {key} to {shown}", plan)
     for place, old in zip(places, was, strict=True):
         await _change(shell, place, key, value, old)
-    shell.rows([{"broker": name, "key": key, "was": old, "value": shown} for name, old in told])
+    shell.rows([{"broker": name, "key": key, "was": old, "value": shown} for name, old in before])
 
 
 async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:

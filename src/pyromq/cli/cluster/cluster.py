@@ -66,30 +66,30 @@ async def _row(shell: Shell, place: BrokerPlace) -> dict[str, Any]:
 
     row: dict[str, Any] = {"cluster": place.cluster, "broker": place.name, "id": place.id, "address": place.address}
     try:
-        told = await clusters.runtime(shell.calls, place.address)
+        runtime = await clusters.runtime(shell.calls, place.address)
     except CallFailed:
-        told = {}
-    disk = decimal_number(told.get("commitLogDiskRatio"))
+        runtime = {}
+    disk = decimal_number(runtime.get("commitLogDiskRatio"))
     return row | {
-        "answers": bool(told),
-        "version": told.get("brokerVersionDesc", ""),
-        "inPerSecond": first_rate(told, "putTps"),
-        "outPerSecond": first_rate(told, "getTransferredTps", "getTransferedTps"),
+        "answers": bool(runtime),
+        "version": runtime.get("brokerVersionDesc", ""),
+        "inPerSecond": first_rate(runtime, "putTps"),
+        "outPerSecond": first_rate(runtime, "getTransferredTps", "getTransferedTps"),
         "diskPercent": None if disk is None else round(disk * 100),
-        "messagesToday": today(told, "msgPutTotal"),
+        "messagesToday": today(runtime, "msgPutTotal"),
     }
 
 
-def first_rate(told: dict[str, str], *names: str) -> float | None:
+def first_rate(runtime: dict[str, str], *names: str) -> float | None:
     """Java writes the rates of 10 s, 1 min and 10 min with blanks between."""
     for name in names:
-        parts = told.get(name, "").split()
+        parts = runtime.get(name, "").split()
         rate = decimal_number(parts[0]) if parts else None
         if rate is not None:
             return round(rate, 1)
     return None
 
 
-def today(told: dict[str, str], name: str) -> int | None:
-    now, morning = (whole_number(told.get(f"{name}Today{when}")) for when in ("Now", "Morning"))
+def today(runtime: dict[str, str], name: str) -> int | None:
+    now, morning = (whole_number(runtime.get(f"{name}Today{when}")) for when in ("Now", "Morning"))
     return None if now is None or morning is None else now - morning

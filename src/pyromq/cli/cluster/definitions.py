@@ -20,7 +20,7 @@ from ..terminal.tree import Fail, examples
 
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
-    from ...admin.definitions import Change, Document
+    from ...admin.definitions import DefinitionChange, Document
     from ...protocol.bodies.groups import SubscriptionGroupConfig
     from ...protocol.bodies.topics import TopicConfig
 
@@ -42,10 +42,10 @@ async def export(shell: Shell, file: str, cluster: str | None) -> None:
     is_json = shell.as_json if file == "-" else _is_json(file)
     definitions: dict[BrokerPlace, Definitions] = {}
 
-    async def look(place: BrokerPlace) -> None:
+    async def fetch(place: BrokerPlace) -> None:
         definitions[place] = await of_broker(shell.calls, place)
 
-    away = await shell.each(await shell.masters(cluster=cluster), look)
+    away = await shell.each(await shell.masters(cluster=cluster), fetch)
     found = document(definitions)
     text = json.dumps(found, ensure_ascii=False, indent=2) + "\n" if is_json else "\n".join(_toml(found)) + "\n"
     if file == "-":
@@ -85,7 +85,7 @@ async def apply_file(shell: Shell, file: str, cluster: str | None) -> None:
     shell.rows(rows)
 
 
-def _rows(change: Change[TopicConfig] | Change[SubscriptionGroupConfig]) -> list[dict[str, Any]]:
+def _rows(change: DefinitionChange[TopicConfig] | DefinitionChange[SubscriptionGroupConfig]) -> list[dict[str, Any]]:
     return [
         {"what": change.kind, "name": change.name} | {key: value for key, value in row.items() if key != change.kind}
         for row in change.rows()
@@ -96,7 +96,7 @@ def _count(rows: list[dict[str, Any]]) -> str:
     return f"{len(rows)} change{'s' * (len(rows) > 1)}"
 
 
-async def _warn_of_hidden(shell: Shell, changes: list[Change[TopicConfig]]) -> None:
+async def _warn_of_hidden(shell: Shell, changes: list[DefinitionChange[TopicConfig]]) -> None:
     from ...admin.offsets import unread_beyond
 
     for one in changes:

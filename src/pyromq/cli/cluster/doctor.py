@@ -25,9 +25,9 @@ async def doctor(shell: Shell, topic: str | None, group: str | None) -> None:
 
     Exit code 0: well (warnings included), 1: something is broken, 2: no name server answers.
     """
-    from .checks import GOOD, Patient, examine
+    from .checks import GOOD, CheckedCluster, examine
 
-    findings = await examine(Patient(shell.calls, topic=topic, group=group))
+    findings = await examine(CheckedCluster(shell.calls, topic=topic, group=group))
     if shell.as_json:
         shell.rows([one.as_row() for one in findings])
     else:

@@ -66,7 +66,7 @@ async def top(shell: Shell, every: float, most: int, once: bool) -> None:
     last: Frame | None = None
     while not stop.is_set():
         try:
-            frame = (await look(shell)).with_rates_since(last)
+            frame = (await take_frame(shell)).with_rates_since(last)
             text = "\n".join(drawn(frame, most))
             last = frame
         except CallFailed as fault:
@@ -98,7 +98,7 @@ def drawn(frame: Frame, most: int) -> Iterator[str]:
             yield f"  ... {len(rows) - most} more"
 
 
-async def look(shell: Shell) -> Frame:
+async def take_frame(shell: Shell) -> Frame:
     from .cluster import broker_rows
 
     frame = Frame(shell.session.clock.monotonic())

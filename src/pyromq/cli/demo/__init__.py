@@ -1,6 +1,6 @@
 """`pyromq demo`: shows on this machine what works today, step by step, and cleans up after itself.
 
-Real processes and real sockets on loopback, data in a temporary folder. Each step is a coroutine that gets the `Stage`.
+Real processes and real sockets on loopback, data in a temporary folder. Each step is a coroutine that gets a `DemoRun`.
 Every step checks what it shows, and anything unexpected ends the demo with an error: a green demo means something.
 """
 
@@ -17,12 +17,12 @@ import click
 
 from ...transport import loop
 from ..terminal.printing import print_lines
-from .inspection import looking
+from .inspection import inspection
 from .kinds import kinds
 from .pipeline import pipeline
-from .run import Stage, open_stage, start
+from .run import DemoRun, open_run, start
 
-STEPS: list[Callable[[Stage], Awaitable[None]]] = [start, kinds, looking, pipeline]
+STEPS: list[Callable[[DemoRun], Awaitable[None]]] = [start, kinds, inspection, pipeline]
 
 
 @click.command()
@@ -43,6 +43,6 @@ async def run_steps() -> None:
     if (task := asyncio.current_task()) is not None:
         # SIGINT unwinds by itself. Without this SIGTERM would leave processes and the folder behind.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with open_stage() as stage:
+    async with open_run() as demo_run:
         for step in STEPS:
-            await step(stage)
+            await step(demo_run)

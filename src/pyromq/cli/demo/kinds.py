@@ -15,58 +15,58 @@ from ...client.received import Received
 from ...client.subscription import sql, tag
 from ...errors import PyroError
 from ...model.group import ConsumeFromWhere
-from .run import Stage, kill_and_start
+from .run import DemoRun, kill_and_start
 
 GREETINGS = ("Hello", "Bonjour", "Hallo", "Hola", "Ciao", "Olá", "Hej", "你好", "こんにちは", "Привет")
 STEPS = ("created", "paid", "packed", "sent")
 WAIT_S = 3
 
 
-async def kinds(stage: Stage) -> None:
-    async with connect(stage.namesrv, trace=True) as client, client.producer("demo") as producer:
-        await _plain(stage, client, producer)
-        await _in_order(stage, client, producer)
-        await _only_some(stage, client, producer)
-        await _all_or_nothing(stage, client, producer)
-        await _again_or_given_up(stage, client, producer)
-        await _question(stage, client, producer)
-        await _everybody(stage, producer)
-        await _later(stage, client, producer)
+async def kinds(run: DemoRun) -> None:
+    async with connect(run.namesrv, trace=True) as client, client.producer("demo") as producer:
+        await _plain(run, client, producer)
+        await _in_order(run, client, producer)
+        await _only_some(run, client, producer)
+        await _all_or_nothing(run, client, producer)
+        await _again_or_given_up(run, client, producer)
+        await _question(run, client, producer)
+        await _everybody(run, producer)
+        await _later(run, client, producer)
 
 
-async def _plain(stage: Stage, client: Client, producer: Producer) -> None:
+async def _plain(run: DemoRun, client: Client, producer: Producer) -> None:
     for number, text in enumerate(GREETINGS):
         sent = await producer.send("greetings", text, tag="demo", keys=[f"greeting-{number}"])
-        stage.message_ids["greetings"] = sent.message_id
-    async with _consumer(stage, client, "greetings", "readers") as inbox:
+        run.message_ids["greetings"] = sent.message_id
+    async with _consumer(run, client, "greetings", "readers") as inbox:
         _same(await inbox.take(len(GREETINGS)), GREETINGS)
-    stage.say(f"plain: {len(GREETINGS)} greetings sent and consumed")
+    run.say(f"plain: {len(GREETINGS)} greetings sent and consumed")
 
 
-async def _in_order(stage: Stage, client: Client, producer: Producer) -> None:
+async def _in_order(run: DemoRun, client: Client, producer: Producer) -> None:
     customers = ("ann", "bob")
     for customer in customers:
         await asyncio.gather(*(producer.send("steps", step, order_key=customer) for step in STEPS))
-    async with _consumer(stage, client, "steps", "followers", orderly=True) as inbox:
+    async with _consumer(run, client, "steps", "followers", orderly=True) as inbox:
         got = await inbox.take_messages(len(STEPS) * len(customers))
     for customer in customers:
         seen = tuple(msg.body.decode() for msg in got if msg.order_key == customer)
         if seen != STEPS:
             raise PyroError(f"the steps of {customer} came as {seen}")
-    stage.say(f"in order: {', '.join(STEPS)} for {' and '.join(customers)} each")
+    run.say(f"in order: {', '.join(STEPS)} for {' and '.join(customers)} each")
 
 
-async def _only_some(stage: Stage, client: Client, producer: Producer) -> None:
+async def _only_some(run: DemoRun, client: Client, producer: Producer) -> None:
     for size in range(6):
         await producer.send("parcels", str(size), tag="large" if size > 3 else "small", props={"size": str(size)})
-    async with _consumer(stage, client, "parcels", "by-tag", filter=tag("large")) as inbox:
+    async with _consumer(run, client, "parcels", "by-tag", filter=tag("large")) as inbox:
         _same(await inbox.take(2), ("4", "5"))
-    async with _consumer(stage, client, "parcels", "by-sql", filter=sql("size BETWEEN 1 AND 2")) as inbox:
+    async with _consumer(run, client, "parcels", "by-sql", filter=sql("size BETWEEN 1 AND 2")) as inbox:
         _same(await inbox.take(2), ("1", "2"))
-    stage.say("only some: two of six parcels by tag, two by the SQL92 expression size BETWEEN 1 AND 2")
+    run.say("only some: two of six parcels by tag, two by the SQL92 expression size BETWEEN 1 AND 2")
 
 
-async def _all_or_nothing(stage: Stage, client: Client, producer: Producer) -> None:
+async def _all_or_nothing(run: DemoRun, client: Client, producer: Producer) -> None:
     asked: list[str] = []
 
     def check(msg: Received) -> bool:
@@ -80,14 +80,14 @@ async def _all_or_nothing(stage: Stage, client: Client, producer: Producer) -> N
         tx.rollback()
     async with producer.transaction("payments", "undecided") as tx:
         tx.leave_open()
-    async with _consumer(stage, client, "payments", "books") as inbox:
+    async with _consumer(run, client, "payments", "books") as inbox:
         _same(await inbox.take(2), ("committed", "undecided"))
     if asked != ["undecided"]:
         raise PyroError(f"the broker asked about {asked}")
-    stage.say("all or nothing: committed is there, rolled back is not, about undecided the broker came and asked")
+    run.say("all or nothing: committed is there, rolled back is not, about undecided the broker came and asked")
 
 
-async def _again_or_given_up(stage: Stage, client: Client, producer: Producer) -> None:
+async def _again_or_given_up(run: DemoRun, client: Client, producer: Producer) -> None:
     await producer.send("tasks", "hard")
     await producer.send("tasks", "nonsense")
     attempts: Counter[str] = Counter()
@@ -102,14 +102,14 @@ async def _again_or_given_up(stage: Stage, client: Client, producer: Producer) -
         done.set()
 
     begin = ConsumeFromWhere.FIRST_OFFSET
-    async with client.push_consumer("tasks", work, group="workers", begin=begin), stage.patience("the third attempt"):
+    async with client.push_consumer("tasks", work, group="workers", begin=begin), run.patience("the third attempt"):
         await done.wait()
-    async with _consumer(stage, client, "%DLQ%workers", "undertakers") as inbox:
+    async with _consumer(run, client, "%DLQ%workers", "undertakers") as inbox:
         _same(await inbox.take(1), ("nonsense",))
-    stage.say("again: a hard task succeeds at its third attempt; given up: nonsense is a dead letter at once")
+    run.say("again: a hard task succeeds at its third attempt; given up: nonsense is a dead letter at once")
 
 
-async def _question(stage: Stage, client: Client, producer: Producer) -> None:
+async def _question(run: DemoRun, client: Client, producer: Producer) -> None:
     async def square(number: int, msg: Received) -> None:
         await producer.reply(msg, number * number)
 
@@ -118,56 +118,56 @@ async def _question(stage: Stage, client: Client, producer: Producer) -> None:
         answer = await producer.request("squares", 12, timeout=30)
     if answer.decode(int) != 144:
         raise PyroError(f"12 squared is not {answer.body!r}")
-    stage.say("question and answer: 12 squared is 144")
+    run.say("question and answer: 12 squared is 144")
 
 
-async def _everybody(stage: Stage, producer: Producer) -> None:
+async def _everybody(run: DemoRun, producer: Producer) -> None:
     await producer.send("news", "the topic is there")
     options: dict[str, Any] = {
         "broadcast": True,
-        "offsets_folder": stage.folder / "offsets",
+        "offsets_folder": run.folder / "offsets",
         "begin": ConsumeFromWhere.LAST_OFFSET,
     }
     async with (
-        connect(stage.namesrv, instance="ann") as ann,
-        connect(stage.namesrv, instance="bob") as bob,
-        _consumer(stage, ann, "news", "crowd", **options) as of_ann,
-        _consumer(stage, bob, "news", "crowd", **options) as of_bob,
+        connect(run.namesrv, instance="ann") as ann,
+        connect(run.namesrv, instance="bob") as bob,
+        _consumer(run, ann, "news", "crowd", **options) as of_ann,
+        _consumer(run, bob, "news", "crowd", **options) as of_bob,
     ):
         await producer.send("news", "rain")
         for inbox in (of_ann, of_bob):
             _same(await inbox.take(1), ("rain",))
-    stage.say("to everybody: both members of a broadcast group heard of the rain")
+    run.say("to everybody: both members of a broadcast group heard of the rain")
 
 
-async def _later(stage: Stage, client: Client, producer: Producer) -> None:
+async def _later(run: DemoRun, client: Client, producer: Producer) -> None:
     """Two timers wait while the broker is killed; a third is taken back before."""
     taken_back = await producer.send("alarms", "never", delay=WAIT_S)
     due = {text: (await producer.send("alarms", text, delay=WAIT_S)).message_id for text in ("tea", "eggs")}
     await producer.recall(taken_back)
-    await kill_and_start(stage)
-    async with _consumer(stage, client, "alarms", "sleepers") as inbox:
+    await kill_and_start(run)
+    async with _consumer(run, client, "alarms", "sleepers") as inbox:
         got = await inbox.take_messages(len(due))
     _same([msg.body.decode() for msg in got], due)
-    stage.message_ids["alarms"] = due["tea"]
+    run.message_ids["alarms"] = due["tea"]
     early = [msg for msg in got if msg.stored_ms < msg.born_ms + 1000 * WAIT_S - 1000]
     if early:
         raise PyroError(f"{len(early)} alarms came before their time")
-    async with _consumer(stage, client, "greetings", "late-readers") as inbox:
+    async with _consumer(run, client, "greetings", "late-readers") as inbox:
         _same(await inbox.take(len(GREETINGS)), GREETINGS)
-    stage.say(f"later: two alarms rang after {WAIT_S} s, one was taken back; nothing that was sent before is lost")
+    run.say(f"later: two alarms rang after {WAIT_S} s, one was taken back; nothing that was sent before is lost")
 
 
 class _Inbox:
-    def __init__(self, stage: Stage, what: str) -> None:
-        self._stage, self._what = stage, what
+    def __init__(self, run: DemoRun, what: str) -> None:
+        self._run, self._what = run, what
         self._messages: asyncio.Queue[Received] = asyncio.Queue()
 
     async def handle(self, msg: Received) -> None:
         self._messages.put_nowait(msg)
 
     async def take_messages(self, count: int) -> list[Received]:
-        async with self._stage.patience(f"{count} messages of {self._what}"):
+        async with self._run.patience(f"{count} messages of {self._what}"):
             return [await self._messages.get() for _ in range(count)]
 
     async def take(self, count: int) -> list[str]:
@@ -175,8 +175,8 @@ class _Inbox:
 
 
 @asynccontextmanager
-async def _consumer(stage: Stage, client: Client, topic: str, group: str, **options: Any) -> AsyncIterator[_Inbox]:
-    inbox = _Inbox(stage, topic)
+async def _consumer(run: DemoRun, client: Client, topic: str, group: str, **options: Any) -> AsyncIterator[_Inbox]:
+    inbox = _Inbox(run, topic)
     options.setdefault("begin", ConsumeFromWhere.FIRST_OFFSET)
     async with client.push_consumer(topic, inbox.handle, group=group, **options):
         yield inbox

@@ -7,7 +7,7 @@ import os
 from ...errors import PyroError
 from ...spark.session import check_machine
 from .kinds import GREETINGS
-from .run import Stage
+from .run import DemoRun
 
 TOPICS = "greetings,steps,parcels,payments,tasks,alarms"
 WANTED = (
@@ -15,17 +15,17 @@ WANTED = (
 )
 
 
-async def pipeline(stage: Stage) -> None:
+async def pipeline(run: DemoRun) -> None:
     """`pyromq pipeline backlog` over the demo's topics."""
     try:
         check_machine()
     except PyroError as missing:
-        stage.say(f"no Spark pipeline: {missing}")
+        run.say(f"no Spark pipeline: {missing}")
         return
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     words = ("pipeline", "backlog", "--topic", TOPICS)
-    stage.say(f"pyromq {' '.join(words)}: Spark counts the messages (it takes some seconds to start)")
-    printed = await stage.command(*words, "-n", stage.namesrv, "--memory", "1g", "--master", "local[2]")
+    run.say(f"pyromq {' '.join(words)}: Spark counts the messages (it takes some seconds to start)")
+    printed = await run.command(*words, "-n", run.namesrv, "--memory", "1g", "--master", "local[2]")
     if WANTED not in printed:
         raise PyroError(f"the pipeline was to find {WANTED}: {printed}")
-    stage.show(printed)
+    run.show(printed)

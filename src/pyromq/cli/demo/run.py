@@ -28,7 +28,7 @@ HASTE = {
 
 
 @dataclass
-class Stage:
+class DemoRun:
     """One run of the demo. Data goes to `folder`, which is removed at the end."""
 
     console: Console
@@ -75,41 +75,41 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage() -> AsyncIterator[Stage]:
+async def open_run() -> AsyncIterator[DemoRun]:
     """Whatever happens on it, what was started is stopped and the folder removed."""
     with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as folder:
         async with AsyncExitStack() as closing:
-            yield Stage(Console(), SystemClock(), Path(folder), closing)
+            yield DemoRun(Console(), SystemClock(), Path(folder), closing)
 
 
-async def start(stage: Stage) -> None:
+async def start(run: DemoRun) -> None:
     """`pyromq up` on free loopback ports, and after a kill on the same ones."""
-    ports = [address.rpartition(":")[2] or "0" for address in (stage.namesrv, stage.broker)]
-    options = ["--data", str(stage.folder / "data"), "--namesrv-port", ports[0], "--broker-port", ports[1]]
-    stage.process = await stage.closing.enter_async_context(_running(stage, *options))
-    assert stage.process.stdout is not None
-    async with stage.patience("pyromq up"):
-        line = (await stage.process.stdout.readline()).decode()
+    ports = [address.rpartition(":")[2] or "0" for address in (run.namesrv, run.broker)]
+    options = ["--data", str(run.folder / "data"), "--namesrv-port", ports[0], "--broker-port", ports[1]]
+    run.process = await run.closing.enter_async_context(_running(run, *options))
+    assert run.process.stdout is not None
+    async with run.patience("pyromq up"):
+        line = (await run.process.stdout.readline()).decode()
     found = re.search(r"Name server (\S+), broker ([^\s,]+)", line)
     if found is None:
         raise PyroError(f"pyromq up did not come up; it said {line.strip()!r}")
-    again = bool(stage.namesrv)
-    stage.namesrv, stage.broker = found.groups()
+    again = bool(run.namesrv)
+    run.namesrv, run.broker = found.groups()
     if not again:
-        stage.say(f"pyromq up: name server {stage.namesrv} and broker {stage.broker} in process {stage.process.pid}")
+        run.say(f"pyromq up: name server {run.namesrv} and broker {run.broker} in process {run.process.pid}")
 
 
-async def kill_and_start(stage: Stage) -> None:
+async def kill_and_start(run: DemoRun) -> None:
     """kill -9, in the middle of everything."""
-    assert stage.process is not None
-    stage.process.kill()
-    await stage.process.wait()
-    await start(stage)
-    stage.say(f"kill -9, and up again in process {stage.process.pid}")
+    assert run.process is not None
+    run.process.kill()
+    await run.process.wait()
+    await start(run)
+    run.say(f"kill -9, and up again in process {run.process.pid}")
 
 
 @asynccontextmanager
-async def _running(stage: Stage, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _running(run: DemoRun, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """`pyromq up` until the end of the demo, then SIGTERM, which it must heed with exit code 0."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pyromq", "--log-level", "error", "up", *options),
@@ -119,9 +119,9 @@ async def _running(stage: Stage, *options: str) -> AsyncIterator[asyncio.subproc
     try:
         yield process
     except BaseException:
-        await _end(process, stage.clock)
+        await _end(process, run.clock)
         raise  # what went wrong matters more than how the process ended
-    code = await _end(process, stage.clock)
+    code = await _end(process, run.clock)
     if code not in (0, -signal.SIGKILL):  # a step may have killed it on purpose
         raise PyroError(f"process {process.pid} was to end with exit code 0 after SIGTERM, not with {code}")
 

@@ -45,12 +45,12 @@ async def list_groups(shell: Shell, everything: bool) -> None:
 
     rows: dict[str, dict[str, Any]] = {}
 
-    async def look(place: BrokerPlace) -> None:
+    async def fetch(place: BrokerPlace) -> None:
         for name in sorted(await groups.configs(shell.calls, place.address)):
             if everything or not groups.is_internal(name):
                 await _add(shell, rows, place, name)
 
-    away = await shell.each(await shell.masters(), look)
+    away = await shell.each(await shell.masters(), fetch)
     shell.rows([rows[name] for name in sorted(rows)], "no groups yet")
     away.end()
 
@@ -98,7 +98,7 @@ async def describe(shell: Shell, name: str) -> None:
     found["queues"] = await _queues(shell, places, name, None)
     found["lag"] = sum(one["lag"] for one in found["queues"])
     shell.report(found)
-    _tell_beyond(shell, name, found["queues"])
+    _warn_beyond_end(shell, name, found["queues"])
 
 
 @group.command(epilog=examples("pyromq group lag billing", "pyromq group lag billing orders --json"))
@@ -141,7 +141,7 @@ async def lag(shell: Shell, name: str, topic: str | None) -> None:
         )
     total = sum(row["lag"] for row in queues)
     shell.report({"group": name, "lag": total, "topics": summary, "queues": queues})
-    _tell_beyond(shell, name, queues)
+    _warn_beyond_end(shell, name, queues)
     if not queues:
         shell.say(f"{name} has no offsets{f' in {topic}' if topic else ''}: it has consumed nothing yet")
 
@@ -177,20 +177,20 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
     await shell.group(name, places)
     online = await _online(shell, places, name)
     address = {place.name: place.address for place in places}
-    told: dict[str, str] = {}
+    stacks: dict[str, str] = {}
     for broker, each in online.items():
         for one in each.connection_set:
-            if one.client_id not in told and client in (None, one.client_id):
+            if one.client_id not in stacks and client in (None, one.client_id):
                 info = await groups.running_info(shell.calls, address[broker], name, one.client_id, with_stacks=True)
-                told[one.client_id] = info.jstack or ""
-    if not told and client is not None and online:
+                stacks[one.client_id] = info.jstack or ""
+    if not stacks and client is not None and online:
         raise unknown("member", client, {one.client_id for each in online.values() for one in each.connection_set})
-    if not told:
+    if not stacks:
         raise Fail(f"group {name} has no member online")
     if shell.as_json:
-        shell.rows([{"client": member, "stack": text} for member, text in sorted(told.items())])
+        shell.rows([{"client": member, "stack": text} for member, text in sorted(stacks.items())])
         return
-    for member, text in sorted(told.items()):
+    for member, text in sorted(stacks.items()):
         print_lines(member)
         print_text(f"{text.rstrip() or '(it tells no stack)'}\n")
 
@@ -242,7 +242,7 @@ async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic:
     return rows
 
 
-def _tell_beyond(shell: Shell, name: str, queues: list[dict[str, Any]]) -> None:
+def _warn_beyond_end(shell: Shell, name: str, queues: list[dict[str, Any]]) -> None:
     """An offset that somebody set by hand: nothing waits there, and what comes below it is lost on the group."""
     for row in queues:
         if "isBeyondEnd" in row:

@@ -34,21 +34,23 @@ def advise(load: Load) -> Advice:
         return Advice(0, "it broadcasts: each member gets everything, more of them do not share the work")
     if load.lag <= 0:
         return Advice(0, "nothing waits")
-    room = max(0, load.queues - load.members)
+    spare = max(0, load.queues - load.members)
     if load.members == 0:
         return Advice(
-            min(1, room), f"nobody consumes: start it; up to {load.queues} consumers share the {load.queues} queues"
+            min(1, spare), f"nobody consumes: start it; up to {load.queues} consumers share the {load.queues} queues"
         )
-    if room == 0:
+    if spare == 0:
         words = f"more consumers do not help: {load.members} share {load.queues} queues"
         return Advice(0, f"{words}. More queues do: pyromq topic update --queues, or topic forward for this backlog")
     needed = _to_keep_up(load)
     if needed is not None and needed > 0:
         words = f"{load.arriving:.0f}/s come, {load.members} consumers do {load.consuming:.0f}/s"
-        if needed > room:
-            return Advice(room, f"{words}: {needed} more would keep up, the {load.queues} queues have room for {room}")
-        return Advice(room, f"{words}: {needed} more would keep up, up to {room} more make it quicker")
-    return Advice(room, f"up to {room} more consumers would help ({load.members} share {load.queues} queues)")
+        if needed > spare:
+            return Advice(
+                spare, f"{words}: {needed} more would keep up, the {load.queues} queues have room for {spare}"
+            )
+        return Advice(spare, f"{words}: {needed} more would keep up, up to {spare} more make it quicker")
+    return Advice(spare, f"up to {spare} more consumers would help ({load.members} share {load.queues} queues)")
 
 
 def _to_keep_up(load: Load) -> int | None:

@@ -52,11 +52,11 @@ async def skip(
     if messages is not None and (queue is None or len(places) > 1):
         raise click.UsageError("--messages counts in one queue of one broker: give --queue and -b")
     await shell.group(name, places)
-    work = [Move(name, topic, places, queue, time_ms=TO_THE_END)]
+    work = [OffsetMove(name, topic, places, queue, time_ms=TO_THE_END)]
     if messages is not None and queue is not None:
         work[0].offset = await _committed(shell, places[0], name, topic, queue) + messages
     if retries:
-        work.append(Move(name, retry_topic(name), places, None, time_ms=TO_THE_END))
+        work.append(OffsetMove(name, retry_topic(name), places, None, time_ms=TO_THE_END))
     await _move(shell, f"let group {name} skip what waits in {topic}", work)
 
 
@@ -85,7 +85,9 @@ async def reset(
     await shell.group(name, places)
     moment = 0 if when is None else time_ms(when, "--time")
     where = f"at {when}" if when is not None else f"at offset {offset} of queue {queue}"
-    await _move(shell, f"let group {name} go on in {topic} {where}", [Move(name, topic, places, queue, moment, offset)])
+    await _move(
+        shell, f"let group {name} go on in {topic} {where}", [OffsetMove(name, topic, places, queue, moment, offset)]
+    )
 
 
 @click.command(
@@ -113,7 +115,7 @@ async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -
                     found.setdefault(name, []).append(place)
     if not found:
         raise Fail(f"no group has consumed {topic} yet")
-    work = [Move(name, topic, found[name], None, moment, shows_group=True) for name in sorted(found)]
+    work = [OffsetMove(name, topic, found[name], None, moment, shows_group=True) for name in sorted(found)]
     await _move(shell, f"let {len(work)} group{'s' * (len(work) > 1)} go on in {topic} at {when}", work)
 
 
@@ -149,7 +151,7 @@ async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     shell.rows(plan)
 
 
-class Move:
+class OffsetMove:
     """One topic of a group to be moved, on these brokers."""
 
     def __init__(
@@ -181,7 +183,7 @@ async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, qu
     return found
 
 
-async def _move(shell: Shell, what: str, work: Sequence[Move]) -> None:
+async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:
     """Show from where to where; then do it. It counts as done if one broker did it."""
     await shell.topic(work[0].topic, work[0].places)
     plans = [(each, place, await _plan(shell, each, place)) for each in work for place in each.places]
@@ -197,7 +199,7 @@ async def _move(shell: Shell, what: str, work: Sequence[Move]) -> None:
 
 
 async def _commit_on(
-    shell: Shell, work: Move, place: BrokerPlace, plan: Sequence[dict[str, Any]], rows: list[dict[str, Any]]
+    shell: Shell, work: OffsetMove, place: BrokerPlace, plan: Sequence[dict[str, Any]], rows: list[dict[str, Any]]
 ) -> bool:
     """Whether that was all: False if somebody is online there, or if an earlier reset waits for its first pull."""
     from ...admin import groups, offsets
@@ -213,7 +215,9 @@ async def _commit_on(
     return True
 
 
-async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict[str, Any]], faults: list[str]) -> None:
+async def _move_on(
+    shell: Shell, work: OffsetMove, place: BrokerPlace, rows: list[dict[str, Any]], faults: list[str]
+) -> None:
     from ...admin import offsets, topics
     from ...client.errors import Refused
 
@@ -235,7 +239,7 @@ async def _move_on(shell: Shell, work: Move, place: BrokerPlace, rows: list[dict
         rows.append(work.row(at.broker_name, at.queue_id, {"goesOnAt": offset}))
 
 
-async def _plan(shell: Shell, work: Move, place: BrokerPlace) -> list[dict[str, Any]]:
+async def _plan(shell: Shell, work: OffsetMove, place: BrokerPlace) -> list[dict[str, Any]]:
     """From where to where, as far as can be told without doing it."""
     from ...admin import offsets, topics
     from ...client.errors import Refused

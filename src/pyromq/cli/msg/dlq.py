@@ -16,7 +16,7 @@ from .skipped import Skipped
 if TYPE_CHECKING:
     from ...admin.cluster import BrokerPlace
 
-MARK_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
+PROGRESS_GROUP = "pyromq_dlq"  # its offsets in a dead-letter topic say what has been sent again
 
 
 @click.group(cls=Tree)
@@ -172,22 +172,22 @@ async def resend(
     shell.about_to(f"send {len(work)} dead letters of {group} again, to {goal}", plan)
     copies, skipped = Copies(shell.session), Skipped(f"pyromq dlq resend {group} ID")
     for address in {one["place"].address for one in work}:
-        await groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=MARK_GROUP))
+        await groups.put(shell.calls, address, SubscriptionGroupConfig(group_name=PROGRESS_GROUP))
     with progress_bar(len(work), f"dead letters of {group}", shell.as_json) as done:
         for one in work:
-            marks = {"REDRIVE_GROUP": group, "REDRIVE_ID": one["messageId"]}
+            properties = {"REDRIVE_GROUP": group, "REDRIVE_ID": one["messageId"]}
             try:
                 if to_topic or target:
-                    await copies.send(one["stored"], target or origin_topic(one["stored"]), marks)
+                    await copies.send(one["stored"], target or origin_topic(one["stored"]), properties)
                 else:
-                    await copies.retry(one["stored"], group, marks)
+                    await copies.retry(one["stored"], group, properties)
             except CannotCopy as fault:
                 skipped.add(fault)
                 done(1)
                 continue
             if not ids:
                 address, queue, offset = one["place"].address, one["stored"].queue_id, one["offset"]
-                await offsets.commit(shell.calls, address, MARK_GROUP, dlq_topic(group), queue, offset + 1)
+                await offsets.commit(shell.calls, address, PROGRESS_GROUP, dlq_topic(group), queue, offset + 1)
             done(1)
     shell.rows([{"group": group, "sent": len(work) - skipped.count, "to": goal} | skipped.column()])
     skipped.check()
@@ -205,7 +205,7 @@ async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) 
         raise await _none(shell, places, group)
     for queue in queues:
         place, at = queue.place, (shell.calls, queue.place.address)
-        sent = None if again else await offsets.committed(*at, MARK_GROUP, topic, queue.queue_id)
+        sent = None if again else await offsets.committed(*at, PROGRESS_GROUP, topic, queue.queue_id)
         async for page in messages.pages(*at, topic, queue.queue_id, max(queue.first, sent or 0), queue.end):
             for stored in page.messages:
                 row = {"messageId": message_id(stored), "topic": origin_topic(stored), "broker": place.name}

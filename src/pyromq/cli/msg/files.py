@@ -110,8 +110,8 @@ async def _export_columns(
         given |= {"startingTimestamp": str(time_ms(begin, "--from")), "startingOffsetsByTimestampStrategy": "latest"}
     if end:
         given["endingTimestamp"] = str(time_ms(end, "--to"))
-    asked = {name: value for name, value in given.items() if value}
-    count = await asyncio.to_thread(topic_to_file, Path(file), **asked)
+    options = {name: value for name, value in given.items() if value}
+    count = await asyncio.to_thread(topic_to_file, Path(file), **options)
     shell.rows([{"topic": topic, "file": file, "messages": count}])
 
 

@@ -70,10 +70,10 @@ async def _lives(shell: Shell, place: BrokerPlace, topic: str, message_id: str) 
     except Refused as fault:
         if fault.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-        told = await outside_life.lives(shell.calls, place, topic, message_id)
-        if told:
+        lives = await outside_life.lives(shell.calls, place, topic, message_id)
+        if lives:
             print_lines(f"{place.name} is Apache's: retries, dead letters and timers of it are not told", err=True)
-        return told
+        return lives
     return [] if found is None else [found]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Show = Callable[[Received], None]
 POLL_S = 0.5  # so often a stop is noticed
-LOOKING = "pyromq_sub"  # the group's name in requests of those who only look; nothing is committed for it
+BROWSING_GROUP = "pyromq_sub"  # the group's name in requests of those who only look; nothing is committed for it
 
 
 @click.command(
@@ -87,7 +87,7 @@ async def sub(
 
     async with shell.client() as client:
         if group is None:
-            await _look(client, topic, wanted, _begin(begin), tail, show, enough)
+            await _browse(client, topic, wanted, _begin(begin), tail, show, enough)
         else:
             await _consume(client, topic, group, wanted, _begin(begin), show, enough)
 
@@ -113,7 +113,7 @@ def _begin(text: str) -> dict[str, Any]:
     return {"begin": ConsumeFromWhere.TIMESTAMP, "begin_ms": time_ms(text, "--from")}
 
 
-async def _look(
+async def _browse(
     client: Client,
     topic: str,
     wanted: Filter,
@@ -123,7 +123,7 @@ async def _look(
     enough: asyncio.Event,
 ) -> None:
     options = begin | {"auto_commit": False, "on_unreadable": "skip"}  # one that nobody can read is named in the log
-    async with client.pull_consumer(LOOKING, filter=wanted, **options) as consumer:
+    async with client.pull_consumer(BROWSING_GROUP, filter=wanted, **options) as consumer:
         queues = await consumer.queues(topic)
         if not queues:
             raise cannot_be_read(topic)

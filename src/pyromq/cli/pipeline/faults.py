@@ -37,36 +37,38 @@ _CODES = {"TopicNotFound": NO, "Unreachable": NO_ANSWER, "NoBroker": NO_ANSWER, 
 
 
 class JobFailed(PyroError):
-    """Told as it is, with this exit code."""
+    """A Spark job failed: the text says why, and the command ends with this exit code."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
         self.exit_code = exit_code
 
 
-class Told(NamedTuple):
+class SparkFault(NamedTuple):
     line: str
     exit_code: int
 
 
-def told(text: str) -> Told:
+def fault_in(text: str) -> SparkFault:
     """The line of Spark's text that says what is wrong. Pure."""
     ours = _OURS.findall(text)
     if ours:
         kind, line = ours[-1]
-        return Told(line.strip(), _CODES.get(kind, REFUSED))
+        return SparkFault(line.strip(), _CODES.get(kind, REFUSED))
     for condition, line in _CONDITION.findall(text):
         if not condition.startswith(_AROUND):
-            return Told(_STATE.sub("", line).rstrip("; "), USAGE if condition.startswith(_EXPRESSION) else REFUSED)
+            return SparkFault(
+                _STATE.sub("", line).rstrip("; "), USAGE if condition.startswith(_EXPRESSION) else REFUSED
+            )
     for pattern in (_PYTHON, _CAUSE):
         found = pattern.findall(text)
         if found:
-            return Told(": ".join(found[-1]), REFUSED)
-    return Told(next((line.strip() for line in text.splitlines() if line.strip()), "Spark says no more"), REFUSED)
+            return SparkFault(": ".join(found[-1]), REFUSED)
+    return SparkFault(next((line.strip() for line in text.splitlines() if line.strip()), "Spark says no more"), REFUSED)
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def plain_faults() -> Iterator[None]:
     """JobFailed instead of Spark's exceptions; those as they are if debug is logged."""
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -80,7 +82,7 @@ def told_plainly() -> Iterator[None]:
             raise JobFailed(
                 "Spark's Java process is gone; was it killed, or out of memory (--memory)?", NO_ANSWER
             ) from None
-        line, code = told(f"{fault.java_exception}\n{fault}" if isinstance(fault, Py4JJavaError) else str(fault))
+        line, code = fault_in(f"{fault.java_exception}\n{fault}" if isinstance(fault, Py4JJavaError) else str(fault))
         raise JobFailed(line, code) from None
 
 

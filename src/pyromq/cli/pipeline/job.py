@@ -28,7 +28,7 @@ from ...spark.session import check_machine, new_session
 from ..terminal.exits import NO
 from ..terminal.printing import print_drawn, print_lines, print_text
 from ..terminal.profiles import chosen_reach
-from .faults import JobFailed, is_debugging, quieten, told_plainly
+from .faults import JobFailed, is_debugging, plain_faults, quieten
 from .stop import run_stoppable
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Job:
         def session(stop: Stop) -> None:
             with spark_for(name, self.master, self.memory, self.conf) as spark:
                 sessions.append(spark)
-                with _stops_told(stop), told_plainly():
+                with _stops_as_stopped(stop), plain_faults():
                     self._once(spark, name, work)
                     while wait and not stop.wait(wait):
                         self._once(spark, name, work)
@@ -173,26 +173,24 @@ class Job:
         from ...pipelines.run.progress import ProgressListener
 
         bar = self.progress == "bar" or (self.progress == "auto" and sys.stderr.isatty())
-        tell = _quiet if self.progress == "off" else _tell
-        with ProgressListener(spark, name, tell, bar=bar, each=self._measured) as watch:
+        progress = _quiet if self.progress == "off" else _print_progress
+        with ProgressListener(spark, name, progress, bar=bar, each=self._measured) as watch:
             summary = work(spark)
-        told = watch.metrics(summary)
-        rate = (
-            f"{told['rows']:,} rows, {told['bytes']:,} bytes in {told['seconds']} s, {told['rowsPerSecond']:,} rows/s"
-        )
-        print_lines(f"{name}: {rate}", err=True)
+        found = watch.metrics(summary)
+        count, rate = (f"{found[name]:,}" for name in ("rows", "rowsPerSecond"))
+        print_lines(f"{name}: {count} rows, {found['bytes']:,} bytes in {found['seconds']} s, {rate} rows/s", err=True)
         show(summary, self.as_json)
-        self._measured(told)
+        self._measured(found)
         if self.report is not None:
             from ...pipelines.report.html_page import page
 
             made = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
             replace_file(self.report, page(summary, made).encode(), keep_backup=False)
 
-    def _measured(self, told: dict[str, Any]) -> None:
+    def _measured(self, metrics: dict[str, Any]) -> None:
         """Whole at any time: others read it while a stream goes on."""
         if self.metrics is not None:
-            replace_file(self.metrics, json.dumps(told).encode() + b"\n", keep_backup=False)
+            replace_file(self.metrics, json.dumps(metrics).encode() + b"\n", keep_backup=False)
 
 
 def job(command: F) -> F:
@@ -284,7 +282,7 @@ def spark_for(name: str, master: str, memory: str, conf: tuple[str, ...]) -> Ite
 
 
 @contextmanager
-def _stops_told(stop: Stop) -> Iterator[None]:
+def _stops_as_stopped(stop: Stop) -> Iterator[None]:
     """Whatever ends a job that was asked to end: a cancelled job, or Spark's process that is gone."""
     try:
         yield
@@ -325,7 +323,7 @@ def show(summary: Summary, as_json: bool) -> None:
     print_text(summary.as_json() if as_json else summary.as_text(get_terminal_size((120, 40)).columns), nl=as_json)
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     print_drawn(text, err=True)
 
 

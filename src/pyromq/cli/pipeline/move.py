@@ -90,14 +90,14 @@ def archive(
         return
     if dry_run and not (topic or topic_pattern):
         source["topic"] = ",".join(first)
-    asked = bool(expiring or dead_letters)  # which topics these are changes: they are asked for again each time
+    by_age = bool(expiring or dead_letters)  # which topics these are changes: they are asked for again each time
 
     def work(spark: SparkSession) -> Summary:
         soon = _first(namesrv, expiring, dead_letters) if every else first
-        going_on = "" if asked else every
+        going_on = "" if by_age else every
         return run(spark, source, folder, first=soon, every=going_on, dry_run=dry_run, **table)
 
-    job.run("archive", work, every=every if asked else "", reads=[source], goes_on=True)
+    job.run("archive", work, every=every if by_age else "", reads=[source], goes_on=True)
 
 
 def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
@@ -210,8 +210,8 @@ def dlq(
         job.plan("dlq", dead[0])
         return
     if not again:
-        told = trace_topic if traces else ""
-        job.run("dlq", lambda spark: report(spark, source, group, where, traces=told), every=every, reads=dead)
+        trace_of = trace_topic if traces else ""
+        job.run("dlq", lambda spark: report(spark, source, group, where, traces=trace_of), every=every, reads=dead)
         return
     goal = {name: value for name, value in target_of(namesrv, target, options).items() if value}
     folder = "" if dry_run else checkpoint_of("dlq", checkpoint)

@@ -34,7 +34,7 @@ _NUMBERED = re.compile(r"broker-\d{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BrokerHome:
     """Where one broker lives."""
 
     name: str
@@ -43,7 +43,7 @@ class Place:
     port: int  # 0 takes a free one
 
 
-def places(data: Path, count: int, host: str, port: int) -> list[Place]:
+def places(data: Path, count: int, host: str, port: int) -> list[BrokerHome]:
     """broker-0, broker-1 ... ConfigError if the folder holds brokers that would not be started."""
     if not 1 <= count <= MOST:
         raise ConfigError(f"--brokers {count}: from 1 to {MOST}")
@@ -68,7 +68,8 @@ def places(data: Path, count: int, host: str, port: int) -> list[Place]:
             "start as many brokers as before, or name another folder with --data"
         )
     return [
-        Place(name, data / name, host, port + number * PORT_STEP if port else 0) for number, name in enumerate(names)
+        BrokerHome(name, data / name, host, port + number * PORT_STEP if port else 0)
+        for number, name in enumerate(names)
     ]
 
 
@@ -104,7 +105,7 @@ class BrokerProcess:
     """One broker, through all its lives."""
 
     def __init__(
-        self, place: Place, namesrv: str, flags: Sequence[str], environment: Mapping[str, str], clock: Clock
+        self, place: BrokerHome, namesrv: str, flags: Sequence[str], environment: Mapping[str, str], clock: Clock
     ) -> None:
         """`flags` of `pyromq broker`, besides those that say where it lives."""
         self.place = place

@@ -101,7 +101,7 @@ def up(
         BROKER_KEYS,
         daemon="broker",
         environment=os.environ,
-        flags=_unless_told(SMALL)
+        flags=_unless_set(SMALL)
         | {
             "bind_address": host,
             "listen_port": broker_port,
@@ -123,8 +123,8 @@ def up(
         loop.run(serve(names, store, folder))
         return
     homes = places(folder, brokers, host, broker_port)
-    told = _unless_told(SMALL) | {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
-    variables = {_VARIABLE.format(name.upper()): _text(value) for name, value in told.items() if value is not None}
+    settings = _unless_set(SMALL) | {"allow_unauthenticated": insecure or None, "broker_ip1": advertise}
+    variables = {_VARIABLE.format(name.upper()): _text(value) for name, value in settings.items() if value is not None}
     logging = click.get_current_context().find_root().meta.get("pyromq.logging", {})
     flags = [word for name, value in logging.items() for word in (f"--{name.replace('_', '-')}", value)]
 
@@ -141,7 +141,7 @@ def up(
     loop.run(beside_name_server(names, store.config.advertised_host, several))
 
 
-def _unless_told(defaults: dict[str, object]) -> dict[str, object]:
+def _unless_set(defaults: dict[str, object]) -> dict[str, object]:
     """What people say in the environment goes before what `up` thinks best."""
     return {name: value for name, value in defaults.items() if f"PYROMQ_BROKER_{name.upper()}" not in os.environ}
 

@@ -165,7 +165,7 @@ class Shell:
             found = [one for one in found if one.name == broker]
         return found
 
-    async def each(self, places: Sequence[BrokerPlace], look: Callable[[BrokerPlace], Awaitable[None]]) -> Away:
+    async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> Away:
         """Look at one broker after the other. One that does not answer, or what makes no sense, is named and left out;
         only if that is so of all the command ends with it."""
         from ...errors import CallFailed, Malformed
@@ -173,7 +173,7 @@ class Shell:
         away = Away()
         for place in places:
             try:
-                await look(place)
+                await fetch(place)
             except (CallFailed, Malformed) as fault:
                 away.names.append(place.name)
                 if len(away.names) == len(places):

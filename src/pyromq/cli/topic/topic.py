@@ -54,12 +54,12 @@ async def list_topics(shell: Shell, pattern: str, everything: bool, cluster: str
 
     rows: dict[str, dict[str, Any]] = {}
 
-    async def look(place: BrokerPlace) -> None:
+    async def fetch(place: BrokerPlace) -> None:
         for name, config in sorted((await topics.configs(shell.calls, place.address)).items()):
             if fnmatchcase(name, pattern) and (everything or not _is_internal(name, place)):
                 _add(rows, name, config, place)
 
-    away = await shell.each(await shell.masters(cluster=cluster), look)
+    away = await shell.each(await shell.masters(cluster=cluster), fetch)
     shell.rows(
         [rows[name] for name in sorted(rows)], f"no topic fits {pattern!r}" if pattern != "*" else "no topics yet"
     )
@@ -98,7 +98,7 @@ async def describe(shell: Shell, name: str) -> None:
     found: dict[str, Any] = {"topic": name, "messages": 0, "perSecond": 0.0, "brokers": [], "queues": [], "groups": []}
     lags: dict[str, int] = {}
 
-    async def look(place: BrokerPlace) -> None:
+    async def fetch(place: BrokerPlace) -> None:
         config = await topics.config(shell.calls, place.address, name)
         if config is None:
             return
@@ -113,7 +113,7 @@ async def describe(shell: Shell, name: str) -> None:
             )
         await _lags(shell, place, name, lags)
 
-    away = await shell.each(await shell.masters(), look)
+    away = await shell.each(await shell.masters(), fetch)
     found["groups"] = [{"group": group, "lag": lag} for group, lag in sorted(lags.items())]
     shell.report(found)
     away.end()

@@ -85,12 +85,12 @@ def group_fields(group: SubscriptionGroupConfig) -> list[tuple[str, str]]:
 
 
 def _policy_text(policy: GroupRetryPolicy) -> str:
-    steps, doubling = policy.customized_retry_policy, policy.exponential_retry_policy
-    custom = "null" if steps is None else f"CustomizedRetryPolicy{{next={java_list(steps.next)}}}"
+    custom_policy, doubling = policy.customized_retry_policy, policy.exponential_retry_policy
+    custom = "null" if custom_policy is None else f"CustomizedRetryPolicy{{next={java_list(custom_policy.next)}}}"
     exponential = "null"
     if doubling is not None:
-        steps_of = f"initial={doubling.initial}, max={doubling.max}, multiplier={doubling.multiplier}"
-        exponential = f"ExponentialRetryPolicy{{{steps_of}}}"
+        backoff = f"initial={doubling.initial}, max={doubling.max}, multiplier={doubling.multiplier}"
+        exponential = f"ExponentialRetryPolicy{{{backoff}}}"
     return (
         f"GroupRetryPolicy{{type={policy.type}, exponentialRetryPolicy={exponential}, customizedRetryPolicy={custom}}}"
     )

@@ -26,23 +26,23 @@ TAGS = may("s", "subExpression ", "only these tags, TagA || TagB")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueueAtBroker:
     """One queue and where its broker is."""
 
     queue: MessageQueue
     address: str
 
 
-async def _queues(run: Run, topic: str, route_topic: str) -> list[Place]:
+async def _queues(run: Run, topic: str, route_topic: str) -> list[QueueAtBroker]:
     route = route_of(route_topic, await lookup.route_of(run, route_topic))
     return [
-        Place(MessageQueue(topic=topic, broker_name=each.broker_name, queue_id=each.queue_id), address)
+        QueueAtBroker(MessageQueue(topic=topic, broker_name=each.broker_name, queue_id=each.queue_id), address)
         for each in route.readable
         if (address := route.reader(each.broker_name)) is not None
     ]
 
 
-async def _limits(run: Run, place: Place, begin: str = "b", end: str = "e") -> tuple[int, int]:
+async def _limits(run: Run, place: QueueAtBroker, begin: str = "b", end: str = "e") -> tuple[int, int]:
     """First offset and end of a queue, or of the times that were given."""
     of = (run.calls, place.address, place.queue.topic, place.queue.queue_id)
     first = await (offsets.at_time(*of, time_of(run, run[begin])) if begin in run else offsets.first(*of))
@@ -51,7 +51,7 @@ async def _limits(run: Run, place: Place, begin: str = "b", end: str = "e") -> t
 
 
 async def _page(
-    run: Run, place: Place, offset: int, end: int, *, most: int = PAGE, tags: str = "*", group: str = ""
+    run: Run, place: QueueAtBroker, offset: int, end: int, *, most: int = PAGE, tags: str = "*", group: str = ""
 ) -> messages.Page:
     """What comes from the offset on, but nothing from the end on."""
     of = (place.address, place.queue.topic, place.queue.queue_id, offset)
@@ -129,12 +129,12 @@ async def print_msg_by_queue(run: Run) -> None:
             run.say(f"Tag: {tag:<30} Count: {count}")
 
 
-async def _one_queue(run: Run, topic: str, broker_name: str, queue_id: int) -> Place:
+async def _one_queue(run: Run, topic: str, broker_name: str, queue_id: int) -> QueueAtBroker:
     queue = MessageQueue(topic=topic, broker_name=broker_name, queue_id=queue_id)
     address = dict(await lookup.brokers_of(run, topic)).get(broker_name)
     if address is None:
         raise Failed(f"broker {broker_name} has nothing of topic {topic}: mqadmin topicRoute -t {topic} shows who has")
-    return Place(queue, address)
+    return QueueAtBroker(queue, address)
 
 
 @command(
@@ -187,7 +187,7 @@ def _check_consume(run: Run, most: int) -> None:
         raise UsageError("Please make sure that the beginTimestamp is less than or equal to the endTimestamp")
 
 
-async def _consume_from(run: Run, place: Place, first: int, end: int, most: int) -> None:
+async def _consume_from(run: Run, place: QueueAtBroker, first: int, end: int, most: int) -> None:
     if first > end:
         run.say(f"{queue_text(place.queue)} no matched msg, offset={first}")
         return
@@ -197,7 +197,7 @@ async def _consume_from(run: Run, place: Place, first: int, end: int, most: int)
     await _consume(run, place, first, end)
 
 
-async def _consume(run: Run, place: Place, offset: int, end: int) -> None:
+async def _consume(run: Run, place: QueueAtBroker, offset: int, end: int) -> None:
     while offset < end:
         page = await _page(run, place, offset, end, most=end - offset, group=run.get("g"))
         if not page.messages or page.next_offset <= offset:

@@ -131,7 +131,7 @@ async def check_msg_send_rt(run: Run) -> None:
             except Error as fault:
                 good = False
                 run.warn(str(fault))
-            taken = (run.clock.monotonic() - began) * 1000
-            elapsed += taken if number else 0  # the first one connects
-            run.say(SENT.format(queue.broker_name, queue.queue_id, str(good).lower(), f"{taken:.0f}"))
+            elapsed_ms = (run.clock.monotonic() - began) * 1000
+            elapsed += elapsed_ms if number else 0  # the first one connects
+            run.say(SENT.format(queue.broker_name, queue.queue_id, str(good).lower(), f"{elapsed_ms:.0f}"))
     run.say(f"Avg RT: {elapsed / max(1, amount - 1):.2f}")

@@ -57,7 +57,7 @@ def extended(
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Remapping:
     """What a remapping does: all configs, and who takes and who gives queues. No broker does both."""
 
     configs: Configs
@@ -65,24 +65,24 @@ class Move:
     givers: tuple[str, ...]
 
 
-def moved(topic: str, known: Configs, targets: Collection[str], now_ms: int) -> Move:
+def moved(topic: str, known: Configs, targets: Collection[str], now_ms: int) -> Remapping:
     """All logical queues are on the targets, evenly, and as few as possible are moved."""
     written = leaders(topic, known)
     if not written:
         raise NotServed(f"{topic} is no static topic: updateStaticTopic makes one")
     configs = {name: known.get(name) or _empty(topic, name) for name in {*known, *targets}}
-    room = _shares(written, targets)
+    share_left = _shares(written, targets)
     homeless = []
     for queue, name in written.items():
-        if room[name] > 0:
-            room[name] -= 1
+        if share_left[name] > 0:
+            share_left[name] -= 1
         else:
             homeless.append(queue)
-    takers = [name for name in sorted(room) for _ in range(room[name])]
+    takers = [name for name in sorted(share_left) for _ in range(share_left[name])]
     for queue, taker in zip(homeless, takers, strict=True):
         _move(configs, queue, written[queue], taker)
     _stamp(configs, known, len(written), now_ms)
-    return Move(configs, tuple(sorted({*takers})), tuple(sorted({written[queue] for queue in homeless})))
+    return Remapping(configs, tuple(sorted({*takers})), tuple(sorted({written[queue] for queue in homeless})))
 
 
 def _shares(written: dict[int, str], targets: Collection[str]) -> Counter[str]:

@@ -14,7 +14,7 @@ from ...protocol.json import ANSWER_LIMITS
 from ..command import Failed, Run, command
 from ..files import read_file, write_private
 from ..options import may, need, one_of
-from .static_mapping import Configs, Move, extended, mapping_of, moved, settle
+from .static_mapping import Configs, Remapping, extended, mapping_of, moved, settle
 
 STATIC = "static topics: logical queues that stay while brokers come and go"
 WHERE = one_of(
@@ -46,9 +46,9 @@ async def update_static_topic(run: Run) -> None:
     clusters = {place.cluster for place in places if place.name in targets}
     everyone = [place.name for place in places if place.cluster in clusters]
     known = await _known(run, topic, addresses)
-    _keep(run, topic, Move(known, (), ()), "before", "The old mapping")
+    _keep(run, topic, Remapping(known, (), ()), "before", "The old mapping")
     configs = extended(topic, known, targets | known.keys(), everyone, run.number("qn"), run.clock.now_ms())
-    _keep(run, topic, Move(configs, (), ()), "after", "The new mapping")
+    _keep(run, topic, Remapping(configs, (), ()), "after", "The new mapping")
     await _put_all(run, configs, configs, addresses)
 
 
@@ -78,7 +78,7 @@ def _targets(run: Run, places: list[cluster.BrokerPlace]) -> set[str]:
     return found
 
 
-def _keep(run: Run, topic: str, move: Move, suffix: str, what: str) -> None:
+def _keep(run: Run, topic: str, move: Remapping, suffix: str, what: str) -> None:
     """The mapping as a file, so that a change that failed half way can be repeated by -mf, or taken back."""
     epoch = max([mapping_of(each).epoch for each in move.configs.values()], default=run.clock.now_ms())
     wrapper = TopicRemappingDetailWrapper(
@@ -116,17 +116,17 @@ async def remapping_static_topic(run: Run) -> None:
     if "mf" in run:
         wrapper = _from_file(run, topic)
         takers, givers = tuple(wrapper.broker_to_map_in), tuple(wrapper.broker_to_map_out)
-        await _remap(run, topic, Move(wrapper.broker_config_map, takers, givers), addresses)
+        await _remap(run, topic, Remapping(wrapper.broker_config_map, takers, givers), addresses)
         return
     targets = _targets(run, places)
     known = await _known(run, topic, addresses)
-    _keep(run, topic, Move(known, (), ()), "before", "The old mapping")
+    _keep(run, topic, Remapping(known, (), ()), "before", "The old mapping")
     move = moved(topic, known, targets, run.clock.now_ms())
     _keep(run, topic, move, "after", "The old mapping")  # Java's word for both files
     await _remap(run, topic, move, addresses)
 
 
-async def _remap(run: Run, topic: str, move: Move, addresses: Mapping[str, str]) -> None:
+async def _remap(run: Run, topic: str, move: Remapping, addresses: Mapping[str, str]) -> None:
     """Takers first, so that there is somewhere to write; then givers stop, which settles where takers go on."""
     await _put_all(run, move.takers, move.configs, addresses)
     await _put_all(run, move.givers, move.configs, addresses)
