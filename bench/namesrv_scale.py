@@ -22,13 +22,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for tests.interop.peers
 
-from pyromq.model.codes import RequestCode as Code
 from pyromq.protocol.bodies.registration import RegisterBrokerBody, encode_registration
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.headers.namesrv import GetRouteInfo, RegisterBroker
+from pyromq.protocol.requests import RequestCode as Code
 from tests.interop.peers import java, ours
 from tests.interop.peers.cache import PeerMissing
 

@@ -20,9 +20,9 @@ from functools import partial
 from multiprocessing.connection import Connection as Pipe
 
 from pyromq.ambient import SystemClock
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.loop import loop_factory

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import RequestCode
 from pyromq.protocol import bodies
 from pyromq.protocol.bodies.body import Body
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import Client
 
 FORGED = "FORGED all is well"

@@ -13,10 +13,10 @@ from pyromq.admin.copies import CannotCopy, message_id, own_properties
 from pyromq.admin.forwarding import CopyRange, forward, ranges_to_copy
 from pyromq.admin.search import Window, by_id, by_time
 from pyromq.client.errors import NoBroker, Refused
-from pyromq.model.codes import RequestCode
 from pyromq.model.message import Property, StoredMessage
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.requests import RequestCode
 from tests.client.world import World
 
 

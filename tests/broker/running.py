@@ -14,10 +14,10 @@ from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import Loaded
 from pyromq.machine.budget import Budget
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.requests import ROWS, RequestCode
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
 from pyromq.transport.client import Client
@@ -128,7 +128,7 @@ async def running_broker(folder: Path, clock: Clock | None = None, **settings: A
         received.append(request.command)
         return Reply()
 
-    client = Client(clock=clock, rng=random.Random(8), dispatch=Dispatcher(dict.fromkeys(RequestCode, receive)))
+    client = Client(clock=clock, rng=random.Random(8), dispatch=Dispatcher(dict.fromkeys(ROWS, receive)))
     try:
         yield Running(broker, address, client, received)
     finally:

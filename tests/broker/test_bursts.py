@@ -12,8 +12,9 @@ import pytest
 
 from pyromq.broker.intake.intake import Outcome
 from pyromq.kernel.state import QueueTail
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.record import Record
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from tests.broker.retries.test_send_back import give_back
 from tests.broker.virtual import Virtual, virtual_broker

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pyromq.model.codes import RequestCode as Code
+from pyromq.protocol.requests import RequestCode as Code
 from pyromq.store.files.real_disk import RealFile
 from tests.broker.running import Running, running_broker
 from tests.store.cold import Medium
@@ -31,7 +31,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Running]:
         yield running
 
 
-ASKED: list[tuple[Code, dict[str, Any]]] = [
+ASKED: list[tuple[int, dict[str, Any]]] = [
     (Code.QUERY_CONSUMER_OFFSET, QUEUE | {"consumerGroup": "New"}),
     (Code.SEARCH_OFFSET_BY_TIMESTAMP, QUEUE | {"timestamp": 1_700_000_000_000}),
     (Code.GET_EARLIEST_MSG_STORETIME, QUEUE),
@@ -49,7 +49,7 @@ ASKED: list[tuple[Code, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("code", "fields"), ASKED, ids=lambda value: getattr(value, "name", ""))
 async def test_the_loop_never_waits_for_the_medium(
-    broker: Running, monkeypatch: pytest.MonkeyPatch, code: Code, fields: dict[str, Any]
+    broker: Running, monkeypatch: pytest.MonkeyPatch, code: int, fields: dict[str, Any]
 ) -> None:
     await broker.call(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
     medium = Medium(monkeypatch, RealFile, PAGE)

@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from pyromq.ambient import SystemClock
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import Client
 from tests.broker.running import Running, running_broker, turns_until
 

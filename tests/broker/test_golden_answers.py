@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from pyromq.ambient import SystemClock
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import offset_message_id
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_records
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 from tests.support import golden_store
 

@@ -14,8 +14,8 @@ import pytest
 from pyromq import logs
 from pyromq.ambient import SystemClock, seeded_random
 from pyromq.errors import CallFailed
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import ROWS, RequestCode
 from pyromq.transport.client import Client
 from tests.client.world import World
 from tests.hostile import ESCAPED, HOSTILE, IN_JSON, check_harmless
@@ -58,7 +58,7 @@ async def ask_everything(client: Client, address: str) -> None:
         fields = dict.fromkeys(NAMES, HOSTILE) | others
         asked = [
             client.call(address, Command(code=code, fields=dict(fields), body=body, remark=HOSTILE), WAIT_S)
-            for code in RequestCode
+            for code in ROWS
         ]
         for found in await asyncio.gather(*asked, return_exceptions=True):
             assert isinstance(found, Command | CallFailed), found

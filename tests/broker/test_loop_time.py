@@ -12,11 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyromq.broker.surface import NOT_SERVED
-from pyromq.model.codes import OwnRequestCode, RequestCode, ResponseCode
+from pyromq.broker.surface import SERVED
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import ROWS, RequestCode
 from tests.broker.running import Running, running_broker
 from tests.loop_held import Held, held_loop
 
@@ -101,10 +102,10 @@ QUESTIONS: dict[int, dict[str, Any]] = {
     | {"defaultTopic": "TBW102", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6, "topicFilterType": "SINGLE_TAG"},
     Code.DELETE_TOPIC_IN_BROKER: {"topic": "topic-0999"},
     Code.DELETE_SUBSCRIPTIONGROUP: {"groupName": "group-499", "cleanOffset": True},
-    OwnRequestCode.INSPECT: {},
-    OwnRequestCode.MESSAGE_LIFE: OF_TOPIC | {"id": "key-7"},
-    OwnRequestCode.HALF_MESSAGES: {},
-    OwnRequestCode.DEAD_LETTERS: {},
+    RequestCode.INSPECT: {},
+    RequestCode.MESSAGE_LIFE: OF_TOPIC | {"id": "key-7"},
+    RequestCode.HALF_MESSAGES: {},
+    RequestCode.DEAD_LETTERS: {},
 }
 
 
@@ -187,9 +188,8 @@ async def longest_ms(broker: Running, held: Held, code: int) -> tuple[float, str
 
 
 def test_every_code_that_is_served_is_asked() -> None:
-    served = {code for code in Code if not any(code in codes for codes in NOT_SERVED.values())}
+    served = {code for code, row in ROWS.items() if row.by in SERVED}
     assert served - QUESTIONS.keys() - NOT_ASKED == set()
-    assert set(OwnRequestCode) <= QUESTIONS.keys()
     assert not NOT_ASKED & QUESTIONS.keys()
 
 
@@ -212,8 +212,8 @@ async def test_groups_and_topics_may_come_and_go_while_all_progress_is_told(tmp_
             for topic in topics_of(number):
                 parts.topics.put(TopicConfig(topic_name=topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES))
                 parts.offsets.commit(topic, f"group-{number:03}", 0, 1)
-        stories = [Code.GET_BROKER_CONSUME_STATS, Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG]
-        for code in (*stories, Code.GET_ALL_TOPIC_CONFIG):
+        tables: list[int] = [Code.GET_BROKER_CONSUME_STATS, Code.GET_ALL_CONSUMER_OFFSET]
+        for code in (*tables, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_ALL_TOPIC_CONFIG):
             asked = asyncio.ensure_future(broker.call(code, **QUESTIONS[code]))
             changes = 0
             while not asked.done():
@@ -232,12 +232,12 @@ async def test_a_request_that_held_the_loop_is_told(tmp_path: Path) -> None:
     """In the runtime info and by `pyromq inspect`: which, how often, and how long at most."""
     async with running_broker(tmp_path) as broker:
         holds = broker.broker.statistics.holds
-        holds._note(Code.GET_BROKER_CONSUME_STATS, 0.5)
-        holds._note(Code.GET_BROKER_CONSUME_STATS, 0.8)
+        holds._note(Code.GET_BROKER_CONSUME_STATS.code, 0.5)
+        holds._note(Code.GET_BROKER_CONSUME_STATS.code, 0.8)
         table = json.loads(bytes((await broker.call(Code.GET_BROKER_RUNTIME_INFO)).body))["table"]
         assert int(table["pyromqLoopHolds"]) >= 2
         assert table["pyromqLoopHolds_317"] == "2 times, 800 ms at most"
-        told = json.loads(bytes((await broker.call(OwnRequestCode.INSPECT)).body))["loopHolds"]
+        told = json.loads(bytes((await broker.call(RequestCode.INSPECT)).body))["loopHolds"]
         assert told[0] == {"code": 317, "name": "GET_BROKER_CONSUME_STATS", "times": 2, "longestMs": 800.0}
 
 

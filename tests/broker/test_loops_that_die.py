@@ -20,7 +20,7 @@ from pyromq.broker.timing.timers import Timers
 from pyromq.broker.transactions.check import TransactionChecks
 from pyromq.broker.wiring.clients import ClientSide
 from pyromq.broker.wiring.pulling import Pulls
-from pyromq.model.codes import OwnRequestCode
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.flushing import StoreFlusher
 from pyromq.store.log.retention import Retention
 from pyromq.testing.clock import ManualClock
@@ -44,7 +44,7 @@ LOOPS: dict[str, tuple[type, str]] = {
 
 
 async def faults(life: Running) -> dict[str, str]:
-    return dict(json.loads(bytes((await life.call(OwnRequestCode.INSPECT)).body))["loopFaults"])
+    return dict(json.loads(bytes((await life.call(RequestCode.INSPECT)).body))["loopFaults"])
 
 
 @pytest.mark.parametrize("name", LOOPS)

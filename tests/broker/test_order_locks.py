@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pyromq.broker.clients.order_lock_table import OrderLockTable
 from pyromq.broker.clients.order_locks import LOCK_S, OrderLocks
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.message_store import run_at_once
 from pyromq.store.tables.json_tables import JsonTable
 from pyromq.store.tables.table_saver import TableSaver

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from pyromq.broker.intake.parked_properties import MAX_PARKED_BYTES
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.names import DLQ_PREFIX, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import MAX_PROPERTIES_BYTES
 from pyromq.protocol.record import Record
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.names import DLQ_PREFIX
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.record import Record
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.hostile import KINDS, PROPERTIES, VALUES, command

@@ -8,8 +8,8 @@ import pytest
 
 from pyromq.broker.send.property_rules import OWN_NAMES, RULES, Otherwise, Setter, admitted
 from pyromq.errors import RequestRefused
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from tests.broker.hostile import KINDS, PROPERTIES, VALUES, command, text
 from tests.broker.virtual import START_MS, properties, virtual_broker

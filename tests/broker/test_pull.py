@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.java_hash import java_hash
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker, turns_until
 
 

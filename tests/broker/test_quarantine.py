@@ -16,9 +16,9 @@ from pyromq.broker.transactions import halves
 from pyromq.broker.transactions import park as transaction_park
 from pyromq.broker.transactions.half import half_of
 from pyromq.cli.msg.life_table import lines
-from pyromq.model.codes import OwnRequestCode, RequestCode
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import read_whole, replace_durably
 from pyromq.store.recovery.quarantine import TABLE, QuarantinedRecord, read_copy, read_quarantine
 from pyromq.store.tools.quarantine_by_hand import put_aside_by_hand, release_by_hand
@@ -66,7 +66,7 @@ def first(*arguments: Any) -> Any:
 
 async def listed(life: Virtual) -> list[dict[str, Any]]:
     """What `pyromq inspect` shows; the runtime info counts the same."""
-    told = json.loads(bytes((await life.call(OwnRequestCode.INSPECT)).body))
+    told = json.loads(bytes((await life.call(RequestCode.INSPECT)).body))
     runtime = json.loads(bytes((await life.call(RequestCode.GET_BROKER_RUNTIME_INFO)).body))["table"]
     assert told["quarantined"] == len(told["quarantine"]) == int(runtime["pyromqQuarantined"])
     assert (told["ready"], told["loopFaults"], runtime["pyromqLoopFaults"]) == (True, {}, "0")
@@ -124,12 +124,12 @@ async def test_the_life_of_a_message_that_was_put_aside_says_so(
         assert (await life.call(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)).code == 0
         await life.advance(10)
         for id_ in ("level", "timer", "half"):
-            answer = await life.call(OwnRequestCode.MESSAGE_LIFE, topic="T", id=id_)
+            answer = await life.call(RequestCode.MESSAGE_LIFE, topic="T", id=id_)
             told = json.loads(bytes(answer.body))
             assert (told["state"], told["reason"]) == ("put aside", "KeyError: 'a fault of ours'"), id_
             line = next(each for each in lines(told | {"broker": "b"}) if each.startswith("state"))
             assert "put aside: KeyError: 'a fault of ours' since " in line
-        answer = await life.call(OwnRequestCode.MESSAGE_LIFE, topic="T", id="retried")
+        answer = await life.call(RequestCode.MESSAGE_LIFE, topic="T", id="retried")
         told = json.loads(bytes(answer.body))
         assert (told["state"], [one["state"] for one in told["groups"]]) == ("ready", ["put aside"])
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.surface import NOT_SERVED
-from pyromq.model.codes import RequestCode as Code
+from pyromq.broker.surface import SERVED
 from pyromq.protocol.frame import FrameDecoder
+from pyromq.protocol.requests import ROWS
+from pyromq.protocol.requests import RequestCode as Code
 from tests.broker.running import Running, running_broker
 from tests.broker.test_golden_answers import GOLDEN, AtTheCapture
 from tests.support import golden_store
@@ -50,7 +51,7 @@ ON_PURPOSE = {
     (Code.RESUME_CHECK_HALF_MESSAGE, 0, 1),  # a message that is no half
     (Code.UPDATE_BROKER_CONFIG, 0, 16),  # a key that is not live
 }
-NOT_HERE = {code for codes in NOT_SERVED.values() for code in codes}
+NOT_HERE = {code for code, row in ROWS.items() if row.by not in SERVED}
 
 
 def exchanges() -> dict[int, list[tuple[dict[str, Any], dict[str, Any]]]]:
@@ -92,8 +93,8 @@ def is_comparable(request: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(
     "code",
-    sorted(set(EXCHANGES) & {int(code) for code in Code} - NOT_HERE - NEEDS_LIVE_CLIENTS),
-    ids=lambda c: Code(c).name,
+    sorted(set(EXCHANGES) & ROWS.keys() - NOT_HERE - NEEDS_LIVE_CLIENTS),
+    ids=lambda c: ROWS[c].name,
 )
 async def test_the_recorded_requests_get_the_recorded_codes(broker: Running, code: int) -> None:
     for request, response in EXCHANGES[code]:

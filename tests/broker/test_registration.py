@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pyromq.broker.registration import Identity, Picture, Registration
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.registration import body_crc, decode_registration
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.frame import FrameLimits
 from pyromq.protocol.headers.namesrv import QueryDataVersionAnswer, RegisterBroker
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Dispatcher, Handler, Reply, Request
@@ -50,9 +50,9 @@ class NameServer:
     async def _register(self, request: Request) -> Reply:
         if self.hang is not None:
             await self.hang.wait()
-        header = request.header(RegisterBroker)
-        assert header.body_crc32 == body_crc(request.body)
-        body = decode_registration(request.body, request.command.version)
+        header = request.header
+        assert header.body_crc32 == body_crc(request.raw_body)
+        body = decode_registration(request.raw_body, request.command.version)
         self.versions.append(body.topic_config_serialize_wrapper.data_version)
         self.registrations.append((header, sorted(body.topic_config_serialize_wrapper.topic_config_table)))
         return Reply(body=self.body, remark=self.remark)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import decode_properties, encode_properties
+from pyromq.protocol.requests import RequestCode
 from tests.broker.peers import FakePeer
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
 

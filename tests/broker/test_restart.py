@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from pyromq.ambient import SystemClock
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import Client
 from tests.broker.running import running_broker, turns_until
 

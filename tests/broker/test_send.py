@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import parse_offset_message_id
 from pyromq.model.names import NO_SEND_TOPICS
 from pyromq.protocol.batch import BatchEntry, encode_batch
@@ -17,6 +17,7 @@ from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from pyromq.store.files.disk import DiskFull
 from tests.broker.running import Running, running_broker

@@ -12,10 +12,11 @@ import pytest
 
 from pyromq.ambient import SystemClock
 from pyromq.broker.duplicates.duplicate_recovery import find_start
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from pyromq.transport.client import Client
 from tests.broker.running import Running, running_broker

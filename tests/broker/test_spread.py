@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from pyromq.ambient import SystemClock
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Dispatcher, Handler, Reply, Request
 from pyromq.transport.server import Server
 from tests.broker.running import running_broker, turns_until

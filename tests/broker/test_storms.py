@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from pyromq.ambient import SystemClock
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import Client
 from tests.broker.running import Running, running_broker
 
 STORM = 600
 
 KEY_QUERY = {"topic": "T", "key": "k", "maxNum": "64", "beginTimestamp": "0", "endTimestamp": "9999999999999"}
-STORMS: list[tuple[RequestCode, dict[str, str], bytes]] = [
+STORMS: list[tuple[int, dict[str, str], bytes]] = [
     (RequestCode.QUERY_MESSAGE, KEY_QUERY, b""),
     (RequestCode.GET_BROKER_RUNTIME_INFO, {}, b""),
     (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}, b""),
@@ -47,7 +47,7 @@ async def places(broker: Running, requests: list[Command]) -> list[int]:
 
 @pytest.mark.parametrize(("code", "fields", "body"), STORMS, ids=lambda value: getattr(value, "name", ""))
 async def test_a_send_behind_a_storm_is_answered_long_before_its_end(
-    tmp_path: Path, code: RequestCode, fields: dict[str, Any], body: bytes
+    tmp_path: Path, code: int, fields: dict[str, Any], body: bytes
 ) -> None:
     async with running_broker(tmp_path, unfinished_requests=10_000) as broker:
         for _ in range(20):

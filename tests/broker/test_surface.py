@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
+import runpy
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from pyromq.broker.surface import NOT_SERVED, page
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.broker.surface import SERVED
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command, Encoding
+from pyromq.protocol.requests import ROWS, RequestCode
+from pyromq.protocol.row import AnyRow
+from pyromq.transport.dispatch import bound
 from tests.broker.running import Running, running_broker
 
 DOCS = Path(__file__).parents[2] / "docs" / "codes.md"
-REASONS = {code: reason for reason, codes in NOT_SERVED.items() for code in codes}
+REASONS = {code: row.by.value for code, row in ROWS.items() if row.by not in SERVED}
 
 FIELD_NAMES = (
     "topic consumerGroup producerGroup group queueId queueOffset maxMsgNums sysFlag "
@@ -67,21 +71,23 @@ async def broker(tmp_path: Path) -> AsyncIterator[Running]:
 
 
 def test_the_page_in_docs_is_up_to_date() -> None:
-    assert DOCS.read_text() == page(), "run: python -m pyromq.broker.surface > docs/codes.md"
+    page = runpy.run_path(str(DOCS.parents[1] / "scripts" / "codes.py"))["page"]
+    assert DOCS.read_text() == page(), "run: python scripts/codes.py > docs/codes.md"
 
 
-def test_a_code_has_one_state() -> None:
-    listed = [code for codes in NOT_SERVED.values() for code in codes]
-    assert len(listed) == len(set(listed))
+def test_a_handler_without_a_row_or_a_row_without_a_handler_is_an_error() -> None:
+    rows: tuple[AnyRow, ...] = (RequestCode.GET_MAX_OFFSET, RequestCode.PUT_KV_CONFIG)
+    with pytest.raises(ValueError, match=r"SEND_MESSAGE.*PUT_KV_CONFIG"):
+        bound([(row, lambda _: None) for row in rows], *SERVED)
 
 
 async def test_every_known_code_is_either_served_or_refused_with_the_reason(broker: Running) -> None:
     handlers = broker.broker.front.dispatchers["main"]._handlers
-    assert [code.name for code in RequestCode if code not in handlers] == []
+    assert [row.name for code, row in ROWS.items() if code not in handlers] == []
     for code, reason in REASONS.items():
         answer = await broker.call(code)
         assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-        assert answer.remark == f" request type {code.value} not supported: {reason}"
+        assert answer.remark == f" request type {code} not supported: {reason}"
 
 
 async def test_an_unknown_code_is_answered_as_java_does(broker: Running) -> None:
@@ -108,9 +114,9 @@ def state_of(broker: Running) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("code", [code for code in RequestCode if code not in REASONS], ids=lambda code: code.name)
+@pytest.mark.parametrize("code", [row for row in ROWS.values() if row not in REASONS], ids=lambda code: code.name)
 async def test_bad_input_gets_an_answer_and_changes_nothing(
-    broker: Running, code: RequestCode, caplog: pytest.LogCaptureFixture
+    broker: Running, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     rng = random.Random(code)
     before = state_of(broker)

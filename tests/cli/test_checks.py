@@ -13,7 +13,7 @@ from pyromq.cli.cluster import checks
 from pyromq.cli.cluster.checks import CheckedCluster, CheckResult
 from pyromq.client.connect.session import Session
 from pyromq.client.errors import Unreachable, refused
-from pyromq.model.codes import OwnRequestCode, RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.connections import Connection, ConsumerConnection, ConsumerRunningInfo
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
@@ -24,6 +24,7 @@ from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, Topic
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.header import Header
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 
 NAMES, A, B = "10.0.0.1:9876", "10.0.0.2:10911", "10.0.0.3:10911"
@@ -58,7 +59,7 @@ class Told(Calls):
         return Command(code=0, body=encode_body(answer))
 
     async def name_server(
-        self, code: RequestCode, header: Header | None = None, *, expected: Iterable[int] = (ResponseCode.SUCCESS,)
+        self, code: int, header: Header | None = None, *, expected: Iterable[int] = (ResponseCode.SUCCESS,)
     ) -> Command:
         return await self.broker(NAMES, code, header, expected=expected)
 
@@ -140,14 +141,12 @@ async def test_which_kernel_serves() -> None:
     forced = {"kernelForced": True}
     for kernel, more, state in (("native", {}, "good"), ("python", {}, "warning"), ("python", forced, "good")):
         told = {"kernel": kernel, "ready": True, "troubles": [], **more}
-        (one,) = await found(
-            checks.readiness, Told({(A, OwnRequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
-        )
+        (one,) = await found(checks.readiness, Told({(A, RequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}})
         assert one.state == state
         assert f"served by the {kernel} kernel" in one.text
         assert ("make native" in one.cure) == (state == "warning")
         assert ("PYROMQ_KERNEL" in one.text) == bool(more)
-    apache = Told({(A, OwnRequestCode.INSPECT): ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
+    apache = Told({(A, RequestCode.INSPECT): ResponseCode.REQUEST_CODE_NOT_SUPPORTED})
     (one,) = await found(checks.readiness, apache, brokers=[PLACE], reached={A: {"brokerVersionDesc": "V5_5_0"}})
     assert "is Apache's, version V5_5_0" in one.text
 
@@ -155,7 +154,7 @@ async def test_which_kernel_serves() -> None:
 async def test_records_that_were_put_aside_and_loops_that_died_are_told() -> None:
     told = {"kernel": "native", "ready": True, "troubles": [], "quarantined": 2, "loopFaults": {"timers": "1 times"}}
     _, aside, loops = await found(
-        checks.readiness, Told({(A, OwnRequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
+        checks.readiness, Told({(A, RequestCode.INSPECT): told}), brokers=[PLACE], reached={A: {}}
     )
     assert (aside.state, aside.check) == ("warning", "quarantine")
     assert "2 records" in aside.text

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 
 

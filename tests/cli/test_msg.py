@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyromq.cli.main import cli
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 from tests.client.world import World
 

@@ -15,8 +15,8 @@ import pytest
 
 from pyromq.admin import cluster
 from pyromq.admin.calls import Calls
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.compression import Compression, compress, compressed_flag
+from pyromq.protocol.requests import RequestCode
 from tests.cli.standing import Standing, standing
 from tests.cli.test_dlq import consume
 from tests.mqadmin.conftest import call

@@ -12,19 +12,18 @@ from typing import Any
 
 from pyromq.client.client import Client
 from pyromq.client.config import ClientConfig
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.message import StoredMessage
-from pyromq.protocol.bodies.body import decode_body, encode_body
+from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.heartbeat import (
     GetConsumerListByGroupResponseBody,
-    HeartbeatData,
-    LockBatchRequestBody,
     LockBatchResponseBody,
 )
 from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import Record, encode_record
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Answer, Reply, Request
 from pyromq.transport.memory import MemoryNetwork
@@ -85,7 +84,7 @@ class FakeBroker:
         return Reply(fields={"msgId": f"AT{offset}", "queueId": str(queue_id), "queueOffset": str(offset)})
 
     def _on_34(self, request: Request) -> Reply:
-        beat = decode_body(HeartbeatData, request.body)
+        beat = request.body
         if beat.consumer_data_set and beat.client_id not in self.members:
             self.members.append(beat.client_id)
         return Reply()
@@ -99,7 +98,7 @@ class FakeBroker:
         return Reply(body=encode_body(GetConsumerListByGroupResponseBody(consumer_id_list=self.members)))
 
     def _on_41(self, request: Request) -> Reply:
-        wanted = decode_body(LockBatchRequestBody, request.body)
+        wanted = request.body
         return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=wanted.mq_set)))
 
     def _on_42(self, request: Request) -> Reply:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from pyromq.model import names
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from tests.client.world import Servers
 from tests.interop import wire
 from tests.interop.peers import java

@@ -16,11 +16,11 @@ from pyromq.client.connect.namespace import with_namespace, without_namespace
 from pyromq.client.connect.signing import Signer
 from pyromq.client.received import Received
 from pyromq.errors import ConfigError
-from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from tests.client.cluster import Cluster
 from tests.client.conftest import NewWorld
 from tests.client.world import Servers

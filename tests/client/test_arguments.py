@@ -20,8 +20,8 @@ from pyromq.client.produce.sending import SendPolicy
 from pyromq.client.received import Received
 from pyromq.client.subscription import sql, tag
 from pyromq.errors import ConfigError
-from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.protocol.requests import RequestCode
 from tests.client.cluster import Cluster
 
 

@@ -14,9 +14,9 @@ from pyromq.client.consume.in_flight import InFlight
 from pyromq.client.core.retry import Reject, RetryLater
 from pyromq.client.errors import Error
 from pyromq.client.received import Received
-from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.keyed import MessageQueue
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply
 from tests.client.cluster import Cluster, FakeBroker
 from tests.client.messages import stored

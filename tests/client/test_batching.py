@@ -14,9 +14,10 @@ from pyromq.client.produce.batches import Batching
 from pyromq.client.produce.outgoing import Packing
 from pyromq.client.produce.producer import Producer
 from pyromq.client.produce.sending import SendPolicy
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.batch import BatchEntry, decode_batch, encode_batch
 from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply, Request
 from tests.client.cluster import Cluster, FakeBroker
 from tests.client.conftest import NewWorld

@@ -11,13 +11,14 @@ from pyromq.client.core.allocation import Average, MachineRoomNearby
 from pyromq.client.core.routing import MOST_QUEUES, route_of
 from pyromq.client.errors import BadAnswer
 from pyromq.client.produce.requests import AwaitedReplies
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.protocol.compression import Compression, compressed_flag
 from pyromq.protocol.headers.send import PushReplyMessage
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply, Request
 from tests.client.cluster import Cluster, FakeBroker, record_of
 from tests.client.messages import stored

@@ -14,7 +14,7 @@ from pyromq.client.produce.batches import BATCH_MESSAGES
 from pyromq.client.produce.outgoing import Packing
 from pyromq.client.produce.sending import SendPolicy, SendResult, SendStatus
 from pyromq.client.values import decode_value
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.model.ids import parse_unique_id
 from pyromq.model.message import StoredMessage
@@ -24,6 +24,7 @@ from pyromq.protocol.compression import Compression
 from pyromq.protocol.headers.pull import PullMessage
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Answer, Handler, Reply, Request
 from tests.client.cluster import Cluster, FakeBroker
 from tests.client.conftest import NewWorld

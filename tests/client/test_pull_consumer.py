@@ -8,9 +8,10 @@ import pytest
 
 from pyromq.client.errors import Closed, Error
 from pyromq.client.subscription import tag
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.keyed import MessageQueue
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply
 from tests.client.cluster import Cluster
 from tests.client.world import Servers

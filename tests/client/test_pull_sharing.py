@@ -13,8 +13,9 @@ from pyromq.client.client import Client
 from pyromq.client.consume.pull_consumer import PullConsumer
 from pyromq.client.errors import Error
 from pyromq.client.received import Received
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply
 from tests.client.cluster import Cluster, FakeBroker, pull_fields
 from tests.client.world import Servers

@@ -15,7 +15,6 @@ from pyromq.client.core.retry import Reject, Retry, RetryLater
 from pyromq.client.errors import Error, NotSupported, Refused
 from pyromq.client.received import Received
 from pyromq.client.subscription import sql, tag
-from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.connections import ConsumeMessageDirectlyResult, ConsumerRunningInfo
@@ -23,6 +22,7 @@ from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.bodies.offsets import GetConsumerStatusBody
 from pyromq.protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunningInfo
 from pyromq.protocol.headers.offsets import GetConsumerStatus
+from pyromq.protocol.requests import RequestCode
 from tests.client.conftest import NewWorld
 from tests.client.world import Servers, turns_until
 

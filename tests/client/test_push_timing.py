@@ -14,13 +14,14 @@ from pyromq.client.core.allocation import Average
 from pyromq.client.core.process_queue import FlowLimits
 from pyromq.client.core.retry import Reject, Retry, RetryLater
 from pyromq.client.received import Received
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import decode_body, encode_body
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.heartbeat import LockBatchResponseBody
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Answer, Reply, Request
 from tests.client.cluster import Cluster, FakeBroker, pull_fields
 

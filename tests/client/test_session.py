@@ -13,9 +13,10 @@ from pyromq.client.config import ClientConfig, name_servers
 from pyromq.client.errors import Closed, NoBroker, NoNameServer, TopicNotFound, Unreachable
 from pyromq.client.received import Received
 from pyromq.errors import ConfigError
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply, Request
 from tests.client.cluster import Cluster
 from tests.client.world import Servers

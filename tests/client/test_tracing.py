@@ -18,11 +18,12 @@ from pyromq.client.errors import Refused, TopicNotFound
 from pyromq.client.received import Received
 from pyromq.client.tracing.trace_writer import KEPT_EVENTS, MESSAGE_EVENTS
 from pyromq.errors import ConfigError
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.model.message_trace import MessageKind, MessageTrace, Outcome, Sent, Traced
 from pyromq.model.names import TRACE_TOPIC
 from pyromq.protocol.compression import Compression, decompress
+from pyromq.protocol.requests import RequestCode
 from pyromq.protocol.trace import decode_trace
 from pyromq.transport.dispatch import Reply
 from tests.client.cluster import Cluster

@@ -13,10 +13,11 @@ from pyromq.client import sync
 from pyromq.client.errors import Refused, Unreachable
 from pyromq.client.produce.transaction_table import TransactionTable
 from pyromq.client.received import Received
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Reply
 from tests.client.cluster import Cluster

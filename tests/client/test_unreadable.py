@@ -12,12 +12,13 @@ from pyromq.client.consume.send_back import MOST_REFUSALS
 from pyromq.client.core.process_queue import FlowLimits
 from pyromq.client.errors import Error, Unreadable
 from pyromq.client.received import Received
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.model.message import WRAPPED_BATCH, SysFlag
 from pyromq.protocol import compression
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.compression import Compression, compressed_flag
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply, Request
 from tests.client.cluster import Cluster, FakeBroker, pull_fields, record_of
 from tests.client.test_push_timing import Handler, consume

@@ -23,10 +23,11 @@ from pyromq.client.client import Client
 from pyromq.client.config import ClientConfig
 from pyromq.config import Loaded
 from pyromq.machine.budget import Budget
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.store.message_store import run_at_once
 from tests.broker.running import SMALL

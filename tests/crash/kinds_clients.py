@@ -21,7 +21,6 @@ from pyromq.client.config import ClientConfig
 from pyromq.client.core.retry import Reject, Retry, RetryLater
 from pyromq.client.received import Received
 from pyromq.errors import PyroError
-from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.model.message import StoredMessage
 from pyromq.protocol.bodies.body import encode_body
@@ -29,6 +28,7 @@ from pyromq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import Client as Caller
 from pyromq.transport.dispatch import Dispatcher, Request
 from tests.crash.kinds_broker import KINDS_TOPIC, LANES_TOPIC

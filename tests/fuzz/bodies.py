@@ -8,13 +8,13 @@ import random
 import zlib
 from typing import Any
 
-from pyromq.model.codes import RequestCode
 from pyromq.model.message import SysFlag
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.bodies.registration import RegisterBrokerBody, encode_registration
-from pyromq.protocol.exchanges import Plain
+from pyromq.protocol.requests import RequestCode
+from pyromq.protocol.row import Plain
 from tests.fuzz import values
-from tests.fuzz.shapes import as_struct, exchange_of, is_json, tree
+from tests.fuzz.shapes import as_struct, content_of, is_json, tree
 from tests.fuzz.values import World
 
 SIZES = (0, 1, 20, 20, 200, 200, 1000, 3000, 9000)
@@ -32,7 +32,7 @@ LARGE = (
 
 def body_of(rng: random.Random, world: World, code: int, fields: dict[str, str]) -> bytes:
     """What an honest client could send with these fields."""
-    kind = exchange_of(code).body
+    kind = content_of(code).body
     if kind is Plain.MESSAGE:
         return _message(rng, world, code, fields)
     if kind is Plain.PROPERTIES:
@@ -75,7 +75,7 @@ def changed_body(rng: random.Random, world: World, code: int, body: bytes) -> by
     aim = rng.random()
     if aim < 0.002:
         return rng.choice(LARGE)
-    if aim < 0.55 and is_json(exchange_of(code).body):
+    if aim < 0.55 and is_json(content_of(code).body):
         return _changed_json(rng, world, code, body)
     if aim < 0.62:
         return rng.choice(DEEP).encode()
@@ -92,7 +92,7 @@ def changed_body(rng: random.Random, world: World, code: int, body: bytes) -> by
 
 def _changed_json(rng: random.Random, world: World, code: int, body: bytes) -> bytes:
     """A tree of the type with a part replaced, dropped, repeated or put elsewhere."""
-    made = copy.deepcopy(tree(rng, world, exchange_of(code).body))
+    made = copy.deepcopy(tree(rng, world, content_of(code).body))
     for _ in range(rng.choice((1, 1, 2, 4))):
         made = _changed_tree(rng, world, made)
     text = as_json(rng, made)

@@ -14,13 +14,14 @@ from typing import Any
 
 from pyromq.ambient import SystemClock
 from pyromq.errors import CallTimedOut, ConnectionLost
-from pyromq.model.codes import OwnRequestCode, RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import decode_body, encode_body
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import properties_text
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import Client
 from tests.fuzz.lines import Broken
 
@@ -85,7 +86,7 @@ class Canary:
 
     async def loop_holds(self) -> list[str]:
         """Which requests held the broker's event loop for long, by its own count. On a busy machine it is no fault."""
-        answer = await self._ask(self._broker, OwnRequestCode.INSPECT)
+        answer = await self._ask(self._broker, RequestCode.INSPECT)
         holds = json.loads(bytes(answer.body)).get("loopHolds", [])
         return [f"{one['code']}: {one['times']} times, {one['longestMs']} ms" for one in holds]
 

@@ -19,8 +19,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyromq.broker.surface import NOT_SERVED
-from pyromq.model.codes import OwnRequestCode, RequestCode
+from pyromq.broker.surface import SERVED as BY_BROKERS
+from pyromq.protocol.requests import ROWS
+from pyromq.protocol.row import Server
 from tests.fuzz.canary import Canary
 from tests.fuzz.daemons import Daemon, Folder, free_port, verify
 from tests.fuzz.frames import Made, Mint
@@ -40,14 +41,8 @@ DESCRIPTORS = 400  # the same: 128 queue files, and what else rolls
 LOG_BYTES = 512 << 20  # of the commit log, which is held to 256 MiB: retention goes on
 
 SERVED = {
-    "broker": [
-        *(code for code in RequestCode if not any(code in codes for codes in NOT_SERVED.values())),
-        *OwnRequestCode,
-    ],
-    "namesrv": [
-        *range(100, 107),
-        *(205, 206, 216, 217, 219, 224, 304, 311, 312, 313, 318, 319, 322, 327, 901, 904),
-    ],
+    "broker": [code for code, row in ROWS.items() if row.by in BY_BROKERS],
+    "namesrv": [code for code, row in ROWS.items() if row.by is Server.NAME_SERVER],
 }
 
 

@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pyromq.model.client_info import Language, Version
-from pyromq.model.codes import OwnRequestCode, RequestCode
 from pyromq.protocol.headers.send import LONG_NAMES
+from pyromq.protocol.requests import ROWS, RequestCode
 from tests.fuzz import values
 from tests.fuzz.bodies import body_of, changed_body
 from tests.fuzz.shapes import fields_of
@@ -72,7 +72,7 @@ class Mint:
         self.world = world
         self._served = [code for code in served if code not in SETTINGS]
         self._busy = [code for code in (*SENDS, *SENDS, *PULLS, C.HEART_BEAT) if code in served] or self._served
-        self._others = [code for code in (*RequestCode, *OwnRequestCode) if code not in SETTINGS]
+        self._others = [code for code in ROWS if code not in SETTINGS]
         self._opaque = 0
 
     def frame(self) -> Made:

@@ -11,10 +11,11 @@ import random
 from pyromq.errors import ProtocolError
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.frame import FrameDecoder, encode_frame
+from pyromq.protocol.requests import ROWS
 from tests.fuzz import values
 from tests.fuzz.bodies import as_json
 from tests.fuzz.frames import Made
-from tests.fuzz.shapes import exchange_of, is_json, tree
+from tests.fuzz.shapes import is_json, tree
 from tests.fuzz.values import World
 
 SENTINEL = 0x7ABC  # a code that nobody knows: it is refused at once, behind all that came before it
@@ -82,7 +83,7 @@ class Line(asyncio.Protocol):
     def _answer(self, request: Command) -> None:
         """What a client that is broken or hostile answers to the broker."""
         rng = self._rng
-        kind = exchange_of(request.code).answer_body
+        kind = ROWS[request.code].gives.body if request.code in ROWS else None
         body = as_json(rng, tree(rng, self._world, kind)) if is_json(kind) else b""
         if rng.random() < 0.5:
             body = values.hostile(rng, self._world).encode("utf-8", "surrogatepass")

@@ -9,7 +9,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pyromq.model.codes import RequestCode as C
+from pyromq.protocol.requests import RequestCode as C
 from tests.fuzz import values
 from tests.fuzz.story import Story, place_of
 
@@ -67,7 +67,7 @@ async def consume(story: Story) -> None:
         story.tell(C.UNREGISTER_CLIENT, clientID=client, consumerGroup=group)
 
 
-ABOUT_GROUPS = (
+ABOUT_GROUPS: tuple[int, ...] = (
     *(C.GET_CONSUMER_LIST_BY_GROUP, C.UPDATE_CONSUMER_OFFSET, C.QUERY_CONSUMER_OFFSET, C.GET_CONSUMER_CONNECTION_LIST),
     *(C.GET_CONSUMER_RUNNING_INFO, C.CONSUME_MESSAGE_DIRECTLY, C.GET_CONSUME_STATS, C.QUERY_TOPIC_CONSUME_BY_WHO),
     *(C.INVOKE_BROKER_TO_RESET_OFFSET, C.CLONE_GROUP_OFFSET, C.QUERY_SUBSCRIPTION_BY_CONSUMER, C.CHECK_CLIENT_CONFIG),
@@ -245,7 +245,7 @@ async def registration(story: Story) -> None:
         story.tell(C.UNREGISTER_BROKER, **known)
 
 
-ABOUT_BROKERS = (
+ABOUT_BROKERS: tuple[int, ...] = (
     *(C.BROKER_HEARTBEAT, C.QUERY_DATA_VERSION, C.GET_BROKER_MEMBER_GROUP, C.GET_BROKER_CLUSTER_INFO),
     *(C.WIPE_WRITE_PERM_OF_BROKER, C.ADD_WRITE_PERM_OF_BROKER, C.GET_ROUTEINFO_BY_TOPIC, C.GET_TOPICS_BY_CLUSTER),
     *(C.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, C.REGISTER_TOPIC_IN_NAMESRV, C.DELETE_TOPIC_IN_NAMESRV),

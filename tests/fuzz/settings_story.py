@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import properties, settings_of
-from pyromq.model.codes import RequestCode as C
 from pyromq.model.codes import ResponseCode
 from pyromq.namesrv.config import NamesrvConfig
+from pyromq.protocol.requests import RequestCode as C
 from tests.fuzz import values
 from tests.fuzz.lines import Broken, Line
 from tests.fuzz.story import Story
@@ -21,7 +21,7 @@ UNTOUCHED = frozenset(
         *("maxLogBytes", "spreadAutoCreatedTopics", "notifyMinBrokerIdChanged"),
     )
 )
-SHOW_AND_CHANGE = {
+SHOW_AND_CHANGE: dict[str, tuple[int, int, type[BrokerConfig | NamesrvConfig]]] = {
     "broker": (C.GET_BROKER_CONFIG, C.UPDATE_BROKER_CONFIG, BrokerConfig),
     "namesrv": (C.GET_NAMESRV_CONFIG, C.UPDATE_NAMESRV_CONFIG, NamesrvConfig),
 }

@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-from pyromq.model.codes import OwnRequestCode, RequestCode
-from pyromq.protocol.exchanges import EXCHANGES, Exchange, Plain
 from pyromq.protocol.headers.header import Header
+from pyromq.protocol.requests import NOTHING, ROWS
+from pyromq.protocol.row import Content, Plain
 from tests.fuzz import values
 from tests.fuzz.values import World
-
-OWN_FIELDS = ("from", "most", "topic", "producerGroup", "group", "msgId", "id", "queueId", "reason")
 
 
 class Field(NamedTuple):
@@ -39,15 +37,13 @@ def header_fields(header: type[Header] | None) -> tuple[Field, ...]:
 
 @cache
 def fields_of(code: int) -> tuple[Field, ...]:
-    """The fields of a request; our own codes read theirs without a typed header."""
-    if code in set(OwnRequestCode):
-        return tuple(Field(name, "str", name in ("topic", "id", "group")) for name in OWN_FIELDS)
-    return header_fields(exchange_of(code).header)
+    """The fields of a request."""
+    return header_fields(content_of(code).header)
 
 
 @cache
-def exchange_of(code: int) -> Exchange:
-    return EXCHANGES.get(RequestCode(code), Exchange()) if code in set(RequestCode) else Exchange()
+def content_of(code: int) -> Content[Any, Any]:
+    return ROWS[code].takes if code in ROWS else NOTHING
 
 
 def _kind(described: Any) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from pyromq.model.codes import RequestCode as C
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode as C
 from tests.fuzz.frames import Mint
 from tests.fuzz.lines import Line
 

@@ -13,7 +13,6 @@ DOORS = {
     "pyromq.cli.terminal.printing": "escapes, and calls click.echo",
     "pyromq.mqadmin.main": "escapes, and writes to the standard streams",
     "pyromq.logs": "escapes, and hands lines to logging",
-    "pyromq.broker.surface": "its page is made by hand, of our own tables",
     "pyromq.cli.demo.run": "draws the demo, whose texts are ours",
 }
 WRITERS = {"print", "click.echo", "click.secho", "click.echo_via_pager", "sys.stdout.write", "sys.stderr.write"}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.messages.message_life import MESSAGE_LIFE
+from pyromq.protocol.requests import RequestCode
 
 from . import wire
 from .conftest import OwnCluster, is_known
@@ -149,7 +149,9 @@ def test_sixteen_retries_end_in_the_dead_letters(client: java.Client, quick: Own
     assert (dead["times"], dead["body"]) == (17, "bad")
     assert dead["properties"]["RETRY_TOPIC"] == topic
     assert dead["properties"]["UNIQ_KEY"] == deliveries[0]["id"]
-    life = json.loads(wire.ask(quick.broker.address, MESSAGE_LIFE, {"topic": topic, "id": deliveries[0]["id"]}).body)
+    life = json.loads(
+        wire.ask(quick.broker.address, RequestCode.MESSAGE_LIFE, {"topic": topic, "id": deliveries[0]["id"]}).body
+    )
     (told,) = [one for one in life["groups"] if one["group"] == group]
     assert (told["state"], told["retry"]) == ("dead", 17)
     steps = ["stored", *["waits for a retry", "on the retry topic"] * 16, "dead"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pyromq import sync
-from pyromq.model.codes import RequestCode
 from pyromq.model.group import ConsumeFromWhere
 from pyromq.model.message_trace import MessageKind, MessageTrace, Traced, assemble, message_ids
+from pyromq.protocol.requests import RequestCode
 from pyromq.protocol.trace import answered_events, trace_query
 
 from . import wire

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.topic import Perm
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import encode_frame
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from tests.broker.virtual import Virtual, virtual_broker
 from tests.kernel.pull_frames import BY_ITSELF, GROUP, HOLD, filled, pull

@@ -13,12 +13,13 @@ import msgspec
 import pytest
 
 from pyromq.broker.wiring import front
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.topic import Perm
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.heartbeat import HeartbeatData, ProducerData
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.frame import encode_frame
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.config import FlushMode
 from pyromq.transport.connection.flow import Pause
 from pyromq.transport.dispatch import Dispatcher

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pyromq.ambient import SystemClock
-from pyromq.model.codes import OwnRequestCode
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.client import Client
 from tests.broker.running import Running
 from tests.machine.shortage import seen
@@ -56,7 +56,7 @@ class Daemon(Running):
 
     async def state(self) -> dict[str, Any]:
         """What `pyromq inspect` shows."""
-        found: dict[str, Any] = json.loads(bytes((await self.call(OwnRequestCode.INSPECT)).body))
+        found: dict[str, Any] = json.loads(bytes((await self.call(RequestCode.INSPECT)).body))
         return found
 
     @asynccontextmanager

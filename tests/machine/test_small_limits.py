@@ -11,7 +11,8 @@ import pytest
 
 from pyromq.errors import CallFailed
 from pyromq.machine.descriptors import divide
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running
 from tests.machine.daemons import Daemon, IdlePeers, both, broker, free_port, name_server, sent_all, start
 from tests.support import require

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyromq.ambient import SystemClock
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Dispatcher, Handler, Reply, Request
 from pyromq.transport.server import Server
 
@@ -68,7 +68,7 @@ class StandIn:
         return found | dict.fromkeys({code for code, *_ in self._recorded} | self._answers.keys(), self._answer)
 
     def _answer(self, request: Request) -> Reply:
-        text = request.body.decode()
+        text = request.raw_body.decode()
         command = request.command
         self.asked.append((command.code, dict(command.fields), text))
         if command.code in self._answers:

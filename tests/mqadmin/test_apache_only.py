@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from pyromq.model.codes import RequestCode as Code
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.lite import (
@@ -29,6 +28,7 @@ from pyromq.protocol.bodies.replication import (
 from pyromq.protocol.bodies.route import BrokerMemberGroup
 from pyromq.protocol.headers.offsets import OffsetAnswer
 from pyromq.protocol.headers.replication import ElectMasterAnswer, GetMetadataInfoAnswer
+from pyromq.protocol.requests import RequestCode as Code
 from pyromq.transport.dispatch import Reply
 
 from .conftest import Shown, Stage, call

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.model.codes import RequestCode
 from pyromq.mqadmin.command import Failed
 from pyromq.mqadmin.credentials import Credentials, credentials
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply
 
 from .conftest import call

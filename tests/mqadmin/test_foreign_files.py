@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.model.codes import RequestCode
 from pyromq.mqadmin.command import Failed
 from pyromq.mqadmin.files import write_private
 from pyromq.protocol.bodies.body import encode_body
@@ -16,6 +15,7 @@ from pyromq.protocol.bodies.connections import Connection, ConsumerConnection, C
 from pyromq.protocol.bodies.groups import GroupList
 from pyromq.protocol.headers.pull import PullMessageAnswer
 from pyromq.protocol.record import Record, encode_record
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply
 
 from .conftest import call, place_of

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.groups import GroupList
 from pyromq.protocol.headers.pull import PullMessageAnswer
 from pyromq.protocol.record import Record, encode_record
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply
 from tests.hostile import ESCAPED, HOSTILE, check_harmless, hostile_names
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.model.codes import RequestCode
 from pyromq.mqadmin import printing
 from pyromq.mqadmin.messages import text
 from pyromq.mqadmin.topics.topics import attribute_map, topic_text
@@ -12,6 +11,7 @@ from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.replication import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
 from pyromq.protocol.bodies.route import BrokerData, TopicRouteData
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Reply
 
 from .conftest import Shown, call

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.model.codes import RequestCode as Code
 from pyromq.mqadmin.command import Failed
 from pyromq.mqadmin.topics.static_mapping import Configs, extended, mapping_of, moved, settle
 from pyromq.protocol.bodies.body import encode_body
@@ -16,6 +15,7 @@ from pyromq.protocol.bodies.keyed import ByQueue, MessageQueue
 from pyromq.protocol.bodies.offsets import TopicOffset, TopicStatsTable
 from pyromq.protocol.bodies.topics import TopicConfigAndQueueMapping, TopicQueueMappingDetail
 from pyromq.protocol.json import parse_json
+from pyromq.protocol.requests import RequestCode as Code
 from pyromq.transport.dispatch import Reply
 
 from .conftest import call

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from pyromq.config import Loaded
-from pyromq.model.codes import RequestCode as Code
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.route_table import RouteTable
 from pyromq.namesrv.server import run
@@ -22,6 +21,7 @@ from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameDecoder
 from pyromq.protocol.json import parse_json
+from pyromq.protocol.requests import RequestCode as Code
 from pyromq.testing.clock import ManualClock
 from tests.namesrv.builders import mapping, topics
 from tests.namesrv.world import Talk, World, broker_body, broker_header, register
@@ -295,7 +295,7 @@ async def test_write_permission_of_a_broker(talk: Talk) -> None:
 async def test_topic_lists_can_be_switched_off(world: World, talk: Talk) -> None:
     world.set(enableAllTopicList="false", enableTopicList="false")
     for code in (206, 224, 311, 312, 313):
-        response = await talk.ask(Code(code), cluster="DefaultCluster")
+        response = await talk.ask(code, cluster="DefaultCluster")
         assert (response.code, response.remark) == (1, "disable")
     assert (await talk.ask(Code.GET_SYSTEM_TOPIC_LIST_FROM_NS)).code == 0
 

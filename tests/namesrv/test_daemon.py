@@ -17,9 +17,9 @@ import pytest
 
 from pyromq.ambient import SystemClock
 from pyromq.errors import CallFailed
-from pyromq.model.codes import RequestCode as Code
 from pyromq.protocol.bodies.registration import encode_registration
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode as Code
 from pyromq.transport.client import Client
 from tests.namesrv.builders import topics
 from tests.namesrv.world import broker_body, broker_header
@@ -35,7 +35,7 @@ class Daemon:
         self.address = address
         self._client = client
 
-    async def ask(self, code: Code, body: bytes = b"", **fields: str) -> Command:
+    async def ask(self, code: int, body: bytes = b"", **fields: str) -> Command:
         return await self._client.call(self.address, Command(code, fields=fields, body=body), PATIENCE_S)
 
     async def end(self, number: int) -> tuple[int, str]:

@@ -22,13 +22,14 @@ import msgspec
 import pytest
 
 from pyromq.config import properties
-from pyromq.model.codes import RequestCode as Code
 from pyromq.protocol.bodies.registration import encode_registration
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.bodies.version import DataVersion
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameDecoder
 from pyromq.protocol.json import parse_json
+from pyromq.protocol.requests import ROWS
+from pyromq.protocol.requests import RequestCode as Code
 from tests.namesrv.world import Talk, World, broker_body, broker_header
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -142,7 +143,7 @@ GOOD = [one for one in exchanges() if one.response["code"] != 3 and not lacks_a_
 
 async def test_we_serve_exactly_the_requests_that_java_serves(world: World) -> None:
     talk = await world.talk()
-    served = {code for code in Code if (await talk.ask(code)).code != 3}
+    served = {code for code in ROWS if (await talk.ask(code)).code != 3}
     assert served == {one.code for one in exchanges() if one.response["code"] != 3}
     assert len(served) == 23
 

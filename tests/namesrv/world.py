@@ -10,7 +10,6 @@ from typing import Any
 
 from pyromq.config import Loaded
 from pyromq.model.client_info import Version
-from pyromq.model.codes import RequestCode
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies.registration import RegisterBrokerBody, encode_registration
@@ -20,6 +19,7 @@ from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import FrameDecoder, encode_frame
 from pyromq.protocol.headers.header import Header
 from pyromq.protocol.headers.namesrv import RegisterBroker
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.memory import MemoryNetwork
 
@@ -56,7 +56,7 @@ class Talk(asyncio.Protocol):
 
     async def ask(
         self,
-        code: RequestCode,
+        code: int,
         header: Header | None = None,
         body: bytes = b"",
         version: int = Version.CURRENT,

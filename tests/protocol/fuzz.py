@@ -24,9 +24,9 @@ from pyromq.errors import Malformed, ProtocolError
 from pyromq.protocol.bodies.body import decode_body, encode_body
 from pyromq.protocol.bodies.registration import decode_registration, encode_registration
 from pyromq.protocol.command import Command
-from pyromq.protocol.exchanges import EXCHANGES, Plain
 from pyromq.protocol.frame import FrameDecoder, encode_frame
 from pyromq.protocol.json import Dialect
+from pyromq.protocol.requests import ROWS
 from tests.protocol.recorded import Recorded, recorded_frames
 
 FINDS = Path(__file__).parent / "finds"
@@ -112,15 +112,12 @@ def _through_types(frame: Recorded, command: Command) -> str:
     """The command as every type that it could be: of its own code and of the frame that it was."""
     outcomes = {"whole"}
     for code in {command.code, frame.request_code}:
-        exchange = EXCHANGES.get(code)  # type: ignore[call-overload]
-        if exchange is None:
-            continue
-        for kind in (exchange.header, exchange.answer):
-            if kind is not None:
-                outcomes.add(_attempt(_header, kind, command))
-        for body in (exchange.body, exchange.answer_body):
-            if body is not None and not isinstance(body, Plain) and command.body:
-                outcomes.add(_attempt(_body, body, command))
+        row = ROWS.get(code)
+        for content in () if row is None else (row.takes, row.gives):
+            if content.header is not None:
+                outcomes.add(_attempt(_header, content.header, command))
+            if content.is_json and command.body:
+                outcomes.add(_attempt(_body, content.body, command))
     return min(outcomes)
 
 

@@ -25,8 +25,9 @@ from pyromq.protocol.bodies.offsets import ConsumeStats, OffsetWrapper, ResetOff
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, KVTable, QueueData, TopicRouteData
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigAndQueueMapping, TopicQueueMappingDetail
 from pyromq.protocol.bodies.users import UserInfo
-from pyromq.protocol.exchanges import EXCHANGES, Plain
 from pyromq.protocol.json import ANSWER_LIMITS, Dialect, JsonLimits, parse_json
+from pyromq.protocol.requests import ROWS
+from pyromq.protocol.row import Content
 
 from .recorded import Recorded, recorded_frames
 
@@ -46,10 +47,14 @@ def all_bodies() -> list[type[Body]]:
     )
 
 
+def content_of(frame: Recorded) -> Content[Any, Any] | None:
+    row = ROWS.get(frame.request_code)
+    return None if row is None else row.takes if frame.is_request else row.gives
+
+
 def body_kind(frame: Recorded) -> Any:
-    exchange = EXCHANGES.get(frame.request_code)  # type: ignore[call-overload]
-    kind = exchange and (exchange.body if frame.is_request else exchange.answer_body)
-    return None if isinstance(kind, Plain) else kind
+    content = content_of(frame)
+    return content.body if content is not None and content.is_json else None
 
 
 def recorded_bodies() -> list[tuple[Recorded, Any]]:
@@ -93,10 +98,9 @@ def test_no_recorded_json_is_without_a_type() -> None:
     for frame in recorded_frames():
         if frame.truncated or not re.match(rb"\s*[\[{]", frame.body) or frame.code == 3442:
             continue
-        exchange = EXCHANGES.get(frame.request_code)  # type: ignore[call-overload]
-        assert exchange is not None, frame
-        kind = exchange.body if frame.is_request else exchange.answer_body
-        assert kind is not None or frame.request_code in HAND_MADE, frame
+        content = content_of(frame)
+        assert content is not None, frame
+        assert content.body is not None or frame.request_code in HAND_MADE, frame
 
 
 @pytest.mark.parametrize("kind", all_bodies(), ids=lambda kind: kind.__name__)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyromq.broker.messages.message_life import MESSAGE_LIFE
-from pyromq.model.codes import RequestCode
 from pyromq.model.names import TIMER_TOPIC
 from pyromq.model.recall_handle import RecallHandle
 from pyromq.protocol.bodies.body import decode_body, encode_body
@@ -17,6 +15,7 @@ from pyromq.protocol.bodies.heartbeat import LockBatchRequestBody, LockBatchResp
 from pyromq.protocol.bodies.keyed import MessageQueue
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, properties, virtual_broker
@@ -181,7 +180,7 @@ class Player:
         _, key, *words = step.words
         group, words = (words[1], words[2:]) if words[0] == "by" else ("", words)
         topic = step.options.get("of", "orders")
-        answer = await self._life.call(MESSAGE_LIFE, topic=topic, id=f"id-{key}")
+        answer = await self._life.call(RequestCode.MESSAGE_LIFE, topic=topic, id=f"id-{key}")
         assert answer.code == 0, f"line {step.line}: {answer.remark}"
         life = json.loads(bytes(answer.body))
         told = next((one for one in life["groups"] if one["group"] == group), {}) if group else life
@@ -218,7 +217,7 @@ class Player:
         """unlock QUEUES by CLIENT"""
         await self._ask_for_queues(RequestCode.UNLOCK_BATCH_MQ, step)
 
-    async def _ask_for_queues(self, code: RequestCode, step: Step) -> Command:
+    async def _ask_for_queues(self, code: int, step: Step) -> Command:
         queues = [
             MessageQueue(broker_name="broker-a", queue_id=int(one), topic="orders") for one in step.words[1].split(",")
         ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyromq.model.codes import RequestCode
+from pyromq.protocol.requests import RequestCode
 from tests.broker.virtual import Virtual
 from tests.kernel.test_native_send import send
 from tests.transport.support import raw_peer

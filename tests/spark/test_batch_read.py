@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyromq.client.errors import TopicNotFound
 from pyromq.errors import ConfigError
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.connect.connection import BlockingConnection
 from pyromq.spark.options import Use, read_options

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import pytest
 
 from pyromq.errors import CallTimedOut, ConfigError, ConnectionLost, ProtocolError
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameDecoder, encode_frame_head
+from pyromq.protocol.requests import RequestCode
 from pyromq.spark.connect.connection import BlockingConnection
 from pyromq.spark.options import NetOptions, Use, connection_options
 

@@ -12,9 +12,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pyromq.ambient import SystemClock, pause
 from pyromq.errors import ConnectionLost, ProtocolError, PyroError
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, encode_record
+from pyromq.protocol.requests import RequestCode
 from pyromq.spark.codec.bad_records import BadRecord
 from pyromq.spark.connect.cluster import Cluster
 from pyromq.spark.connect.connection import BlockingConnection, ReceiveBuffer

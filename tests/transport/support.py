@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from pyromq.model.codes import RequestCode
 from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.protocol.frame import FrameDecoder, encode_frame
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Reply, Request

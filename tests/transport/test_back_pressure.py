@@ -9,8 +9,8 @@ import pytest
 from pyromq.ambient import SystemClock
 from pyromq.errors import CallTimedOut, ConnectionLost
 from pyromq.kernel.seam import NOTHING, Fed, FeedConnection
-from pyromq.model.codes import RequestCode as Code
 from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode as Code
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.connection.buffered_bytes import BufferedBytes
 from pyromq.transport.dispatch import Dispatcher, Reply, Request

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pyromq.errors import ProtocolError, RequestRefused
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.bodies.topics import TopicList
 from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.headers.header import Header, Int32
+from pyromq.protocol.headers.offsets import GetMinOffset
+from pyromq.protocol.requests import RequestCode
 from pyromq.transport.dispatch import Dispatcher, Reply, Request, await_answer
 from pyromq.transport.peer import Peer
 
@@ -90,6 +93,18 @@ def test_a_reply_takes_opaque_and_encoding_of_the_request() -> None:
 
 
 def test_a_header_that_does_not_fit_names_the_field() -> None:
-    assert request(1, queueId="3").header(Offset).queue_id == 3
+    code = RequestCode.GET_MIN_OFFSET
+    assert request(code, topic="T", queueId="3").header == GetMinOffset(topic="T", queue_id=3)
     with pytest.raises(RequestRefused, match="queueId"):
-        request(1).header(Offset)
+        _ = request(code, topic="T").header
+
+
+def test_bodies_are_read_and_written_by_the_row() -> None:
+    asked = request(RequestCode.UNLOCK_BATCH_MQ)
+    asked.command.body = b'{"consumerGroup":"G","clientId":"c"}'
+    assert asked.body.consumer_group == "G"
+    asked.command.body = b"{"
+    with pytest.raises(RequestRefused, match="LockBatchRequestBody"):
+        _ = asked.body
+    answer = Reply(body=TopicList(topic_list=["T"])).to_command(Command(code=RequestCode.GET_UNIT_TOPIC_LIST))
+    assert answer.body == b'{"topicList":["T"]}'

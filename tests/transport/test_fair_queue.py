@@ -7,8 +7,8 @@ from collections import Counter, deque
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyromq.protocol.row import RequestClass
 from pyromq.transport.turns.fair_queue import FairQueue
-from pyromq.transport.turns.request_class import RequestClass
 
 HEARTBEAT, SEND, PULL, QUERY, ADMIN = RequestClass
 SHARES = {HEARTBEAT: 2, SEND: 3, PULL: 3, QUERY: 2, ADMIN: 1}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pyromq.kernel.seam import Fed, FeedConnection, PendingReply, feed_nothing
-from pyromq.model.codes import RequestCode as Code
 from pyromq.protocol.command import RESPONSE_FLAG, Command, decode_header
 from pyromq.protocol.frame import encode_frame
+from pyromq.protocol.requests import RequestCode as Code
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits

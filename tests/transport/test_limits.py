@@ -8,14 +8,14 @@ import pytest
 
 from pyromq.errors import ConfigError
 from pyromq.machine.seats import Seats
-from pyromq.model.codes import RequestCode as Code
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command, Encoding
 from pyromq.protocol.frame import FrameLimits
+from pyromq.protocol.requests import RequestCode as Code
+from pyromq.protocol.row import RequestClass
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
-from pyromq.transport.turns.request_class import RequestClass
 from tests.transport.support import ADDRESS, ECHO, MakeClient, MakeServer, command, echo, frames, raw_peer, violations
 
 Logs = pytest.LogCaptureFixture

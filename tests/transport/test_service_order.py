@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pyromq.model.codes import RequestCode as Code
+from pyromq.protocol.requests import ROWS
+from pyromq.protocol.requests import RequestCode as Code
+from pyromq.protocol.row import RequestClass
 from pyromq.testing.clock import ManualClock
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 from pyromq.transport.limits import Limits
-from pyromq.transport.turns.request_class import RequestClass, class_of
+from pyromq.transport.turns.request_class import class_of
 from tests.transport.support import MakeServer, command, frames, raw_peer
 
 SHARES = dict.fromkeys(RequestClass, 4)
@@ -82,7 +84,7 @@ async def test_a_request_knows_when_it_came_and_the_server_how_many_wait(
 
 
 def test_every_request_code_has_a_class_and_each_class_has_codes() -> None:
-    assert {class_of(code) for code in Code} == set(RequestClass)
+    assert {class_of(code) for code in ROWS} == set(RequestClass)
     assert class_of(Code.HEART_BEAT) is RequestClass.HEARTBEAT
     assert class_of(Code.REGISTER_BROKER) is RequestClass.HEARTBEAT
     assert class_of(Code.SEND_MESSAGE_V2) is RequestClass.SEND

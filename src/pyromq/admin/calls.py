@@ -9,7 +9,7 @@ import msgspec
 
 from ..client.connect.session import Session
 from ..client.errors import refused
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..protocol.bodies.body import decode_body
 from ..protocol.command import Command
 from ..protocol.headers.header import Header
@@ -43,7 +43,7 @@ class Calls:
 
     async def name_server(
         self,
-        code: RequestCode,
+        code: int,
         header: Header | None = None,
         *,
         expected: Iterable[int] = (ResponseCode.SUCCESS,),
@@ -54,7 +54,7 @@ class Calls:
             raise refused(answer.code, answer.remark, address)
         return answer
 
-    async def name_servers(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> None:
+    async def name_servers(self, code: int, header: Header | None = None, body: bytes = b"") -> None:
         """Told to each of them, since they know nothing of one another. The first that fails ends it."""
         for address in self.session.config.name_servers:
             await self.broker(address, code, header, body)

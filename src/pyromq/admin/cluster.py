@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..client.errors import NoBroker
-from ..model.codes import OwnRequestCode, RequestCode
 from ..model.route import MASTER_ID
 from ..protocol.bodies.replication import HARuntimeInfo
 from ..protocol.bodies.route import ClusterInfo, KVTable
 from ..protocol.headers.namesrv import AddWritePerm, AddWritePermAnswer, WipeWritePerm, WipeWritePermAnswer
+from ..protocol.requests import RequestCode
 from .calls import Calls, read, read_plain
 
 
@@ -60,7 +60,7 @@ async def runtime(calls: Calls, address: str) -> dict[str, str]:
 
 async def inspect(calls: Calls, address: str) -> dict[str, Any]:
     """Ours. What the broker holds, and whether it is ready."""
-    found: dict[str, Any] = read_plain(await calls.broker(address, OwnRequestCode.INSPECT))
+    found: dict[str, Any] = read_plain(await calls.broker(address, RequestCode.INSPECT))
     return found
 
 

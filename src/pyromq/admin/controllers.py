@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..config import properties
-from ..model.codes import RequestCode
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.replication import BrokerReplicasInfo, ElectMasterResponseBody, EpochEntryCache
 from ..protocol.headers.replication import (
@@ -16,6 +15,7 @@ from ..protocol.headers.replication import (
     GetMetadataInfoAnswer,
     RemoveBroker,
 )
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 
 

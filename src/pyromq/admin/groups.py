@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..model.names import is_system_group
 from ..model.wire_text import whole_number
 from ..protocol.bodies.body import encode_body
@@ -23,6 +23,7 @@ from ..protocol.headers.clients import (
     GetProducerConnectionList,
 )
 from ..protocol.headers.groups import DeleteSubscriptionGroup, GetAllSubscriptionGroup
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 
 _PAGES = 100  # more answers than any broker gives

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..model.codes import RequestCode
 from ..protocol.bodies.lite import (
     GetBrokerLiteInfoResponseBody,
     GetLiteClientInfoResponseBody,
@@ -17,6 +16,7 @@ from ..protocol.headers.lite import (
     GetParentTopicInfo,
     TriggerLiteDispatch,
 )
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 
 

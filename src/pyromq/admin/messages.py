@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import logs
-from ..model.codes import OwnRequestCode, RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..model.message import StoredMessage
 from ..protocol.command import Command
 from ..protocol.headers.header import Header
 from ..protocol.headers.pull import PullMessage, PullMessageAnswer, QueryMessage, ViewMessage
 from ..protocol.messages import ReadMessages, read_messages
+from ..protocol.requests import RequestCode
 from .calls import Calls, read_plain
 
 log = logs.get("pyromq.admin")
@@ -155,7 +156,7 @@ async def life(calls: Calls, address: str, topic: str, message_id: str) -> dict[
     """Ours: where a message has been. None if this broker does not know it."""
     answer = await calls.broker(
         address,
-        OwnRequestCode.MESSAGE_LIFE,
+        RequestCode.MESSAGE_LIFE,
         _LifeWanted(topic=topic, id=message_id),
         expected=(ResponseCode.SUCCESS, *_NOTHING),
     )
@@ -166,8 +167,6 @@ async def life(calls: Calls, address: str, topic: str, message_id: str) -> dict[
 async def dead_letters(calls: Calls, address: str, group: str | None = None, most: int = 100) -> dict[str, Any] | None:
     """Ours: groups that have some, or those of one group (None: it has none here), and how long they stay."""
     wanted = _DeadWanted(group=group, max_num=most)
-    answer = await calls.broker(
-        address, OwnRequestCode.DEAD_LETTERS, wanted, expected=(ResponseCode.SUCCESS, *_NOTHING)
-    )
+    answer = await calls.broker(address, RequestCode.DEAD_LETTERS, wanted, expected=(ResponseCode.SUCCESS, *_NOTHING))
     found: dict[str, Any] | None = read_plain(answer) if answer.code == ResponseCode.SUCCESS else None
     return found

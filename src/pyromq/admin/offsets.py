@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..model.lag import lag
 from ..protocol.bodies.offsets import (
     ConsumeStats,
@@ -25,6 +25,7 @@ from ..protocol.headers.offsets import (
     UpdateConsumerOffset,
 )
 from ..protocol.headers.stats import GetBrokerConsumeStats, GetConsumeStats, QueryConsumeTimeSpan
+from ..protocol.requests import RequestCode
 from . import groups, topics
 from .calls import Calls, read
 

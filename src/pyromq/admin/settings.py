@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..config import properties
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..protocol.bodies.route import KVTable
 from ..protocol.command import Command
 from ..protocol.headers.namesrv import DeleteKvConfig, GetKvConfig, GetKvConfigAnswer, GetKvList, PutKvConfig
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.topics import TopicConfigAndQueueMapping
 from ..protocol.headers.topics import CreateTopic, TopicName
 from ..protocol.json import Dialect
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
 from ..model.wire_text import whole_number
 from ..protocol.bodies.body import encode_body
@@ -24,6 +24,7 @@ from ..protocol.bodies.topics import (
 from ..protocol.headers.marks import RpcHeader
 from ..protocol.headers.namesrv import DeleteTopicInNamesrv, GetRouteInfo
 from ..protocol.headers.topics import CreateTopic, GetAllTopicConfig, TopicName
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 from .cluster import BrokerPlace
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..protocol.bodies.stats import BrokerStatsData
 from ..protocol.headers.stats import ViewBrokerStatsData, ViewBrokerStatsDataAnswer
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 
 PUT, GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..config import properties
-from ..model.codes import RequestCode
 from ..protocol.bodies.stats import (
     CheckRocksdbCqWriteResult,
     ColdDataFlowCtrInfo,
@@ -17,6 +16,7 @@ from ..protocol.headers.stats import (
     SetCommitLogReadMode,
     SwitchTimerEngine,
 )
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 
 

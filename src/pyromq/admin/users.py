@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..model.codes import RequestCode
 from ..protocol.bodies.body import encode_body
 from ..protocol.bodies.users import AclInfo, UserInfo
 from ..protocol.headers.users import AclSubject, DeleteAcl, ListAcls, ListUsers, UserName
+from ..protocol.requests import RequestCode
 from .calls import Calls, read
 
 

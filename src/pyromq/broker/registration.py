@@ -19,7 +19,7 @@ import msgspec
 from .. import logs
 from ..ambient import Clock
 from ..errors import CallFailed, CallRefused, PyroError, RequestTooLarge
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..model.route import MASTER_ID
 from ..model.topic import Perm
 from ..protocol.bodies.body import decode_body, encode_body
@@ -31,6 +31,7 @@ from ..protocol.command import Command
 from ..protocol.frame import FrameLimits
 from ..protocol.headers.header import Header
 from ..protocol.headers.namesrv import QueryDataVersion, QueryDataVersionAnswer, RegisterBroker, UnregisterBroker
+from ..protocol.requests import RequestCode
 from ..transport.client import Client
 from ..transport.peer import Peer
 
@@ -244,7 +245,7 @@ class Registration:
         answer = await self._call(server, RequestCode.QUERY_DATA_VERSION, header, encode_body(version))
         return QueryDataVersionAnswer.from_fields(answer.fields).changed
 
-    async def _call(self, server: _NameServer, code: RequestCode, header: Header, body: bytes = b"") -> Command:
+    async def _call(self, server: _NameServer, code: int, header: Header, body: bytes = b"") -> Command:
         request = Command(code=code, fields=header.to_fields(), body=body)
         answer = await self._client.call(server.address, request, self._timeout_s)
         if answer.code != ResponseCode.SUCCESS:

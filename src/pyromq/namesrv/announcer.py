@@ -12,9 +12,9 @@ from .. import logs
 from ..ambient import Clock
 from ..config import Live
 from ..errors import CallFailed
-from ..model.codes import RequestCode
 from ..protocol.command import Command
 from ..protocol.headers.namesrv import NotifyMinBrokerIdChange
+from ..protocol.requests import RequestCode
 from ..transport.client import Client
 from .config import NamesrvConfig
 from .registration import Departures, MinBrokerChange, Registered, Registration

@@ -54,7 +54,7 @@ def encode_header(command: Command) -> bytes:
     if command.encoding is Encoding.JSON:
         return _JSON_ENCODER.encode(
             _JsonOut(
-                command.code,
+                +command.code,  # a plain number, also where it is a row of `requests.py`
                 command.fields or msgspec.UNSET,
                 command.flag,
                 _LANGUAGE_NAMES[command.language],

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..broker.broker import Broker
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
+from ..protocol.requests import RequestCode
 from ..transport.dispatch import Answer, Handler, Reply, Request, await_answer
 from .clock import ManualClock
 from .simulated_disk import SimulatedDisk
 
-SENDS = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE))
-PULLS = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
+SENDS: frozenset[int] = frozenset(
+    (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+)
+PULLS: frozenset[int] = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
 PLENTY_BYTES = 1 << 40
 
 

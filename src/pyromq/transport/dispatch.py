@@ -1,57 +1,88 @@
-"""Request code to handler, in one place: authorise, call, and turn what was raised into a response code.
+"""Request code to handler, in one place: decode by the request's row, authorise, call, encode the answer by the row.
 
-A handler gets a `Request` and returns a `Reply`; it raises `RequestRefused` for what it will not do. Nothing else in
-the code base makes a response code out of an exception.
+A handler gets a `Request` whose header and body are typed and returns a `Reply` with a typed header and body; it raises
+`RequestRefused` for what it will not do. Nothing else in the code base makes a response code out of an exception.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from .. import logs
 from ..errors import ProtocolError, RequestRefused
 from ..model.client_info import Language, Version
-from ..model.codes import RequestCode, ResponseCode
+from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
 from ..protocol.headers.header import Header
+from ..protocol.requests import ROWS
+from ..protocol.row import AnyRow, Row, Server
 from .peer import Peer
+from .turns.slices import Slices
 
 log = logs.get("pyromq.transport")
 
-H = TypeVar("H", bound=Header)
+H = TypeVar("H", bound=Header | None, covariant=True)
+B = TypeVar("B", covariant=True)
+Of = TypeVar("Of", bound=Header | None)
+With = TypeVar("With")
 
 
 @dataclass(slots=True)
-class Request:
-    """A decoded command, who sent it, and when it came (monotonic): what waited too long need not be served."""
+class RequestOf(Generic[H, B]):
+    """A command, who sent it, and when it came (monotonic): what waited too long need not be served.
+
+    Header and body are decoded by the row of the request's code when they are asked for, so that a handler may first
+    refuse what it need not read.
+    """
 
     command: Command
     peer: Peer
     arrived: float = 0.0
+    _header: Any = None
 
     @property
-    def body(self) -> bytes:
+    def header(self) -> H:
+        """The typed header. RequestRefused names the field that is missing or malformed."""
+        if self._header is None:
+            self._header = ROWS[self.command.code].takes.read_header(self.command.fields)
+        found: H = self._header
+        return found
+
+    @property
+    def body(self) -> B:
+        """The typed body, decoded anew each time. RequestRefused says what is wrong with it."""
+        found: B = ROWS[self.command.code].takes.read_body(self.command.body)
+        return found
+
+    @property
+    def raw_body(self) -> bytes:
         return bytes(self.command.body)
 
-    def header(self, kind: type[H]) -> H:
-        """The typed header. RequestRefused names the field that is missing or malformed."""
-        return kind.from_fields(self.command.fields)
+
+Request = RequestOf[Any, Any]
 
 
 @dataclass(slots=True)
 class Reply:
-    """What a handler answers. `header` and `fields` together become the response's fields."""
+    """What a handler answers. `header` and `fields` together become the response's fields.
+
+    `body` is of the type that the request's row names, or bytes that are encoded already.
+    """
 
     code: int = ResponseCode.SUCCESS
     remark: str | None = None
     header: Header | None = None
     fields: dict[str, str] = field(default_factory=dict)
-    body: bytes | memoryview = b""
+    body: Any = b""
+
+    @property
+    def is_encoded(self) -> bool:
+        return isinstance(self.body, bytes | memoryview)
 
     def to_command(self, request: Command) -> Command:
-        """Answered in the encoding that the request came in, with its opaque."""
+        """Return the answer in the encoding that the request came in, with its opaque."""
         fields = self.fields if self.header is None else self.header.to_fields() | self.fields
         return Command(
             code=self.code,
@@ -61,7 +92,7 @@ class Reply:
             version=Version.CURRENT,
             remark=self.remark,
             fields=fields,
-            body=self.body,
+            body=self.body if self.is_encoded else ROWS[request.code].gives.write_body(self.body),
             encoding=request.encoding,
         )
 
@@ -73,6 +104,20 @@ Handler = Callable[[Request], Answer]
 Authorise = Callable[[Request], None]
 
 
+def bind(row: Row[Of, With, Any, Any], handler: Callable[[RequestOf[Of, With]], Answer]) -> tuple[AnyRow, Handler]:
+    """Return the pair for a server's surface. A handler of other types than the row's fails the type check."""
+    return row, handler
+
+
+def bound(pairs: Iterable[tuple[AnyRow, Handler]], *servers: Server) -> dict[int, Handler]:
+    """Return handlers by code. ValueError unless they are exactly those of the rows that these servers serve."""
+    handlers = {row.code: handler for row, handler in pairs}
+    wrong = handlers.keys() ^ {code for code, row in ROWS.items() if row.by in servers}
+    if wrong:
+        raise ValueError(f"handlers and rows differ: {', '.join(str(ROWS[code].name) for code in sorted(wrong))}")
+    return handlers
+
+
 def allow_all(_: Request) -> None:
     """Stands where users and permissions will: raises RequestRefused(NO_PERMISSION) for what is not allowed."""
 
@@ -80,9 +125,13 @@ def allow_all(_: Request) -> None:
 class Dispatcher:
     """The whole request surface of one server. Itself a handler; `await_answer` takes what it gives back to its end."""
 
-    def __init__(self, handlers: Mapping[int, Handler], authorise: Authorise = allow_all) -> None:
+    def __init__(
+        self, handlers: Mapping[int, Handler], authorise: Authorise = allow_all, slices: Slices | None = None
+    ) -> None:
+        """`slices`: answers that come later are encoded in slices of the event loop's time."""
         self._handlers = dict(handlers)
         self._authorise = authorise
+        self._slices = slices
 
     @property
     def allows_all(self) -> bool:
@@ -98,19 +147,21 @@ class Dispatcher:
             answer = handler(request)
         except Exception as fault:
             return failed(request, fault)
-        return answer if answer is None or isinstance(answer, Reply) else _later(request, answer)
+        return answer if answer is None or isinstance(answer, Reply) else self._later(request, answer)
+
+    async def _later(self, request: Request, answer: Awaitable[Reply | None]) -> Reply | None:
+        try:
+            reply = await answer
+            if self._slices is not None and reply is not None and not reply.is_encoded:
+                reply.body = await self._slices.encoded(reply.body, ROWS[request.command.code].gives.dialect)
+        except Exception as fault:
+            return failed(request, fault)
+        return reply
 
 
 async def await_answer(answer: Answer) -> Reply | None:
     """The reply, now or when it is there."""
     return answer if answer is None or isinstance(answer, Reply) else await answer
-
-
-async def _later(request: Request, answer: Awaitable[Reply | None]) -> Reply | None:
-    try:
-        return await answer
-    except Exception as fault:
-        return failed(request, fault)
 
 
 def failed(request: Request, fault: Exception) -> Reply:
@@ -130,7 +181,7 @@ def failed(request: Request, fault: Exception) -> Reply:
 
 
 # What the 16 bits of the binary header leave of the longer codes.
-_CUT_OFF = {code & 0xFFFF: code for code in RequestCode if code > 0x7FFF}
+_CUT_OFF = {code & 0xFFFF: row for code, row in ROWS.items() if code > 0x7FFF}
 
 
 def unsupported(request: Request) -> Reply:

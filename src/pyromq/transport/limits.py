@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields
 from ..errors import ConfigError
 from ..protocol.frame import DEFAULT_LIMITS, FrameLimits
 from ..protocol.properties import MAX_PROPERTIES_BYTES
-from .turns.request_class import SHARES, RequestClass
+from ..protocol.row import RequestClass
+from .turns.request_class import SHARES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

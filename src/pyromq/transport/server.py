@@ -18,6 +18,7 @@ from .. import logs
 from ..ambient import Clock
 from ..kernel.seam import Feed, feed_nothing
 from ..machine.seats import Row, Seats
+from ..protocol.row import RequestClass
 from .address import host_of
 from .connection.acceptor import Acceptor
 from .connection.buffered_bytes import BufferedBytes
@@ -29,7 +30,6 @@ from .listening import Listening, bind
 from .peer import Peer
 from .service import Service
 from .tls import ServerTls, opening
-from .turns.request_class import RequestClass
 
 log = logs.get("pyromq.transport")
 

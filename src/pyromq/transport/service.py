@@ -16,13 +16,14 @@ from ..kernel.seam import Feed, PendingReply, feed_nothing
 from ..model.client_info import Version
 from ..model.codes import ResponseCode
 from ..protocol.command import Command
+from ..protocol.row import RequestClass
 from .connection.buffered_bytes import BufferedBytes
 from .connection.connection import Connection
 from .connection.pending_replies import PendingReplies, ReplyTimeout
-from .dispatch import Answer, Handler, Reply, Request, await_answer, failed
+from .dispatch import Answer, Handler, Reply, Request, RequestOf, await_answer, failed
 from .limits import Limits
 from .turns.fair_queue import FairQueue
-from .turns.request_class import PROPERTIES_FIELD, RequestClass, class_of
+from .turns.request_class import PROPERTIES_FIELD, class_of
 
 log = logs.get("pyromq.transport")
 
@@ -93,7 +94,7 @@ class Service:
             elif kind is RequestClass.SEND and (size := _property_bytes(request)) > self.limits.property_bytes:
                 self._answer(connection, request, self._long_properties(connection, size))
             else:
-                self._queue.put(kind, connection, Request(request, connection, arrived))
+                self._queue.put(kind, connection, RequestOf(request, connection, arrived))
         self._turn_soon()
 
     def reply_when_readable(self, connection: Connection, waiting: Sequence[PendingReply]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.messages.inspection import INSPECT
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import DiskFull
 from tests.broker.running import Running, running_broker, turns_until
 
 
 async def inspect(broker: Running) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(bytes((await broker.call(INSPECT)).body))
+    found: dict[str, Any] = json.loads(bytes((await broker.call(RequestCode.INSPECT)).body))
     return found
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.messages.message_life import MESSAGE_LIFE
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import UniqueIds, offset_message_id
 from pyromq.model.recall_handle import RecallHandle
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, virtual_broker
@@ -21,7 +21,7 @@ ANY_HOUR = ";".join(f"{hour:02d}" for hour in range(24))
 
 
 async def life_of(life: Virtual, id_: str = "U", topic: str = "T") -> dict[str, Any]:
-    answer = await life.call(MESSAGE_LIFE, topic=topic, id=id_)
+    answer = await life.call(RequestCode.MESSAGE_LIFE, topic=topic, id=id_)
     assert answer.code == 0, answer.remark
     found: dict[str, Any] = json.loads(bytes(answer.body))
     return found
@@ -191,7 +191,7 @@ async def test_expired_and_never_there(tmp_path: Path) -> None:
             gone = await life_of(life, wanted)
             assert (gone["state"], gone["atMs"]) == ("expired", gone_at)
         for wanted in (never, "nothing-like-an-id"):
-            answer = await life.call(MESSAGE_LIFE, topic="T", id=wanted)
+            answer = await life.call(RequestCode.MESSAGE_LIFE, topic="T", id=wanted)
             assert answer.code == ResponseCode.QUERY_NOT_FOUND
             assert wanted in str(answer.remark)
 
@@ -200,7 +200,7 @@ async def test_a_key_of_several_messages_is_refused_with_their_ids(tmp_path: Pat
     async with virtual_broker(tmp_path) as life:
         for unique in ("A", "B"):
             await life.send(properties={"UNIQ_KEY": unique, "KEYS": "k"})
-        answer = await life.call(MESSAGE_LIFE, topic="T", id="k")
+        answer = await life.call(RequestCode.MESSAGE_LIFE, topic="T", id="k")
         assert answer.code != 0
         assert str(answer.remark) == "2 messages of T have the key k: ask for one of A, B"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyromq.kernel.choice import kernel_name
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import decode_body
 from pyromq.protocol.bodies.offsets import (
     ConsumeStats,
@@ -20,6 +20,7 @@ from pyromq.protocol.bodies.offsets import (
 )
 from pyromq.protocol.bodies.stats import BrokerStatsData, QueryConsumeQueueResponseBody
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import running_broker
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import Running, running_broker
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mqadmin" / "brokerStatus.txt"

@@ -9,7 +9,8 @@ import pytest
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.java_keys import BROKER_KEYS
 from pyromq.config import load, properties
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode
 from tests.broker.running import running_broker
 
 

@@ -15,10 +15,10 @@ from pyromq.broker.clients.producers import Producers
 from pyromq.broker.metadata.groups import Groups
 from pyromq.broker.metadata.topics import Topics
 from pyromq.errors import Malformed, RequestRefused
-from pyromq.model.codes import RequestCode
 from pyromq.model.filters.bloom import Bloom
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.tables.json_tables import JsonTable
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from pyromq.errors import RequestRefused
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.simulated_disk import SimulatedDisk
 from pyromq.transport.dispatch import await_answer
 from tests.broker.clients.test_handlers import Room

@@ -10,11 +10,12 @@ import pytest
 
 from pyromq.broker.filters.filtered_read import Search, sift
 from pyromq.broker.filters.filters import parsed
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.filters.parser import MAX_CONTAINS
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from pyromq.protocol.messages import decode_messages
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.log.reader import GetStatus
 from tests.broker.running import Running, running_broker
 from tests.loop_held import held_loop

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.messages.dead_letters import DEAD_LETTERS
 from pyromq.broker.retries.dead_letters import DIED, DeadLetters, file_leaves_ms
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.file_age import LogFile
 from pyromq.store.log.retention import Retention
 from pyromq.testing.clock import ManualClock
@@ -39,7 +39,7 @@ async def fill(life: Virtual, count: int = 40) -> None:
 
 
 async def listed(life: Virtual, **fields: Any) -> dict[str, Any]:
-    answer = await life.call(DEAD_LETTERS, **fields)
+    answer = await life.call(RequestCode.DEAD_LETTERS, **fields)
     assert answer.code == 0, answer.remark
     found: dict[str, Any] = json.loads(bytes(answer.body))
     return found
@@ -74,7 +74,7 @@ async def test_listings_show_the_time_left_and_warn(tmp_path: Path) -> None:
             "the oldest go in 22 h 0 min: send them again or copy them, or keep them longer (deadLetterReservedTime)"
         ]
         assert len((await listed(life, group="G", maxNum=1))["messages"]) == 1
-        assert (await life.call(DEAD_LETTERS, group="nobody")).code == ResponseCode.TOPIC_NOT_EXIST
+        assert (await life.call(RequestCode.DEAD_LETTERS, group="nobody")).code == ResponseCode.TOPIC_NOT_EXIST
 
 
 async def test_without_the_setting_they_go_with_the_log(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from pyromq.broker.retries.backoff import policy_delay_ms
 from pyromq.model.client_info import Version
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import offset_message_id
 from pyromq.protocol.bodies.groups import CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record
+from pyromq.protocol.requests import RequestCode
 from tests.broker.virtual import Virtual, properties, virtual_broker
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.clock import ManualClock

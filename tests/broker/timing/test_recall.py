@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pyromq.broker.messages.inspection import INSPECT
 from pyromq.broker.timing.pending import Pending
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.recall_handle import BadHandle, RecallHandle, decode_handle
 from pyromq.protocol.command import Command
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.test_recorded_exchanges import EXCHANGES
@@ -250,7 +250,7 @@ async def test_inspection_shows_what_waits_and_the_runtime_how_far_behind(tmp_pa
         await timed(life, "b", 20)
         await life.send(properties={"DELAY": "3"})
         await life.advance(1)
-        found = json.loads(bytes((await life.call(INSPECT)).body))["parked"]
+        found = json.loads(bytes((await life.call(RequestCode.INSPECT)).body))["parked"]
         assert found == {
             "delay level 3": 1,
             "timer, topic T": 2,

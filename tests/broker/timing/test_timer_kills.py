@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import RequestCode
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.virtual import START_MS, Virtual, virtual_broker

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.messages.inspection import INSPECT
-from pyromq.model.codes import RequestCode
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import DiskUsage
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
@@ -156,5 +155,5 @@ async def test_what_a_forced_deletion_takes_is_counted_and_said(
         assert life.bodies("T") == []
         assert "A TIMED MESSAGE IS LOST" in caplog.text
         assert "DELAYED MESSAGES ARE LOST" in caplog.text
-        parked = json.loads(bytes((await life.call(INSPECT)).body))["parked"]
+        parked = json.loads(bytes((await life.call(RequestCode.INSPECT)).body))["parked"]
         assert parked == {"delay levels, LOST": 1, "timer, LOST": 1}

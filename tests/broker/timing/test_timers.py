@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.recall_handle import decode_handle
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import DiskFull
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk

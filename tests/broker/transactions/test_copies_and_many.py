@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.messages.inspection import INSPECT
-from pyromq.broker.transactions.listing import HALF_MESSAGES
 from pyromq.broker.transactions.ops import OpMessages
 from pyromq.model.codes import ResponseCode
+from pyromq.protocol.requests import RequestCode
 from pyromq.testing.clock import ManualClock
 from pyromq.testing.simulated_disk import SimulatedDisk
 from tests.broker.transactions.test_transactions import COMMIT, GONE, HALF, ROLLBACK, end, ops, register, send_half
@@ -130,7 +129,7 @@ async def test_the_listing_goes_on_where_it_ended(tmp_path: Path) -> None:
         await life.advance(30)
 
         async def ask(**fields: Any) -> dict[str, Any]:
-            answer = await life.call(HALF_MESSAGES, **fields)
+            answer = await life.call(RequestCode.HALF_MESSAGES, **fields)
             assert answer.code == 0, answer.remark
             found: dict[str, Any] = json.loads(bytes(answer.body))
             return found
@@ -143,7 +142,7 @@ async def test_the_listing_goes_on_where_it_ended(tmp_path: Path) -> None:
         assert rest["next"] is None
         assert (await ask(topic="Other"))["halfMessages"] == []
         assert (await ask(producerGroup="P"))["total"] == 4
-        assert (await life.call(HALF_MESSAGES, from_="x")).code == ResponseCode.SYSTEM_ERROR
+        assert (await life.call(RequestCode.HALF_MESSAGES, from_="x")).code == ResponseCode.SYSTEM_ERROR
 
 
 async def fullest_half(life: Virtual) -> int:
@@ -181,7 +180,7 @@ async def force_out(life: Virtual) -> None:
 
 
 async def lost(life: Virtual) -> int:
-    parked: dict[str, int] = json.loads(bytes((await life.call(INSPECT)).body))["parked"]
+    parked: dict[str, int] = json.loads(bytes((await life.call(RequestCode.INSPECT)).body))["parked"]
     return parked.get("half messages, LOST", 0)
 
 

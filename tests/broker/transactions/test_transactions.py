@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.messages.inspection import INSPECT
 from pyromq.broker.transactions.park import op_offsets
-from pyromq.model.codes import RequestCode, ResponseCode
+from pyromq.model.codes import ResponseCode
 from pyromq.model.ids import offset_message_id
 from pyromq.protocol.command import Command
 from pyromq.protocol.record import Record, decode_record
+from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.disk import DiskFull
 from pyromq.store.files.real_disk import RealDisk
 from pyromq.testing.clock import ManualClock
@@ -236,10 +236,10 @@ async def test_the_inspection_lists_what_is_undecided(tmp_path: Path) -> None:
     async with virtual_broker(tmp_path) as life:
         half = await send_half(life)
         await life.advance(60)
-        found = json.loads(bytes((await life.call(INSPECT)).body))["halfMessages"]
+        found = json.loads(bytes((await life.call(RequestCode.INSPECT)).body))["halfMessages"]
         assert [(one["id"], one["ageSeconds"], one["checks"]) for one in found] == [("id-k", 60, 2)]
         await end(life, half, COMMIT)
-        assert json.loads(bytes((await life.call(INSPECT)).body))["halfMessages"] == []
+        assert json.loads(bytes((await life.call(RequestCode.INSPECT)).body))["halfMessages"] == []
 
 
 async def test_many_undecided_are_asked_about_in_portions(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ...model.names import group_fault
 from ...model.wire_text import whole_number
 from ...protocol.headers.stats import SetCommitLogReadMode
 from ...store.log.commit_log import CommitLog
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from ..config import BrokerConfig
 from ..pull.slow_readers import ColdReads
 
@@ -45,7 +45,7 @@ class ColdReadAdmin:
 
     def _entries(self, request: Request) -> list[properties.Entry]:
         try:
-            text = request.body.decode()
+            text = request.raw_body.decode()
             check_length(text)
             entries = properties.parse(text, "the request")
         except (ConfigError, UnicodeDecodeError) as fault:
@@ -56,7 +56,7 @@ class ColdReadAdmin:
 
     def drop_limit(self, request: Request) -> Reply:
         """2002: the group's own limit goes, the general one counts again."""
-        group = request.body.decode("utf-8", "replace").strip()
+        group = request.raw_body.decode("utf-8", "replace").strip()
         fault = group_fault(group)
         if fault is not None:
             raise RequestRefused(fault)
@@ -67,9 +67,9 @@ class ColdReadAdmin:
         """2003."""
         return Reply(body=msgspec.json.encode(self._cold.info(self._live.config)))
 
-    def read_mode(self, request: Request) -> Reply:
+    def read_mode(self, request: RequestOf[SetCommitLogReadMode, None]) -> Reply:
         """2004: 0, the system reads ahead in the commit log as it thinks best; 1, it does not."""
-        mode = request.header(SetCommitLogReadMode).read_ahead_mode
+        mode = request.header.read_ahead_mode
         if mode not in ("0", "1"):
             raise RequestRefused(f"READ_AHEAD_MODE is {mode!r}: 0 normal, 1 random")
         self._commit_log.expect_random_reads(mode == "1")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ...errors import CallFailed, CallTimedOut, RequestRefused
 from ...model.client_info import Version
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.ids import parse_offset_message_id
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.connections import (
@@ -29,8 +29,9 @@ from ...protocol.headers.clients import (
 )
 from ...protocol.headers.topics import QuerySubscriptionByConsumer, QueryTopicsByConsumer, TopicName
 from ...protocol.record import encode_record
+from ...protocol.requests import RequestCode
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.peer import Peer
 from ...transport.turns.slices import Slices
 from ..clients.consumers import Consumers
@@ -69,9 +70,9 @@ class ConnectionAdmin:
 
     # --- who is connected -----------------------------------------------------------------------------------------
 
-    async def consumers(self, request: Request) -> Reply:
+    async def consumers(self, request: RequestOf[GetConsumerConnectionList, None]) -> Reply:
         """203."""
-        name = request.header(GetConsumerConnectionList).consumer_group
+        name = request.header.consumer_group
         group = self._consumers.find(name)
         if group is None:
             raise RequestRefused(f"the consumer group[{name}] not online", ResponseCode.CONSUMER_NOT_ONLINE)
@@ -86,9 +87,9 @@ class ConnectionAdmin:
         remark = None if group.conflict is None else f"CONFLICT: {group.conflict}"
         return Reply(body=await self._slices.encoded(body), remark=remark)
 
-    async def producers(self, request: Request) -> Reply:
+    async def producers(self, request: RequestOf[GetProducerConnectionList, None]) -> Reply:
         """204."""
-        name = request.header(GetProducerConnectionList).producer_group
+        name = request.header.producer_group
         members = self._producers.members(name)
         if not members:
             raise RequestRefused(f"the producer group[{name}] not exist")
@@ -106,20 +107,20 @@ class ConnectionAdmin:
 
     # --- who consumes what ----------------------------------------------------------------------------------------
 
-    async def groups_of_topic(self, request: Request) -> Reply:
+    async def groups_of_topic(self, request: RequestOf[TopicName, None]) -> Reply:
         """300: online now, or with offsets."""
-        topic = request.header(TopicName).topic
+        topic = request.header.topic
         groups = {*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)}
         return Reply(body=await self._slices.encoded(GroupList(group_list=await self._slices.in_order(groups))))
 
-    async def topics_of_group(self, request: Request) -> Reply:
+    async def topics_of_group(self, request: RequestOf[QueryTopicsByConsumer, None]) -> Reply:
         """343."""
-        topics = self._offsets.topics_of(request.header(QueryTopicsByConsumer).group)
+        topics = self._offsets.topics_of(request.header.group)
         return Reply(body=await self._slices.encoded(TopicList(topic_list=topics, broker_addr=self._address())))
 
-    def subscription(self, request: Request) -> Reply:
+    def subscription(self, request: RequestOf[QuerySubscriptionByConsumer, None]) -> Reply:
         """345."""
-        header = request.header(QuerySubscriptionByConsumer)
+        header = request.header
         group = self._consumers.find(header.group)
         found = None if group is None else group.subscriptions.get(header.topic or "")
         body = QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=found)
@@ -127,20 +128,20 @@ class ConnectionAdmin:
 
     # --- passed on to a client ------------------------------------------------------------------------------------
 
-    async def running_info(self, request: Request) -> Reply:
+    async def running_info(self, request: RequestOf[GetConsumerRunningInfo, None]) -> Reply:
         """307."""
-        header = request.header(GetConsumerRunningInfo)
+        header = request.header
         return await self._relay(
             header.consumer_group,
             header.client_id,
             RequestCode.GET_CONSUMER_RUNNING_INFO,
             request.command.fields,
-            request.body,
+            request.raw_body,
         )
 
-    async def consume_directly(self, request: Request) -> Reply:
+    async def consume_directly(self, request: RequestOf[ConsumeMessageDirectly, bytes]) -> Reply:
         """309: the client consumes this one message now and tells how it went."""
-        header = request.header(ConsumeMessageDirectly)
+        header = request.header
         try:
             place = parse_offset_message_id(header.msg_id or "").physical_offset
         except ValueError as fault:
@@ -163,7 +164,7 @@ class ConnectionAdmin:
             encode_record(record),
         )
 
-    async def _relay(self, group: str, client_id: str, code: RequestCode, fields: dict[str, str], body: bytes) -> Reply:
+    async def _relay(self, group: str, client_id: str, code: int, fields: dict[str, str], body: bytes) -> Reply:
         member = self._consumers.find_client(group, client_id)
         if member is None:
             raise RequestRefused(f"The Consumer <{group}> <{client_id}> not online")

@@ -25,7 +25,7 @@ from ...protocol.headers.groups import (
     GetSubscriptionGroupConfig,
     UpdateGroupForbidden,
 )
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, RequestOf
 from ...transport.turns.slices import Slices
 from ..metadata.attributes import GROUP_ATTRIBUTES, alter
 from ..metadata.groups import Groups
@@ -52,17 +52,17 @@ class GroupAdmin:
         self._forget = forget
         self._slices = slices
 
-    async def update(self, request: Request) -> Reply:
+    async def update(self, request: RequestOf[None, SubscriptionGroupConfig]) -> Reply:
         """200. Java answers a request without a body with success and does nothing; we say what is missing."""
-        if not request.body:
+        if not request.raw_body:
             raise RequestRefused("the body is empty: a SubscriptionGroupConfig is needed")
-        self._groups.put(self._checked(decode_body(SubscriptionGroupConfig, request.body)))
+        self._groups.put(self._checked(request.body))
         await self._saved()
         return Reply()
 
-    async def update_many(self, request: Request) -> Reply:
+    async def update_many(self, request: RequestOf[None, SubscriptionGroupList]) -> Reply:
         """225. All or none."""
-        wanted = decode_body(SubscriptionGroupList, request.body).group_config_list
+        wanted = request.body.group_config_list
         checked = [self._checked(one) async for one in self._slices.each(wanted)]
         async for group in self._slices.each(checked):
             self._groups.put(group)
@@ -88,9 +88,9 @@ class GroupAdmin:
         attributes = alter(GROUP_ATTRIBUTES, None if before is None else before.attributes, wanted.attributes)
         return msgspec.structs.replace(wanted, attributes=attributes)
 
-    async def delete(self, request: Request) -> Reply:
+    async def delete(self, request: RequestOf[DeleteSubscriptionGroup, None]) -> Reply:
         """207."""
-        header = request.header(DeleteSubscriptionGroup)
+        header = request.header
         if self._groups.delete(header.group_name):
             log.info("group deleted", group=header.group_name, peer=request.peer.address)
         if header.clean_offset:
@@ -99,9 +99,9 @@ class GroupAdmin:
         await self._saved()
         return Reply()
 
-    async def get_all(self, request: Request) -> Reply:
+    async def get_all(self, request: RequestOf[GetAllSubscriptionGroup, None]) -> Reply:
         """201: the whole table, or a page of it."""
-        header = request.header(GetAllSubscriptionGroup)
+        header = request.header
         groups = dict(self._groups.all())
         if header.max_group_num is not None and header.max_group_num > 0:
             start = header.group_seq or 0 if self._is_current(header.data_version) else 0
@@ -117,17 +117,17 @@ class GroupAdmin:
     def _is_current(self, version: str | None) -> bool:
         return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._groups.version
 
-    def get(self, request: Request) -> Reply:
+    def get(self, request: RequestOf[GetSubscriptionGroupConfig, None]) -> Reply:
         """352. Java makes a missing group by the question; we say that it is missing."""
-        name = request.header(GetSubscriptionGroupConfig).group
+        name = request.header.group
         group = self._groups.find(name)
         if group is None:
             raise RequestRefused(f"No group in this broker. group: {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return Reply(body=encode_body(group))
 
-    async def forbid(self, request: Request) -> Reply:
+    async def forbid(self, request: RequestOf[UpdateGroupForbidden, None]) -> Reply:
         """353: whether a group may read a topic, after the change if one is wanted."""
-        header = request.header(UpdateGroupForbidden)
+        header = request.header
         if header.readable is not None:
             fault = names.group_fault(header.group) or names.topic_fault(header.topic)
             if fault is not None:

@@ -9,7 +9,7 @@ from ... import logs
 from ...config import Live
 from ...errors import CallFailed, RequestRefused
 from ...model.client_info import Language
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.names import group_fault
 from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
@@ -23,9 +23,10 @@ from ...protocol.bodies.offsets import (
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.offsets import CloneGroupOffset, GetConsumerStatus, ResetOffset
 from ...protocol.json import Dialect
+from ...protocol.requests import RequestCode
 from ...store.message_store import MessageStore
 from ...store.queues.queue import Boundary
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..clients.consumers import ConsumerGroup, Consumers, Member
 from ..config import BrokerConfig
@@ -75,9 +76,9 @@ class OffsetAdmin:
 
     # --- 222 ------------------------------------------------------------------------------------------------------
 
-    async def reset(self, request: Request) -> Reply:
+    async def reset(self, request: RequestOf[ResetOffset, None]) -> Reply:
         """Where each queue was set to. The next pull is sent there, or, the old way, the clients are told."""
-        header = request.header(ResetOffset)
+        header = request.header
         topic = self._topics.find(header.topic)
         if topic is None:
             raise RequestRefused(f"Topic {header.topic} does not exist", ResponseCode.TOPIC_NOT_EXIST)
@@ -158,9 +159,9 @@ class OffsetAdmin:
 
     # --- 223 ------------------------------------------------------------------------------------------------------
 
-    async def status(self, request: Request) -> Reply:
+    async def status(self, request: RequestOf[GetConsumerStatus, None]) -> Reply:
         """What offsets the group's clients themselves hold; one that does not answer is left out."""
-        header = request.header(GetConsumerStatus)
+        header = request.header
         group = self._online(header.group)
         members = [
             member
@@ -195,9 +196,9 @@ class OffsetAdmin:
 
     # --- 314 ------------------------------------------------------------------------------------------------------
 
-    async def clone(self, request: Request) -> Reply:
+    async def clone(self, request: RequestOf[CloneGroupOffset, None]) -> Reply:
         """One topic, or (where Java copies nothing) all topics of the source."""
-        header = request.header(CloneGroupOffset)
+        header = request.header
         if (fault := group_fault(header.dest_group)) is not None:
             raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
         topics = [header.topic] if (header.topic or "").strip() else self._offsets.topics_of(header.src_group)

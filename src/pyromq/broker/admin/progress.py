@@ -36,7 +36,7 @@ from ...protocol.headers.stats import (
 from ...protocol.headers.topics import TopicName
 from ...protocol.json import Dialect
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, RequestOf
 from ...transport.turns.slices import Slices
 from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
@@ -80,9 +80,9 @@ class Progress:
 
     # --- of a topic -----------------------------------------------------------------------------------------------
 
-    async def topic_stats(self, request: Request) -> Reply:
+    async def topic_stats(self, request: RequestOf[TopicName, None]) -> Reply:
         """202."""
-        topic = self._topic(request.header(TopicName).topic)
+        topic = self._topic(request.header.topic)
         table = TopicStatsTable(topic_put_tps=self._counters.rate(TOPIC_PUT_NUMS, topic.topic_name))
         async for queue_id in self._slices.each(range(max(topic.write_queue_nums, topic.read_queue_nums))):
             low, high = self._range(topic.topic_name, queue_id)
@@ -94,9 +94,9 @@ class Progress:
 
     # --- of groups ------------------------------------------------------------------------------------------------
 
-    async def consume_stats(self, request: Request) -> Reply:
+    async def consume_stats(self, request: RequestOf[GetConsumeStats, None]) -> Reply:
         """208."""
-        header = request.header(GetConsumeStats)
+        header = request.header
         group = header.consumer_group
         listed = [topic for topic in (header.topic_list or "").split(";") if topic.strip()]
         if listed:
@@ -115,9 +115,9 @@ class Progress:
         stats = ConsumeStats(offset_table=table, consume_tps=rate)
         return Reply(body=await self._slices.encoded(stats, Dialect.JAVA))
 
-    async def all_consume_stats(self, request: Request) -> Reply:
+    async def all_consume_stats(self, request: RequestOf[GetBrokerConsumeStats, None]) -> Reply:
         """317: every group of this broker."""
-        only_ordered = request.header(GetBrokerConsumeStats).is_order
+        only_ordered = request.header.is_order
         answer = ConsumeStatsList(broker_addr=self._address())
         async for group in self._slices.each(list(self._groups.all())):
             stats = []
@@ -153,9 +153,9 @@ class Progress:
                 last_timestamp=max(0, last),
             )
 
-    async def time_span(self, request: Request) -> Reply:
+    async def time_span(self, request: RequestOf[QueryConsumeTimeSpan, None]) -> Reply:
         """303: how old the oldest message not yet consumed is, by queue."""
-        header = request.header(QueryConsumeTimeSpan)
+        header = request.header
         topic = self._topic(header.topic)
         name = topic.topic_name
         spans = []
@@ -179,9 +179,9 @@ class Progress:
             )
         return Reply(body=await self._slices.encoded(QueryConsumeTimeSpanBody(consume_time_span_set=spans)))
 
-    async def correction(self, request: Request) -> Reply:
+    async def correction(self, request: RequestOf[QueryCorrectionOffset, None]) -> Reply:
         """308: the smallest offset of all groups by queue; where the compared group is behind it, a huge one."""
-        header = request.header(QueryCorrectionOffset)
+        header = request.header
         left_out = {name.strip() for name in set((header.filter_groups or "").split(","))}
         smallest: dict[int, int] = {}
         async for group in self._slices.each(self._offsets.groups_of(header.topic)):
@@ -199,9 +199,9 @@ class Progress:
 
     # --- counters and entries -------------------------------------------------------------------------------------
 
-    def counters(self, request: Request) -> Reply:
+    def counters(self, request: RequestOf[ViewBrokerStatsData, None]) -> Reply:
         """315."""
-        header = request.header(ViewBrokerStatsData)
+        header = request.header
         data = self._counters.data(header.stats_name, header.stats_key)
         if data is None:
             raise RequestRefused(
@@ -210,9 +210,9 @@ class Progress:
         of_day = self._counters.of_day(header.stats_name, header.stats_key)
         return Reply(header=ViewBrokerStatsDataAnswer(sum_of_day=of_day), body=encode_body(data))
 
-    async def entries(self, request: Request) -> Reply:
+    async def entries(self, request: RequestOf[QueryConsumeQueue, None]) -> Reply:
         """321: a stretch of a queue, and what a group's filter makes of it."""
-        header = request.header(QueryConsumeQueue)
+        header = request.header
         if header.topic is None:
             raise RequestRefused("the field topic is missing")
         queue = self._store.queues.get(header.topic or "", header.queue_id)

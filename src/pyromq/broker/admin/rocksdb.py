@@ -8,7 +8,7 @@ from ...errors import RequestRefused
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.stats import CheckRocksdbCqWriteResult
 from ...protocol.headers.stats import ExportRocksdbConfig
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 
 CANNOT = 3
 NOTHING_TO_COMPARE = "this broker keeps its queues in files alone: there are none in RocksDB to compare them with"
@@ -24,9 +24,9 @@ class RocksDbAdmin:
         """354: queues in RocksDB with those in files."""
         return Reply(body=encode_body(CheckRocksdbCqWriteResult(check_status=CANNOT, check_result=NOTHING_TO_COMPARE)))
 
-    async def export(self, request: Request) -> Reply:
+    async def export(self, request: RequestOf[ExportRocksdbConfig, None]) -> Reply:
         """355: tables as JSON files. Ours are that already, and are on disk as they are now when this is answered."""
-        wanted = [name.strip() for name in request.header(ExportRocksdbConfig).config_type.split(";") if name.strip()]
+        wanted = [name.strip() for name in request.header.config_type.split(";") if name.strip()]
         known = {name.lower(): save for name, save in self._tables.items()}
         for name in wanted:
             if name.lower() not in known:

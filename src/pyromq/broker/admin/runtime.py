@@ -10,11 +10,11 @@ from ...config import Live
 from ...kernel.choice import kernel_name
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import KVTable
+from ...protocol.row import RequestClass
 from ...store.files.disk import Disk
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
 from ...transport.turns.loop_holds import LoopHolds
-from ...transport.turns.request_class import RequestClass
 from ..config import BrokerConfig
 from ..pull.pull import PullHandler
 from ..stats.counters import Counters

@@ -46,10 +46,10 @@ class SettingsAdmin:
         return Reply(header=GetBrokerConfigAnswer(version=encode_body(self._version).decode()), body=text.encode())
 
     def change(self, request: Request) -> Reply:
-        if not request.body:
+        if not request.raw_body:
             raise RequestRefused("string2Properties error: the body is empty, write key=value lines")
         try:
-            text = request.body.decode()
+            text = request.raw_body.decode()
         except UnicodeDecodeError as fault:
             raise RequestRefused(f"the body is no UTF-8 at byte {fault.start}") from None
         try:

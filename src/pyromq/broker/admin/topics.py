@@ -21,10 +21,11 @@ from ...protocol.bodies.topics import (
     TopicList,
 )
 from ...protocol.bodies.version import DataVersion
+from ...protocol.headers.marks import RpcHeader
 from ...protocol.headers.topics import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer, TopicName
 from ...protocol.json import Dialect
 from ...store.queues.queue_table import QueueTable
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..metadata.attributes import MESSAGE_TYPE, TOPIC_ATTRIBUTES, alter, parse_changes
@@ -61,8 +62,8 @@ class TopicAdmin:
 
     # --- 17, 18 ---------------------------------------------------------------------------------------------------
 
-    async def create(self, request: Request) -> Reply:
-        header = request.header(CreateTopic)
+    async def create(self, request: RequestOf[CreateTopic, None]) -> Reply:
+        header = request.header
         wanted = TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,
@@ -77,9 +78,9 @@ class TopicAdmin:
         await self._saved()
         return Reply()
 
-    async def create_many(self, request: Request) -> Reply:
+    async def create_many(self, request: RequestOf[RpcHeader, CreateTopicListRequestBody]) -> Reply:
         """All or none: what is wrong with one is said before the first is made."""
-        wanted = decode_body(CreateTopicListRequestBody, request.body).topic_config_list
+        wanted = request.body.topic_config_list
         if not wanted:
             raise RequestRefused("topicConfigList is empty", ResponseCode.INVALID_PARAMETER)
         checked = [self._checked(one, force=False) async for one in self._slices.each(wanted)]
@@ -120,9 +121,9 @@ class TopicAdmin:
 
     # --- 215 ------------------------------------------------------------------------------------------------------
 
-    async def delete(self, request: Request) -> Reply:
+    async def delete(self, request: RequestOf[TopicName, None]) -> Reply:
         """Its queues and offsets go too; its records leave the log when they expire."""
-        name = request.header(TopicName).topic
+        name = request.header.topic
         if not name.strip():
             raise _illegal("The specified topic is blank.")
         self._check_name(name)
@@ -141,9 +142,9 @@ class TopicAdmin:
 
     # --- 21, 305, 351 ---------------------------------------------------------------------------------------------
 
-    async def get_all(self, request: Request) -> Reply:
+    async def get_all(self, request: RequestOf[GetAllTopicConfig, None]) -> Reply:
         """The whole table, or a page of it: slaves ask for pages, tools for everything."""
-        header = request.header(GetAllTopicConfig)
+        header = request.header
         topics = dict(self._topics.all())
         if header.max_topic_num is not None and header.max_topic_num > 0:
             start = header.topic_seq or 0 if self._is_current(header.data_version) else 0
@@ -156,8 +157,8 @@ class TopicAdmin:
         """A page of another state of the table would leave gaps: then it begins anew."""
         return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._topics.version
 
-    def get(self, request: Request) -> Reply:
-        name = request.header(TopicName).topic
+    def get(self, request: RequestOf[TopicName, None]) -> Reply:
+        name = request.header.topic
         topic = self._topics.find(name)
         if topic is None:
             raise RequestRefused(f"No topic in this broker. topic: {name}", ResponseCode.TOPIC_NOT_EXIST)

@@ -15,11 +15,10 @@ from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
 from ...model import names
-from ...model.codes import RequestCode
 from ...model.filters.sql92 import SQL92, FilterFault
 from ...model.group import ConsumeType
 from ...model.topic import Perm, TopicFlag
-from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
@@ -36,7 +35,8 @@ from ...protocol.headers.clients import (
     NotifyConsumerIdsChanged,
     UnregisterClient,
 )
-from ...transport.dispatch import Answer, Reply, Request
+from ...protocol.requests import RequestCode
+from ...transport.dispatch import Answer, Reply, Request, RequestOf
 from ...transport.peer import Peer
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
@@ -99,12 +99,12 @@ class ClientHandlers:
             request.peer, beat, [self._consumer(request.peer, beat, one) for one in beat.consumer_data_set]
         )
 
-    def _checked_beat(self, request: Request) -> HeartbeatData:
+    def _checked_beat(self, request: RequestOf[None, HeartbeatData]) -> HeartbeatData:
         """What is refused is told in our log too: most clients keep the answer to a heartbeat to themselves."""
         config, client = self._live.config, "not read"
         try:
-            check_size(request.body, config)
-            beat = decode_body(HeartbeatData, request.body)
+            check_size(request.raw_body, config)
+            beat = request.body
             client = beat.client_id
             check_content(beat, config)
             check_tables(request.peer, beat, self._consumers, self._producers, self._groups, config, self._memory_bytes)
@@ -176,8 +176,8 @@ class ClientHandlers:
 
     # --- 35, 38, 46 -----------------------------------------------------------------------------------------------
 
-    def unregister(self, request: Request) -> Reply:
-        header = request.header(UnregisterClient)
+    def unregister(self, request: RequestOf[UnregisterClient, None]) -> Reply:
+        header = request.header
         if header.producer_group is not None:
             self._producers.unregister(request.peer, header.producer_group)
         if header.consumer_group is not None:
@@ -188,18 +188,18 @@ class ClientHandlers:
                 self.notify([notice])
         return Reply()
 
-    def list_members(self, request: Request) -> Reply:
-        name = request.header(GetConsumerListByGroup).consumer_group
+    def list_members(self, request: RequestOf[GetConsumerListByGroup, None]) -> Reply:
+        name = request.header.consumer_group
         group = self._consumers.find(name)
         if group is None:
             raise RequestRefused(f"no consumer for this group, {name}")
         return Reply(body=encode_body(GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids)))
 
-    def check_config(self, request: Request) -> Reply:
+    def check_config(self, request: RequestOf[None, CheckClientRequestBody]) -> Reply:
         """46: whether a subscription that is not by tags can be served."""
         config = self._live.config
-        check_size(request.body, config)
-        wanted = decode_body(CheckClientRequestBody, request.body).subscription_data
+        check_size(request.raw_body, config)
+        wanted = request.body.subscription_data
         check_expression(wanted.topic, len(wanted.tags_set), wanted.sub_string, config)
         check_enabled(wanted.expression_type, config.enable_property_filter)
         if not is_by_tags(wanted.expression_type):
@@ -222,9 +222,9 @@ class ClientHandlers:
         await self._keep_locks()
         return Reply()
 
-    def _wanted_locks(self, request: Request) -> LockBatchRequestBody:
-        check_size(request.body, self._live.config)
-        wanted = decode_body(LockBatchRequestBody, request.body)
+    def _wanted_locks(self, request: RequestOf[None, LockBatchRequestBody]) -> LockBatchRequestBody:
+        check_size(request.raw_body, self._live.config)
+        wanted = request.body
         check_labels(wanted.client_id, wanted.consumer_group)
         return wanted
 

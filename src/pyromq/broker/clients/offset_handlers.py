@@ -8,7 +8,7 @@ from ...model.codes import ResponseCode
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.offsets import OffsetAnswer, QueryConsumerOffset, UpdateConsumerOffset
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Answer, Reply, Request
+from ...transport.dispatch import Answer, Reply, RequestOf
 from ..config import BrokerConfig
 from ..metadata.groups import Groups
 from ..metadata.offsets import Offsets
@@ -34,9 +34,9 @@ class OffsetHandlers:
         self._store = store
         self._memory_bytes = memory_bytes
 
-    def query(self, request: Request) -> Answer:
+    def query(self, request: RequestOf[QueryConsumerOffset, None]) -> Answer:
         """14. A group that never committed begins at 0 where everything is still there, else the client decides."""
-        header = request.header(QueryConsumerOffset)
+        header = request.header
         offset = self._offsets.find(header.topic, header.consumer_group, header.queue_id)
         return self._begin(header) if offset is None else Reply(header=OffsetAnswer(offset=offset))
 
@@ -59,9 +59,9 @@ class OffsetHandlers:
         share = self._live.config.access_message_in_memory_max_ratio / 100
         return first is not None and self._store.commit_log.end - first.position <= self._memory_bytes * share
 
-    def update(self, request: Request) -> Reply:
+    def update(self, request: RequestOf[UpdateConsumerOffset, None]) -> Reply:
         """15."""
-        header = request.header(UpdateConsumerOffset)
+        header = request.header
         if header.consumer_group not in self._groups:
             raise RequestRefused(f"Group {header.consumer_group} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         topic = self._topics.find(header.topic)

@@ -13,29 +13,21 @@ import msgspec
 from ...config import Live
 from ...errors import RequestRefused
 from ...model import names
-from ...model.codes import OwnRequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id
 from ...model.message import Property
-from ...protocol.headers.header import Header, Int32
+from ...protocol.headers.own import DeadLettersRequest
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.files.file_age import LogFile
 from ...store.message_store import MessageStore
 from ...store.queues.queue import StoredQueue
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, RequestOf
 from ..config import BrokerConfig
 from ..retries.dead_letters import DeadLetters, died_ms
 
-DEAD_LETTERS = OwnRequestCode.DEAD_LETTERS
 MOST = 1_000
 SOON_MS = 24 * 3_600_000  # less than this is worth a warning
-
-
-class DeadLettersRequest(Header, kw_only=True):
-    """30005. With a group its messages, the oldest first; without one, the groups."""
-
-    group: str | None = None
-    max_num: Int32 = 100
 
 
 class DeadLetterAdmin:
@@ -49,8 +41,8 @@ class DeadLetterAdmin:
         self._dead = dead_letters
         self._now_ms = now_ms
 
-    async def __call__(self, request: Request) -> Reply:
-        header = request.header(DeadLettersRequest)
+    async def __call__(self, request: RequestOf[DeadLettersRequest, None]) -> Reply:
+        header = request.header
         table: dict[str, Any] = {"lostForWantOfSpace": self._dead.lost}
         files = self._store.log_files()
         if header.group is None:

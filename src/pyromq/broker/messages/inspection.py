@@ -15,8 +15,8 @@ from ...ambient import Clock
 from ...config import Live
 from ...kernel.choice import is_forced, kernel_name
 from ...machine.budget import Budget
-from ...model.codes import OwnRequestCode, RequestCode
 from ...model.topic import Perm
+from ...protocol.requests import ROWS
 from ...store.message_store import MessageStore
 from ...store.recovery.quarantine import Quarantine, QuarantinedRecord
 from ...supervision import Loops
@@ -32,7 +32,6 @@ from ..intake.intake import Intake
 from ..pull.pull import PullHandler
 from ..registration import Registration
 
-INSPECT = OwnRequestCode.INSPECT
 MOST = 100  # lines of each list
 
 
@@ -171,6 +170,5 @@ def _aside(one: QuarantinedRecord) -> dict[str, object]:
 
 
 def _held(hold: Hold) -> dict[str, object]:
-    names = {code.value: code.name for code in (*RequestCode, *OwnRequestCode)}
-    name = names.get(hold.code, "")
+    name = ROWS[hold.code].name if hold.code in ROWS else ""
     return {"code": hold.code, "name": name, "times": hold.times, "longestMs": round(hold.longest_ms, 1)}

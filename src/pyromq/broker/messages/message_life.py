@@ -14,18 +14,18 @@ import msgspec
 from ...config import Live
 from ...errors import RequestRefused
 from ...model import names
-from ...model.codes import OwnRequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id, parse_offset_message_id
 from ...model.message import Property
 from ...model.wire_text import whole_number
-from ...protocol.headers.header import Header
+from ...protocol.headers.own import MessageLifeRequest
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.log.reader import KeyQuery
 from ...store.log.retention import RetentionConfig
 from ...store.message_store import MessageStore
 from ...store.recovery.quarantine import Quarantine
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, RequestOf
 from ..clients.consumers import Consumers
 from ..config import BrokerConfig
 from ..metadata.offsets import Offsets
@@ -36,17 +36,9 @@ from ..transactions.states import State
 from .expired import Expired
 from .life_states import Copy, Progress, Step, classify, of_group, state_of
 
-MESSAGE_LIFE = OwnRequestCode.MESSAGE_LIFE
 WAITING_TOPICS = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.CHECKS_EXHAUSTED_TOPIC)
 _WAITING = ("timed", "half", "rolled back", "in retry")  # or so it seems, where the record was put aside
 _WORDS = {State.HALF: "half", State.ROLLED_BACK: "rolled back", State.DISCARDED: "given up"}
-
-
-class MessageLifeRequest(Header, kw_only=True):
-    """30002. `id`: the client's unique id, the broker's offset id, or a key that one message alone has."""
-
-    topic: str
-    id: str
 
 
 class MessageLife:
@@ -75,8 +67,8 @@ class MessageLife:
         self._now_ms = now_ms
         self._progress = Progress(offsets.find, offsets.pulled)
 
-    async def __call__(self, request: Request) -> Reply:
-        header = request.header(MessageLifeRequest)
+    async def __call__(self, request: RequestOf[MessageLifeRequest, None]) -> Reply:
+        header = request.header
         copies = await self._copies(header.topic, header.id)
         if not copies:
             return Reply(body=msgspec.json.encode(self._gone(header)))

@@ -9,7 +9,7 @@ from ...protocol.headers.pull import QueryMessage, QueryMessageAnswer, ViewMessa
 from ...protocol.record import encode_record
 from ...store.log.reader import KeyQuery
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, RequestOf
 from ..config import BrokerConfig
 
 TAGS_INDEX = "T"
@@ -22,9 +22,9 @@ class MessageQueries:
         self._live = live
         self._store = store
 
-    async def by_key(self, request: Request) -> Reply:
+    async def by_key(self, request: RequestOf[QueryMessage, None]) -> Reply:
         """12."""
-        header = request.header(QueryMessage)
+        header = request.header
         config = self._live.config
         limit = config.default_query_max_num if header.unique_key_query else header.max_num
         query = KeyQuery(
@@ -55,9 +55,9 @@ class MessageQueries:
             index_last_update_timestamp=newest.end_time, index_last_update_phyoffset=newest.end_position
         )
 
-    async def by_place(self, request: Request) -> Reply:
+    async def by_place(self, request: RequestOf[ViewMessage, None]) -> Reply:
         """33."""
-        header = request.header(ViewMessage)
+        header = request.header
         record = await self._store.ask(lambda: self._store.reader.record_at(header.offset))
         if record is None:
             raise RequestRefused(

@@ -13,7 +13,7 @@ from ...protocol.headers.offsets import (
 )
 from ...store.message_store import MessageStore
 from ...store.queues import queue as store_queue
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, RequestOf
 
 _BOUNDARIES = {Boundary.LOWER: store_queue.Boundary.LOWER, Boundary.UPPER: store_queue.Boundary.UPPER}
 
@@ -24,26 +24,26 @@ class QueueHandlers:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
 
-    def max_offset(self, request: Request) -> Reply:
-        header = request.header(GetMaxOffset)
+    def max_offset(self, request: RequestOf[GetMaxOffset, None]) -> Reply:
+        header = request.header
         queue = self._store.queues.get(header.topic, header.queue_id)
         return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.readable_end))
 
-    def min_offset(self, request: Request) -> Reply:
-        header = request.header(GetMinOffset)
+    def min_offset(self, request: RequestOf[GetMinOffset, None]) -> Reply:
+        header = request.header
         queue = self._store.queues.get(header.topic, header.queue_id)
         return Reply(header=OffsetAnswer(offset=0 if queue is None else queue.min_offset))
 
-    async def search(self, request: Request) -> Reply:
-        header = request.header(SearchOffset)
+    async def search(self, request: RequestOf[SearchOffset, None]) -> Reply:
+        header = request.header
         boundary = _BOUNDARIES[header.boundary_type or Boundary.LOWER]
         offset = await self._store.ask(
             lambda: self._store.reader.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
         )
         return Reply(header=OffsetAnswer(offset=offset))
 
-    async def earliest_time(self, request: Request) -> Reply:
-        header = request.header(GetEarliestMsgStoretime)
+    async def earliest_time(self, request: RequestOf[GetEarliestMsgStoretime, None]) -> Reply:
+        header = request.header
         queue = self._store.queues.get(header.topic, header.queue_id)
         first = 0 if queue is None else queue.min_offset
         time = await self._store.ask(lambda: self._store.reader.store_time(header.topic, header.queue_id, first))

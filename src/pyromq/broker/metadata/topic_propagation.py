@@ -10,13 +10,14 @@ import asyncio
 
 from ... import logs
 from ...errors import PyroError
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.route import MASTER_ID
 from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.route import ClusterInfo
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command
 from ...protocol.headers.topics import CreateTopic, TopicName
+from ...protocol.requests import RequestCode
 from ...transport.client import Client
 from ..registration import Identity
 

@@ -16,7 +16,7 @@ from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import SCAN_ENTRIES, GetStatus, Selection
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Answer, Reply, Request, await_answer, failed
+from ...transport.dispatch import Answer, Reply, RequestOf, await_answer, failed
 from ...transport.peer import Peer
 from ..config import BrokerConfig
 from ..filters.filtered_read import LOOK_S, Catch, caught, sift
@@ -68,8 +68,8 @@ class PullHandler:
         # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
         self._cold_turn = asyncio.Semaphore(COLD_AT_ONCE)
 
-    def __call__(self, request: Request) -> Answer:
-        header = request.header(PullMessage)
+    def __call__(self, request: RequestOf[PullMessage, None]) -> Answer:
+        header = request.header
         config = self._live.config
         allowed = self._checks.check(header, request.command.code, config)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import RequestRefused
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.group import ConsumeType, MessageModel
 from ...model.topic import Perm
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.pull import PullMessage
+from ...protocol.requests import RequestCode
 from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
 from ..config import BrokerConfig

@@ -11,7 +11,7 @@ from ...model.codes import ResponseCode
 from ...protocol.frame import decode_frames
 from ...protocol.headers.pull import PullMessage
 from ...store.log.reader import GetStatus, Selection
-from ...transport.dispatch import Request
+from ...transport.dispatch import Request, RequestOf
 from ...transport.peer import Peer
 from ..config import BrokerConfig
 from ..filters.filtered_read import Search
@@ -54,8 +54,8 @@ class KernelTicket:
         return len(self.frame)
 
     def decoded(self) -> Ticket:
-        request = Request(decode_frames(self.frame)[0][0], self.connection)
-        return Ticket(request, request.header(PullMessage), self.allowed)
+        request: Request = RequestOf(decode_frames(self.frame)[0][0], self.connection)
+        return Ticket(request, request.header, self.allowed)
 
 
 def limits_of(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:

@@ -17,13 +17,13 @@ from ...config import Live
 from ...errors import RequestRefused
 from ...kernel.pulls import PullSights, Question
 from ...kernel.seam import Feed
-from ...model.codes import RequestCode
 from ...model.group import MessageModel
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
+from ...protocol.requests import RequestCode
 from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import GetStatus
 from ...store.message_store import MessageStore

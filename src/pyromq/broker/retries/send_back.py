@@ -25,7 +25,7 @@ from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from ..intake.parked_properties import fit_properties
@@ -84,8 +84,8 @@ class SendBack:
         self._pick = pick
         self._count = count
 
-    async def __call__(self, request: Request) -> Reply | None:
-        header = request.header(ConsumerSendMsgBack)
+    async def __call__(self, request: RequestOf[ConsumerSendMsgBack, None]) -> Reply | None:
+        header = request.header
         config = self._live.config
         group = self._group(header, config)
         if group.retry_queue_nums <= 0:

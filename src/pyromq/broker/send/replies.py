@@ -13,17 +13,18 @@ import msgspec
 from ...ambient import Clock
 from ...config import Live
 from ...errors import CallFailed, RequestRefused
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...protocol.command import ONEWAY_FLAG, Command
-from ...protocol.headers.send import PushReplyMessage, SendMessage, SendMessageV2
+from ...protocol.headers.send import PushReplyMessage, SendMessage
 from ...protocol.properties import decode_properties, rejoin_properties
-from ...transport.dispatch import Handler, Reply, Request, await_answer
+from ...protocol.requests import RequestCode
+from ...transport.dispatch import Handler, Reply, Request, RequestOf, await_answer
 from ..clients.producers import Producers
 from ..config import BrokerConfig
 
 PUSH_S = 10.0
-_AS_SENT = {
+_AS_SENT: dict[int, int] = {
     RequestCode.SEND_REPLY_MESSAGE: RequestCode.SEND_MESSAGE,
     RequestCode.SEND_REPLY_MESSAGE_V2: RequestCode.SEND_MESSAGE_V2,
 }
@@ -46,9 +47,8 @@ class Replies:
         self._send = send
         self._own_address = own_address
 
-    async def __call__(self, request: Request) -> Reply | None:
-        is_first = request.command.code == RequestCode.SEND_REPLY_MESSAGE
-        header = request.header(SendMessage if is_first else SendMessageV2)
+    async def __call__(self, request: RequestOf[SendMessage, bytes]) -> Reply | None:
+        header = request.header
         fault = await self._push(request, header)
         if self._live.config.store_reply_message_enable:
             return await self._store(request, fault)
@@ -66,7 +66,7 @@ class Replies:
         if peer is None or not peer.is_open:
             return f"push reply message fail: client {client} is not connected to this broker"
         fields = self._pushed(request, header, pairs).to_fields()
-        command = Command(code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields=fields, body=request.body)
+        command = Command(code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields=fields, body=request.raw_body)
         try:
             answer = await peer.call(command, PUSH_S)
         except CallFailed as failed:
@@ -97,10 +97,10 @@ class Replies:
 
     async def _store(self, request: Request, fault: str | None) -> Reply | None:
         """As a send of its own, which is answered for by `send`; not so if the push already failed."""
-        command = msgspec.structs.replace(request.command, code=_AS_SENT[RequestCode(request.command.code)])
+        command = msgspec.structs.replace(request.command, code=_AS_SENT[request.command.code])
         if fault is not None:
             command.flag |= ONEWAY_FLAG
-        answer = await await_answer(self._send(Request(command, request.peer, self._clock.monotonic())))
+        answer = await await_answer(self._send(RequestOf(command, request.peer, self._clock.monotonic())))
         if fault is not None:
             raise RequestRefused(fault, fields=self._region())
         return answer

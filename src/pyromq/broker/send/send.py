@@ -10,7 +10,7 @@ from functools import lru_cache
 from ...config import Live
 from ...errors import ProtocolError, RequestRefused
 from ...kernel.records import Placed
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.ids import offset_message_id, pack_host
 from ...model.message import WRAPPED_BATCH, Property, SysFlag
 from ...model.names import MAX_TOPIC, TIMER_TOPIC, is_retry
@@ -19,12 +19,13 @@ from ...model.wire_text import INT_MAX, whole_number
 from ...protocol.batch import ENTRY_BYTES, BatchEntry, decode_batch, has_more_than
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.frame import DEFAULT_LIMITS, MOST_HEADER_BYTES, FrameLimits
-from ...protocol.headers.send import SendMessage, read_short
+from ...protocol.headers.send import SendMessage
 from ...protocol.properties import MAX_PROPERTIES_BYTES, NAME_END, PAIR_END, decode_properties, find_property
 from ...protocol.record import CRC_PROPERTY_BYTES, Record
+from ...protocol.requests import RequestCode
 from ...store.files.disk import DiskError
 from ...transport.address import parse_address
-from ...transport.dispatch import Answer, Reply, Request, await_answer
+from ...transport.dispatch import Answer, Reply, Request, RequestOf, await_answer
 from ..config import BrokerConfig
 from ..intake.intake import Door, Outcome, illegal_batch
 from ..intake.message_type import PRIORITY, message_type, takes_plain, type_fault
@@ -102,11 +103,10 @@ class SendHandler:
         self._batch_messages = most_in_batch(frame, store_host)
         self._region: tuple[BrokerConfig, dict[str, str]] = (live.config, region_fields(live.config))
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: RequestOf[SendMessage, bytes]) -> Answer:
         config = self._live.config
         code = request.command.code
-        is_long = code == RequestCode.SEND_MESSAGE
-        header = request.header(SendMessage) if is_long else read_short(request.command.fields)
+        header = request.header
         self._admit(config, request.arrived)
         try:
             to = self._checks.destination(header, config, request.command.version)
@@ -267,7 +267,7 @@ class SendHandler:
         return Record(
             topic=topic.topic_name,
             queue_id=send.to.queue_id,
-            body=send.request.body,
+            body=send.request.raw_body,
             properties=properties,
             flag=header.flag,
             sys_flag=_sys_flag(header, topic),

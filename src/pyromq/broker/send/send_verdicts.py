@@ -19,13 +19,13 @@ from ...errors import RequestRefused
 from ...kernel.appends import Burst, Sights, Terms
 from ...kernel.choice import native
 from ...kernel.seam import Feed
-from ...model.codes import RequestCode
 from ...model.message import Property
 from ...model.names import is_retry
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.frame import MOST_HEADER_BYTES, FrameLimits, decode_frames, encode_frame
 from ...protocol.record import CRC_NAME
+from ...protocol.requests import RequestCode
 from ...store.config import FlushMode
 from ...store.log.retention import DiskSpaceGate
 from ...store.message_store import MessageStore

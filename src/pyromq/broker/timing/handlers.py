@@ -6,7 +6,7 @@ from ...errors import RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.headers.stats import SwitchTimerEngine
 from ...store.timer.timer_store import TimerStore
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from .progress import DelayProgress
 from .timers import Timers
 
@@ -39,9 +39,9 @@ class TimerHandlers:
         """61: a slave copies it, too."""
         return Reply(body=self._timers.counts.body())
 
-    def switch(self, request: Request) -> Reply:
+    def switch(self, request: RequestOf[SwitchTimerEngine, None]) -> Reply:
         """5001: there is one engine, Java's files."""
-        wanted = request.header(SwitchTimerEngine).engine_type
+        wanted = request.header.engine_type
         if wanted == FILE_WHEEL:
             return Reply()
         why = "timers in RocksDB are not kept here" if wanted == ROCKSDB else f"{wanted!r} is no engine, F is"

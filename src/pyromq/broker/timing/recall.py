@@ -22,7 +22,7 @@ from ...protocol.properties import decode_properties, encode_properties
 from ...protocol.record import Record
 from ...store.log.reader import KeyQuery
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, RequestOf
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from ..metadata.topics import Topics
@@ -60,8 +60,8 @@ class Recall:
         self._count = count
         self._latest: dict[_Identity, asyncio.Future[Outcome]] = {}
 
-    async def __call__(self, request: Request) -> Reply:
-        header = request.header(RecallMessage)
+    async def __call__(self, request: RequestOf[RecallMessage, None]) -> Reply:
+        header = request.header
         config = self._live.config
         region = {"MSG_REGION": config.region_id}
         try:

@@ -16,13 +16,13 @@ from ... import logs
 from ...ambient import Clock
 from ...config import Live
 from ...errors import PyroError
-from ...model.codes import RequestCode
 from ...model.ids import offset_message_id
 from ...model.message import Property
 from ...model.names import HALF_TOPIC
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.transactions import CheckTransactionState
 from ...protocol.record import Record, encode_record
+from ...protocol.requests import RequestCode
 from ...store.log.retention import RetentionConfig
 from ...store.message_store import MessageStore
 from ...transport.peer import Peer

@@ -21,7 +21,7 @@ from ...protocol.headers.transactions import EndTransaction, ResumeCheckHalfMess
 from ...protocol.properties import decode_properties
 from ...protocol.record import Record
 from ...store.message_store import MessageStore
-from ...transport.dispatch import Answer, Reply, Request
+from ...transport.dispatch import Answer, Reply, Request, RequestOf
 from ..config import BrokerConfig
 from ..intake.intake import Intake, Outcome
 from ..intake.parking import Park
@@ -66,9 +66,9 @@ class TransactionEnds:
         self._now_ms = now_ms
         self._count = count
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: RequestOf[EndTransaction, None]) -> Answer:
         """Answer 37."""
-        header = request.header(EndTransaction)
+        header = request.header
         if header.commit_or_rollback == UNKNOWN:
             return None  # as Java: nothing happens, nobody is answered, and a check will ask again
         event = _EVENTS.get(header.commit_or_rollback)
@@ -186,9 +186,9 @@ class TransactionEnds:
 
     # --- an administrator lets a given-up message be checked again ------------------------------------------------
 
-    async def resume(self, request: Request) -> Reply | None:
+    async def resume(self, request: RequestOf[ResumeCheckHalfMessage, None]) -> Reply | None:
         """Answer 323: count the checks of a half message anew. A discarded one becomes a half message again."""
-        text = request.header(ResumeCheckHalfMessage).msg_id or ""
+        text = request.header.msg_id or ""
         try:
             position = parse_offset_message_id(text).physical_offset
         except ValueError as fault:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import msgspec
 
 from ...errors import RequestRefused
-from ...model.codes import OwnRequestCode
 from ...model.ids import offset_message_id
 from ...model.wire_text import whole_number
 from ...store.tables.json_tables import JsonTable
@@ -19,7 +18,6 @@ from ..metadata.table_content import next_version, read_version
 from .half import Half
 from .halves import Halves
 
-HALF_MESSAGES = OwnRequestCode.HALF_MESSAGES
 METRICS = "transactionCount"
 MOST = 1000
 

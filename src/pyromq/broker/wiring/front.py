@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...errors import RequestRefused
 from ...model.codes import ResponseCode
+from ...protocol.row import RequestClass
 from ...store.config import FlushMode
 from ...store.message_store import MessageStore
 from ...transport.address import parse_address
@@ -15,7 +16,6 @@ from ...transport.limits import Limits
 from ...transport.peer import Peer
 from ...transport.server import Server
 from ...transport.settings import TransportSettings
-from ...transport.turns.request_class import RequestClass
 from ..pull.pull_verdicts import Pulling, PullVerdicts
 from ..send.send_verdicts import Sending, Verdicts, native_verdicts, patience
 from ..surface import on_fast_port

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ...protocol.row import RequestClass
 from ...transport.settings import TransportSettings
 from ...transport.turns.loop_holds import LoopHolds
-from ...transport.turns.request_class import RequestClass
 from ..admin.runtime import RuntimeInfo
 from ..intake.intake import Intake
 from ..pull.pull import PullHandler

@@ -16,13 +16,13 @@ from ...admin.cluster import BrokerPlace
 from ...client.errors import Error, Refused, Unreachable
 from ...errors import CallFailed
 from ...model import names
-from ...model.codes import RequestCode
 from ...model.foreign_text import shell_word
 from ...model.topic import Perm
 from ...model.wire_text import decimal_number, whole_number
 from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.route import ClusterInfo, TopicRouteData
 from ...protocol.bodies.topics import TopicConfig
+from ...protocol.requests import RequestCode
 from ...transport.address import host_of
 from ..terminal.tree import closest
 

@@ -108,7 +108,8 @@ async def _traced(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str,
 
 
 async def _events(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str, word: str) -> list[Traced]:
-    from ...model.codes import RequestCode, ResponseCode
+    from ...model.codes import ResponseCode
+    from ...protocol.requests import RequestCode
     from ...protocol.trace import answered_events, trace_query
 
     expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from ... import logs
 from ...errors import RequestRefused
-from ...model.codes import RequestCode
 from ...model.message import Property, StoredMessage
-from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.connections import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
@@ -23,7 +22,8 @@ from ...protocol.headers.send import PushReplyMessage
 from ...protocol.headers.transactions import CheckTransactionState
 from ...protocol.json import Dialect
 from ...protocol.messages import read_messages
-from ...transport.dispatch import Handler, Reply, Request
+from ...protocol.requests import RequestCode
+from ...transport.dispatch import Handler, Reply, Request, RequestOf
 from ..consume.assigned import AssignedQueue
 from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
@@ -69,20 +69,20 @@ class BrokerRequests:
             raise RequestRefused(f"this client has no consumer of group {group}")
         return consumer
 
-    def members_changed(self, request: Request) -> Reply:
-        group = request.header(NotifyConsumerIdsChanged).consumer_group
+    def members_changed(self, request: RequestOf[NotifyConsumerIdsChanged, None]) -> Reply:
+        group = request.header.consumer_group
         consumer = self._consumers.get(group) or self._pull_consumers.get(group)
         if consumer is not None:  # it may have stopped a moment ago
             consumer.members_changed()
         return Reply()
 
-    def reset(self, request: Request) -> Reply:
-        consumer = self._find(request.header(ResetOffset).group)
-        consumer.reset(decode_body(ResetOffsetBody, request.body).offset_table)
+    def reset(self, request: RequestOf[ResetOffset, ResetOffsetBody]) -> Reply:
+        consumer = self._find(request.header.group)
+        consumer.reset(request.body.offset_table)
         return Reply()
 
-    def status(self, request: Request) -> Reply:
-        header = request.header(GetConsumerStatus)
+    def status(self, request: RequestOf[GetConsumerStatus, None]) -> Reply:
+        header = request.header
         consumer = self._find(header.group)
         table: ByQueue[int] = ByQueue()
         for queue, assigned in consumer.assigned.items():
@@ -91,8 +91,8 @@ class BrokerRequests:
                 table[queue] = offset
         return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table), Dialect.JAVA))
 
-    def running_info(self, request: Request) -> Reply:
-        header = request.header(GetConsumerRunningInfo)
+    def running_info(self, request: RequestOf[GetConsumerRunningInfo, None]) -> Reply:
+        header = request.header
         consumer = self._find(header.consumer_group)
         queues: ByQueue[ProcessQueueInfo] = ByQueue()
         queues.update({queue: _info(assigned) for queue, assigned in consumer.assigned.items()})
@@ -110,9 +110,9 @@ class BrokerRequests:
             )
         )
 
-    async def consume_directly(self, request: Request) -> Reply:
+    async def consume_directly(self, request: RequestOf[ConsumeMessageDirectly, None]) -> Reply:
         """The handler gets this one message now; neither its offset nor a retry follows from it."""
-        header = request.header(ConsumeMessageDirectly)
+        header = request.header
         consumer = self._find(header.consumer_group)
         message = _only_message(request)
         queue = MessageQueue(broker_name=header.broker_name or "", queue_id=message.queue_id, topic=message.topic)
@@ -126,7 +126,7 @@ class BrokerRequests:
         )
         return Reply(body=encode_body(result))
 
-    async def check_transaction(self, request: Request) -> Reply:
+    async def check_transaction(self, request: RequestOf[CheckTransactionState, None]) -> Reply:
         """One-way: the answer is a request of ours (37)."""
         half = _only_message(request)
         group = half.properties.get(Property.PGROUP, "")
@@ -134,18 +134,18 @@ class BrokerRequests:
         if producer is None:
             raise RequestRefused(f"this client has no producer of group {group}")
         queue = MessageQueue(broker_name="", queue_id=half.queue_id, topic=half.topic)
-        header = request.header(CheckTransactionState)
+        header = request.header
         await producer.transactions.asked(request.peer, header, producer.received(half, queue))
         return Reply()
 
-    def reply(self, request: Request) -> Reply:
-        self.replies.came(request.header(PushReplyMessage), request.body)
+    def reply(self, request: RequestOf[PushReplyMessage, None]) -> Reply:
+        self.replies.came(request.header, request.raw_body)
         return Reply()
 
 
 def _only_message(request: Request) -> StoredMessage:
     """The record that a broker's request carries. RequestRefused says why it cannot be read: the connection stays."""
-    found = read_messages(request.body)
+    found = read_messages(request.raw_body)
     if found.broken or len(found.messages) != 1:
         raise _refused(request, found.broken or f"{len(found.messages)} messages came in place of one")
     if found.unreadable:

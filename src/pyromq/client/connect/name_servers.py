@@ -5,13 +5,14 @@ from __future__ import annotations
 from ... import logs
 from ...ambient import Random
 from ...errors import CallFailed, ConnectionLost
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.names import DLQ_PREFIX
 from ...protocol.bodies.route import TopicRouteData
 from ...protocol.bodies.topics import TopicList
 from ...protocol.command import Command
 from ...protocol.headers.header import Header
 from ...protocol.headers.namesrv import GetRouteInfo
+from ...protocol.requests import RequestCode
 from ...transport.client import Client
 from ..config import ClientConfig
 from ..core.routing import NameServerOrder, Route, route_of
@@ -83,7 +84,7 @@ class NameServers:
             code=ResponseCode.TOPIC_NOT_EXIST,
         )
 
-    async def ask(self, code: RequestCode, header: Header | None = None) -> tuple[str, Command]:
+    async def ask(self, code: int, header: Header | None = None) -> tuple[str, Command]:
         """The first answer, whatever its code, and whose it is. NoNameServer."""
         faults, hint = [], ""
         addresses = self._order.all()

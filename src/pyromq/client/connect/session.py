@@ -15,7 +15,7 @@ from ... import logs
 from ...ambient import Clock, Random
 from ...errors import CallTimedOut, ConfigError, ConnectionLost, RequestTooLarge
 from ...model import names
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.ids import UniqueIds
 from ...model.route import MASTER_ID
 from ...protocol.bodies.body import encode_body
@@ -24,6 +24,7 @@ from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.headers.clients import UnregisterClient
 from ...protocol.headers.header import Header
+from ...protocol.requests import RequestCode
 from ...transport.address import parse_address
 from ...transport.client import Client, Connect
 from ...transport.dispatch import Dispatcher, Handler
@@ -157,7 +158,7 @@ class Session:
             raise refused(answer.code, answer.remark, address)
         return answer
 
-    async def send_oneway(self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b"") -> None:
+    async def send_oneway(self, address: str, code: int, fields: dict[str, str], body: bytes = b"") -> None:
         self.check_open()
         try:
             await self.transport.send(address, Command(code=code, fields=fields, body=body))

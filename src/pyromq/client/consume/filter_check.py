@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...model.codes import RequestCode
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import CheckClientRequestBody
+from ...protocol.requests import RequestCode
 from ..connect.session import Session
 from ..subscription import Filter
 

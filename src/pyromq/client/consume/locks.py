@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ... import logs
-from ...model.codes import RequestCode
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import LockBatchRequestBody, LockBatchResponseBody
 from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.requests import RequestCode
 from ..connect.answers import body_of
 from ..connect.session import Session
 from ..errors import Error

@@ -14,7 +14,7 @@ from ... import logs
 from ...errors import PyroError
 from ...files import replace_file
 from ...model import names
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.group import ConsumeFromWhere
 from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
@@ -29,6 +29,7 @@ from ...protocol.headers.offsets import (
     UpdateConsumerOffset,
 )
 from ...protocol.json import FILE_LIMITS, Dialect
+from ...protocol.requests import RequestCode
 from ..connect.answers import header_of
 from ..connect.session import Session
 from ..errors import Error, NoBroker
@@ -142,7 +143,7 @@ async def first_offset(session: Session, queue: MessageQueue, where: ConsumeFrom
     return await highest(session, queue)
 
 
-async def _offset(session: Session, queue: MessageQueue, code: RequestCode, header: Header) -> int | None:
+async def _offset(session: Session, queue: MessageQueue, code: int, header: Header) -> int | None:
     expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
     address = await _master(session, queue)
     answer = await session.call(address, code, header, expected=expected)

@@ -12,7 +12,7 @@ from enum import Enum
 from ... import logs
 from ...errors import ProtocolError
 from ...model import names
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.message import Property, StoredMessage
 from ...model.route import MASTER_ID
 from ...model.wire_text import whole_number
@@ -20,6 +20,7 @@ from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...protocol.messages import ReadMessages, UnreadableMessage, read_messages, unframed
+from ...protocol.requests import RequestCode
 from ..connect.answers import bad_answer, header_of
 from ..connect.session import Session
 from ..core.routing import Route

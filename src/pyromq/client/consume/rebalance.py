@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ... import logs
-from ...model.codes import RequestCode
 from ...protocol.bodies.heartbeat import GetConsumerListByGroupResponseBody
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.clients import GetConsumerListByGroup
+from ...protocol.requests import RequestCode
 from ..connect.answers import body_of
 from ..connect.session import Session
 from ..core.allocation import Strategy

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from ... import logs
 from ...model import names
-from ...model.codes import RequestCode
 from ...model.message import Property, SysFlag
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.headers.groups import GetSubscriptionGroupConfig
 from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.messages import UnreadableMessage
+from ...protocol.requests import RequestCode
 from ..connect.answers import body_of
 from ..connect.session import Session
 from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after

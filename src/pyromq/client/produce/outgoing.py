@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...model import names
-from ...model.codes import RequestCode
 from ...model.message import KEY_SEPARATOR, Property
 from ...protocol.batch import ENTRY_BYTES, BatchEntry, encode_batch
 from ...protocol.bodies.keyed import MessageQueue
@@ -21,6 +20,7 @@ from ...protocol.compression import DEFAULT_LEVEL, Compression, compress, compre
 from ...protocol.frame import DEFAULT_LIMITS
 from ...protocol.headers.send import LONG_NAMES, SendMessageV2
 from ...protocol.properties import properties_text
+from ...protocol.requests import RequestCode
 from ..arguments import Seconds, check_count, check_text, kind_fault, milliseconds
 from ..connect.session import AUTO_CREATED_QUEUES
 from ..errors import BadMessage, Error
@@ -73,7 +73,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     body: bytes
     properties: str
     sys_flag: int = 0
-    code: RequestCode = RequestCode.SEND_MESSAGE_V2
+    code: int = RequestCode.SEND_MESSAGE_V2
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
 

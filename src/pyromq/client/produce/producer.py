@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar, overload
 
-from ...model.codes import RequestCode
 from ...model.message import Property, StoredMessage, SysFlag
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.send import RecallMessage
+from ...protocol.requests import RequestCode
 from ..arguments import Seconds, check_part, check_text, group_fault, kind_fault, milliseconds, seconds, time_limit
 from ..connect.lifecycle import Lifecycle
 from ..connect.session import Session

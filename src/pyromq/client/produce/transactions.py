@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from enum import Enum
 
 from ... import logs
-from ...model.codes import RequestCode
 from ...model.ids import parse_offset_message_id
 from ...model.message import SysFlag
 from ...protocol.command import ONEWAY_FLAG, Command
 from ...protocol.headers.transactions import CheckTransactionState, EndTransaction
+from ...protocol.requests import RequestCode
 from ...transport.peer import Peer
 from ..connect.answers import bad_answer
 from ..connect.session import Session

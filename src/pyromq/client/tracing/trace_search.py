@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.message_trace import MessageTrace, Traced, stories
 from ...model.route import MASTER_ID
+from ...protocol.requests import RequestCode
 from ...protocol.trace import answered_events, trace_query
 from ..connect.session import Session
 

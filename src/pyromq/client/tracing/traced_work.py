@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from ...model.codes import RequestCode
 from ...model.message import KEY_SEPARATOR, Property, SysFlag
 from ...model.message_trace import Consumed, ConsumeStarted, MessageKind, Outcome, Recalled, Sent, TransactionEnded
 from ...protocol.batch import decode_batch
 from ...protocol.properties import decode_properties
+from ...protocol.requests import RequestCode
 from ..consume.attempts import Attempt
 from ..consume.handlers import Outcomes
 from ..core.retry import Reject, RetryLater

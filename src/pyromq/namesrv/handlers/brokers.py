@@ -6,13 +6,13 @@ from ... import logs
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
-from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.registration import RegisterBrokerBody, RegistrationReader, body_crc
 from ...protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
 from ...protocol.bodies.version import DataVersion
 from ...protocol.headers import namesrv as headers
 from ...protocol.json import Dialect
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..announcer import Announcer
 from ..config import NamesrvConfig
@@ -44,10 +44,10 @@ class BrokerHandlers:
         self._clock = clock
         self._slices = slices
 
-    async def register(self, request: Request) -> Reply:
+    async def register(self, request: RequestOf[headers.RegisterBroker, RegisterBrokerBody]) -> Reply:
         """103."""
         config = self._live.config
-        header = request.header(headers.RegisterBroker)
+        header = request.header
         check_identity(header)
         new = _registration(request, header, await self._content(request, header))
         check_room(new, self._table, config)
@@ -65,7 +65,7 @@ class BrokerHandlers:
 
     async def _content(self, request: Request, header: headers.RegisterBroker) -> RegisterBrokerBody:
         """Others are served while the topics of a large broker are read."""
-        body = request.body
+        body = request.raw_body
         if header.body_crc32 and body_crc(body) != header.body_crc32:
             raise RequestRefused("crc32 not match")
         reader = RegistrationReader(body, request.command.version, header.compressed)
@@ -73,23 +73,23 @@ class BrokerHandlers:
             pass
         return reader.body
 
-    def unregister(self, request: Request) -> Reply:
+    def unregister(self, request: RequestOf[headers.UnregisterBroker, None]) -> Reply:
         """104."""
-        header = request.header(headers.UnregisterBroker)
+        header = request.header
         departures = self._table.unregister([(header.broker_name, header.broker_addr)])
         self._announcer.departed(departures, "broker unregistered", expected=True)
         return Reply()
 
-    def heartbeat(self, request: Request) -> Reply:
+    def heartbeat(self, request: RequestOf[headers.BrokerHeartbeat, None]) -> Reply:
         """904. Answered with success for an unknown broker too, as in Java: it will register soon."""
-        header = request.header(headers.BrokerHeartbeat)
+        header = request.header
         self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
         return Reply()
 
-    def query_data_version(self, request: Request) -> Reply:
+    def query_data_version(self, request: RequestOf[headers.QueryDataVersion, DataVersion]) -> Reply:
         """322. Asked by a broker that would rather not register when nothing changed; keeps it alive."""
-        header = request.header(headers.QueryDataVersion)
-        asked = decode_body(DataVersion, request.body) if request.body else None
+        header = request.header
+        asked = request.body if request.body else None
         known = self._table.version(header.cluster_name, header.broker_addr)
         self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
         return Reply(
@@ -97,9 +97,9 @@ class BrokerHandlers:
             body=b"" if known is None else encode_body(known),
         )
 
-    def members(self, request: Request) -> Reply:
+    def members(self, request: RequestOf[headers.GetBrokerMemberGroup, None]) -> Reply:
         """901. Unknown broker: success, and nobody in it."""
-        header = request.header(headers.GetBrokerMemberGroup)
+        header = request.header
         group = BrokerMemberGroup(
             cluster=header.cluster_name,
             broker_name=header.broker_name,
@@ -111,16 +111,16 @@ class BrokerHandlers:
         """106. In Java's dialect whatever the client's version, as Java does."""
         return Reply(body=await self._slices.encoded(self._table.cluster_info(), Dialect.JAVA))
 
-    def wipe_write(self, request: Request) -> Reply:
+    def wipe_write(self, request: RequestOf[headers.WipeWritePerm, None]) -> Reply:
         """205."""
-        header = request.header(headers.WipeWritePerm)
+        header = request.header
         count = self._table.wipe_write(header.broker_name)
         log.info("write permission wiped", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.WipeWritePermAnswer(wipe_topic_count=count))
 
-    def add_write(self, request: Request) -> Reply:
+    def add_write(self, request: RequestOf[headers.AddWritePerm, None]) -> Reply:
         """327."""
-        header = request.header(headers.AddWritePerm)
+        header = request.header
         count = self._table.add_write(header.broker_name)
         log.info("write permission added", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.AddWritePermAnswer(add_topic_count=count))

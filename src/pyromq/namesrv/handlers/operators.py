@@ -11,7 +11,7 @@ from ...errors import ConfigError, RequestRefused
 from ...model.codes import ResponseCode
 from ...protocol.bodies.route import KVTable
 from ...protocol.headers import namesrv as headers
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..config import HIDDEN_KEYS, NamesrvConfig
 from ..kv_config import KvConfig, RunBlocking
@@ -26,16 +26,16 @@ class KvHandlers:
         self._kv = kv
         self._slices = slices
 
-    async def put(self, request: Request) -> Reply:
+    async def put(self, request: RequestOf[headers.PutKvConfig, None]) -> Reply:
         """100. Answered when it is on disk."""
-        header = request.header(headers.PutKvConfig)
+        header = request.header
         await self._kv.put(header.namespace, header.key, header.value)
         log.info("KV configuration put", namespace=header.namespace, key=header.key, by=request.peer.address)
         return Reply()
 
-    def get(self, request: Request) -> Reply:
+    def get(self, request: RequestOf[headers.GetKvConfig, None]) -> Reply:
         """101."""
-        header = request.header(headers.GetKvConfig)
+        header = request.header
         value = self._kv.get(header.namespace, header.key)
         if value is None:
             raise RequestRefused(
@@ -43,16 +43,16 @@ class KvHandlers:
             )
         return Reply(header=headers.GetKvConfigAnswer(value=value))
 
-    async def delete(self, request: Request) -> Reply:
+    async def delete(self, request: RequestOf[headers.DeleteKvConfig, None]) -> Reply:
         """102. Success also if there is no such key."""
-        header = request.header(headers.DeleteKvConfig)
+        header = request.header
         await self._kv.delete(header.namespace, header.key)
         log.info("KV configuration deleted", namespace=header.namespace, key=header.key, by=request.peer.address)
         return Reply()
 
-    async def namespace(self, request: Request) -> Reply:
+    async def namespace(self, request: RequestOf[headers.GetKvList, None]) -> Reply:
         """219."""
-        namespace = request.header(headers.GetKvList).namespace
+        namespace = request.header.namespace
         entries = self._kv.namespace(namespace)
         if entries is None:
             raise RequestRefused(f"No config item, Namespace: {namespace}", ResponseCode.QUERY_NOT_FOUND)
@@ -76,7 +76,7 @@ class SettingsHandlers:
 
     async def change(self, request: Request) -> Reply:
         """318. All of it or nothing; in effect and in the overlay file when it is answered."""
-        text = request.body.decode("utf-8", "replace")
+        text = request.raw_body.decode("utf-8", "replace")
         async with self._one_at_a_time:
             self._check_allowed(text)
             changed: dict[str, str] = {}

@@ -14,12 +14,12 @@ from ...model import names
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
 from ...model.topic import TopicFlag
-from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import TopicRouteData
 from ...protocol.bodies.topics import TopicList
 from ...protocol.headers import namesrv as headers
 from ...protocol.json import Dialect
-from ...transport.dispatch import Reply, Request
+from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..config import NamesrvConfig
 from ..kv_config import ORDER_TOPIC_CONFIG, KvConfig
@@ -45,12 +45,12 @@ class TopicHandlers:
         self._slices = slices
         self._started = clock.monotonic()
 
-    def route(self, request: Request) -> Reply:
+    def route(self, request: RequestOf[headers.GetRouteInfo, None]) -> Reply:
         """105."""
         config = self._live.config
         if config.need_wait_for_service and self._clock.monotonic() - self._started < config.wait_seconds_for_service:
             raise RequestRefused("name server not ready")
-        header = request.header(headers.GetRouteInfo)
+        header = request.header
         route = self._table.route(header.topic)
         if route is None:
             raise RequestRefused(
@@ -66,19 +66,19 @@ class TopicHandlers:
         standard = request.command.version >= Version.V4_9_4 or header.accept_standard_json_only
         return Reply(body=encode_body(route, Dialect.STANDARD if standard else Dialect.JAVA))
 
-    def register_topic(self, request: Request) -> Reply:
+    def register_topic(self, request: RequestOf[headers.RegisterTopic, TopicRouteData]) -> Reply:
         """217. Only the queues are used."""
-        header = request.header(headers.RegisterTopic)
+        header = request.header
         fault = names.label_fault("topic", header.topic)
         if fault is not None:
             raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)
         check_topic_room(header.topic, self._table, self._live.config)
-        self._table.register_topic(header.topic, decode_body(TopicRouteData, request.body).queue_datas)
+        self._table.register_topic(header.topic, request.body.queue_datas)
         return Reply()
 
-    def delete_topic(self, request: Request) -> Reply:
+    def delete_topic(self, request: RequestOf[headers.DeleteTopicInNamesrv, None]) -> Reply:
         """216. Success also if there is no such topic."""
-        header = request.header(headers.DeleteTopicInNamesrv)
+        header = request.header
         if self._table.delete_topic(header.topic, header.cluster_name or None):
             log.info("topic deleted", topic=header.topic, cluster=header.cluster_name, by=request.peer.address)
         return Reply()
@@ -89,10 +89,10 @@ class TopicHandlers:
             raise RequestRefused("disable")
         return await self._list(self._table.topics())
 
-    async def topics_of_cluster(self, request: Request) -> Reply:
+    async def topics_of_cluster(self, request: RequestOf[headers.GetTopicsByCluster, None]) -> Reply:
         """224."""
         self._check_lists_are_enabled()
-        return await self._list(self._table.topics_of_cluster(request.header(headers.GetTopicsByCluster).cluster))
+        return await self._list(self._table.topics_of_cluster(request.header.cluster))
 
     async def unit_topics(self, request: Request) -> Reply:
         """311."""

@@ -54,6 +54,14 @@ class SendMessageV2(SendMessage, kw_only=True):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
+        """Read quickly: every send that Python serves passes here. Long names are taken too."""
+        try:
+            return cast(Self, msgspec.convert(fields, _SHORT, strict=False))
+        except msgspec.ValidationError:
+            return cls._from_any_names(fields)
+
+    @classmethod
+    def _from_any_names(cls, fields: Mapping[str, str]) -> Self:
         try:
             return super().from_fields({SHORT_NAMES.get(name, name): value for name, value in fields.items()})
         except Malformed as fault:
@@ -77,14 +85,6 @@ def _short_form() -> type[SendMessageV2]:
 
 
 _SHORT = _short_form()
-
-
-def read_short(fields: Mapping[str, str]) -> SendMessage:
-    """A send under one-letter names, quickly: every send that Python serves passes here."""
-    try:
-        return msgspec.convert(fields, _SHORT, strict=False)
-    except msgspec.ValidationError:
-        return SendMessageV2.from_fields(fields)  # says what is wrong, or takes long names too
 
 
 class SendMessageAnswer(Header, kw_only=True):

@@ -21,13 +21,13 @@ from ...client.consume.pulling import Puller
 from ...client.core.routing import Route
 from ...client.errors import Error, NoBroker, TopicNotFound, Unreachable
 from ...client.subscription import Filter
-from ...model.codes import RequestCode
 from ...model.group import ConsumeType
 from ...model.names import retry_topic
 from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.clients import UnregisterClient
+from ...protocol.requests import RequestCode
 from ..options import NetOptions
 from ..read.offsets import Offsets, Queue
 from ..read.planner import Bounds

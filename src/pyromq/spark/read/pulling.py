@@ -16,12 +16,13 @@ from ... import logs
 from ...ambient import Clock, SystemClock, pause
 from ...client.errors import Error, refused
 from ...errors import CallFailed, ConnectionLost, ProtocolError, PyroError
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.message import WRAPPED_BATCH
 from ...protocol.command import Command
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...protocol.messages import unframed
 from ...protocol.record import RecordError
+from ...protocol.requests import RequestCode
 from ..codec.bad_records import BadRecords
 from ..codec.batches import decode_batches
 from ..codec.records import QUEUE_OFFSET, Records, record_starts

@@ -16,11 +16,12 @@ from ...client.core.routing import Route
 from ...client.errors import Error, refused
 from ...client.produce.outgoing import Outgoing, SendHeaders
 from ...errors import CallFailed, PyroError
-from ...model.codes import RequestCode, ResponseCode
+from ...model.codes import ResponseCode
 from ...model.message import Property
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.headers.send import LONG_NAMES
+from ...protocol.requests import RequestCode
 from ..connect.cluster import Cluster
 from ..connect.connection import BlockingConnection
 from ..options import WriteOptions

@@ -19,8 +19,8 @@ from ...client.core.routing import Route, queue_for_key
 from ...client.produce.outgoing import Outgoing
 from ...errors import ConfigError
 from ...model import names
-from ...model.codes import RequestCode
 from ...model.message import Property
+from ...protocol.requests import RequestCode
 from ..codec.encode import BadRows, batch_entries, bodies, column, deliver_ms, property_strings
 from ..codec.vectors import Positions, fixed_text, hex_digits
 from ..options import WriteOptions
@@ -168,7 +168,7 @@ class RowWriter:
         request.flag = flag
         return request
 
-    def _request(self, group: _Group, code: RequestCode, properties: str, body: memoryview, rows: int) -> SendRequest:
+    def _request(self, group: _Group, code: int, properties: str, body: memoryview, rows: int) -> SendRequest:
         queues = self._sender.route(group.topic).writable
         place = group.queue
         if place == _FREE:

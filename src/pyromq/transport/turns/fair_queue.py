@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from .request_class import RequestClass
+from ...protocol.row import RequestClass
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

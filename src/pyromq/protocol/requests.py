@@ -1,0 +1,386 @@
+"""Every request code, one row each: what it and its answer carry, its lane, the access it needs, and who serves it.
+
+The codes are those of RocketMQ 5.5.0 and 4.9; those from 30,001 on are our own brokers' alone, above RocketMQ's for
+brokers and within the 16 bits of a binary header. To add one, write its row here and bind it to a handler in the
+`surface.py` of who serves it. `NOTHING` carries neither fields nor a body; a row without a lane is administration, one
+without a need asks for UPDATE on the cluster, one without a server is the broker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from .access import (
+    Action,
+    Resource,
+    on_all,
+    on_body_group,
+    on_body_topic,
+    on_cluster,
+    on_group,
+    on_message,
+    on_topic,
+)
+from .bodies import connections, groups, heartbeat, offsets, registration, replication, route, stats, topics, users
+from .bodies import lite as lites
+from .bodies.version import DataVersion
+from .headers import clients as client
+from .headers import groups as group
+from .headers import lite, namesrv, own, pop, pull, send
+from .headers import offsets as offset
+from .headers import replication as replica
+from .headers import stats as stat
+from .headers import topics as topic
+from .headers import transactions as transaction
+from .headers import users as user
+from .headers.marks import RpcHeader
+from .json import Dialect
+from .row import AnyRow, Content, Plain, RequestClass, Row, Server
+
+HEARTBEAT, SEND, PULL, QUERY, _ = RequestClass
+MESSAGE, RECORDS, PROPERTIES, TEXT, BINARY = Plain
+PUB, SUB, CREATE, UPDATE, DELETE, GET, LIST = Action
+JAVA = Dialect.JAVA
+
+NOTHING = Content()
+READ = on_cluster(GET)
+CONSUME = on_topic(SUB) + on_group(SUB)
+LIST_TOPICS = on_all(Resource.TOPIC, LIST)
+
+
+class RequestCode:
+    """The rows by RocketMQ's names."""
+
+    # A table, wrapped by hand: what a row carries comes first, the rest below where there is more than a line.
+    # fmt: off
+
+    # produce
+    SEND_MESSAGE = Row(10, Content(send.SendMessage, MESSAGE), Content(send.SendMessageAnswer),
+        lane=SEND, needs=on_topic(PUB))
+    SEND_MESSAGE_V2 = Row(310, Content(send.SendMessageV2, MESSAGE), Content(send.SendMessageAnswer),
+        lane=SEND, needs=on_topic(PUB, field="b"))
+    SEND_BATCH_MESSAGE = Row(320, Content(send.SendMessageV2, MESSAGE), Content(send.SendMessageAnswer),
+        lane=SEND, needs=on_topic(PUB, field="b"))
+    SEND_REPLY_MESSAGE = Row(324, Content(send.SendMessage, MESSAGE), Content(send.SendMessageAnswer),
+        lane=SEND, needs=on_topic(PUB))
+    SEND_REPLY_MESSAGE_V2 = Row(325, Content(send.SendMessageV2, MESSAGE), Content(send.SendMessageAnswer),
+        lane=SEND, needs=on_topic(PUB, field="b"))
+    CONSUMER_SEND_MSG_BACK = Row(36, Content(send.ConsumerSendMsgBack), NOTHING,
+        lane=SEND, needs=on_group(SUB, field="group"))
+    RECALL_MESSAGE = Row(370, Content(send.RecallMessage), Content(send.RecallMessageAnswer),
+        lane=SEND, needs=on_topic(PUB))
+
+    # transactions; the end of one is checked by its message: 4.x names no topic, and a named one could be another
+    END_TRANSACTION = Row(37, Content(transaction.EndTransaction), NOTHING, lane=SEND, needs=on_message(PUB))
+    RESUME_CHECK_HALF_MESSAGE = Row(323, Content(transaction.ResumeCheckHalfMessage), NOTHING, needs=on_message(UPDATE))
+
+    # consume
+    PULL_MESSAGE = Row(11, Content(pull.PullMessage), Content(pull.PullMessageAnswer, RECORDS),
+        lane=PULL, needs=CONSUME)
+    LITE_PULL_MESSAGE = Row(361, Content(pull.PullMessage), Content(pull.PullMessageAnswer, RECORDS),
+        lane=PULL, needs=CONSUME)
+    HEART_BEAT = Row(34, Content(RpcHeader, heartbeat.HeartbeatData), Content(client.HeartbeatAnswer),
+        lane=HEARTBEAT,
+        needs=on_body_group("consumerDataSet.groupName", SUB, optional=True)
+        + on_body_topic("consumerDataSet.subscriptionDataSet.topic", SUB, optional=True))
+    UNREGISTER_CLIENT = Row(35, Content(client.UnregisterClient), NOTHING,
+        lane=HEARTBEAT, needs=on_group(SUB, optional=True))
+    CHECK_CLIENT_CONFIG = Row(46, Content(None, heartbeat.CheckClientRequestBody), NOTHING,
+        lane=QUERY, needs=on_body_group("group", SUB) + on_body_topic("subscriptionData.topic", SUB))
+    GET_CONSUMER_LIST_BY_GROUP = Row(38, Content(client.GetConsumerListByGroup),
+        Content(None, heartbeat.GetConsumerListByGroupResponseBody), lane=QUERY, needs=on_group(SUB, GET))
+    LOCK_BATCH_MQ = Row(41, Content(RpcHeader, heartbeat.LockBatchRequestBody),
+        Content(None, heartbeat.LockBatchResponseBody), lane=HEARTBEAT,
+        needs=on_body_group("consumerGroup", SUB) + on_body_topic("mqSet.topic", SUB))
+    UNLOCK_BATCH_MQ = Row(42, Content(RpcHeader, heartbeat.LockBatchRequestBody), NOTHING,
+        lane=HEARTBEAT, needs=on_body_group("consumerGroup", SUB) + on_body_topic("mqSet.topic", SUB))
+    QUERY_CONSUMER_OFFSET = Row(14, Content(offset.QueryConsumerOffset), Content(offset.OffsetAnswer),
+        lane=QUERY, needs=on_topic(SUB, GET) + on_group(SUB, GET))
+    UPDATE_CONSUMER_OFFSET = Row(15, Content(offset.UpdateConsumerOffset), NOTHING,
+        lane=PULL, needs=on_topic(SUB, UPDATE) + on_group(SUB, UPDATE))
+    GET_MAX_OFFSET = Row(30, Content(offset.GetMaxOffset), Content(offset.OffsetAnswer),
+        lane=QUERY, needs=on_topic(SUB, GET))
+    GET_MIN_OFFSET = Row(31, Content(offset.GetMinOffset), Content(offset.OffsetAnswer),
+        lane=QUERY, needs=on_topic(SUB, GET))
+    SEARCH_OFFSET_BY_TIMESTAMP = Row(29, Content(offset.SearchOffset), Content(offset.OffsetAnswer),
+        lane=QUERY, needs=on_topic(SUB, GET))
+    GET_EARLIEST_MSG_STORETIME = Row(32, Content(offset.GetEarliestMsgStoretime),
+        Content(offset.GetEarliestMsgStoretimeAnswer), lane=QUERY, needs=on_topic(SUB, GET))
+    QUERY_MESSAGE = Row(12, Content(pull.QueryMessage), Content(pull.QueryMessageAnswer, RECORDS),
+        lane=QUERY, needs=on_topic(SUB, GET))
+    VIEW_MESSAGE_BY_ID = Row(33, Content(pull.ViewMessage), Content(None, RECORDS),
+        lane=QUERY, needs=on_message(SUB, GET))
+
+    # POP
+    POP_MESSAGE = Row(200050, Content(pop.PopMessage), Content(pop.PopMessageAnswer, RECORDS),
+        lane=PULL, needs=CONSUME, by=Server.POP)
+    PEEK_MESSAGE = Row(200052, Content(pop.PeekMessage), Content(pop.PopMessageAnswer, RECORDS),
+        lane=PULL, needs=CONSUME, by=Server.POP)
+    ACK_MESSAGE = Row(200051, Content(pop.AckMessage), NOTHING, lane=PULL, needs=CONSUME, by=Server.POP)
+    BATCH_ACK_MESSAGE = Row(200151, Content(None, offsets.BatchAckMessageRequestBody), NOTHING,
+        lane=PULL, needs=on_body_topic("acks.t", SUB) + on_body_group("acks.c", SUB), by=Server.POP)
+    CHANGE_MESSAGE_INVISIBLETIME = Row(200053, Content(pop.ChangeInvisibleTime), Content(pop.ChangeInvisibleTimeAnswer),
+        lane=PULL, needs=CONSUME, by=Server.POP)
+    NOTIFICATION = Row(200054, Content(pop.Notification), Content(pop.NotificationAnswer),
+        lane=PULL, needs=CONSUME, by=Server.POP)
+    POLLING_INFO = Row(200055, Content(pop.PollingInfo), Content(pop.PollingInfoAnswer),
+        needs=on_topic(GET) + on_group(GET), by=Server.POP)
+    POP_ROLLBACK = Row(200056, NOTHING, NOTHING, by=Server.POP)
+    QUERY_ASSIGNMENT = Row(400, Content(None, heartbeat.QueryAssignmentRequestBody),
+        Content(None, heartbeat.QueryAssignmentResponseBody), lane=QUERY, by=Server.POP,
+        needs=on_body_topic("topic", SUB) + on_body_group("consumerGroup", SUB))
+    SET_MESSAGE_REQUEST_MODE = Row(401, Content(None, heartbeat.SetMessageRequestModeRequestBody), NOTHING,
+        needs=on_body_topic("topic", UPDATE) + on_body_group("consumerGroup", UPDATE), by=Server.POP)
+    GET_ALL_MESSAGE_REQUEST_MODE = Row(402, NOTHING, Content(None, heartbeat.MessageRequestModeSerializeWrapper),
+        needs=READ, by=Server.POP)
+
+    # lite topics
+    POP_LITE_MESSAGE = Row(200070, Content(lite.PopLiteMessage), Content(lite.PopLiteMessageAnswer, RECORDS),
+        lane=PULL, needs=CONSUME, by=Server.LITE)
+    LITE_SUBSCRIPTION_CTL = Row(200071, Content(RpcHeader, lites.LiteSubscriptionCtlRequestBody), NOTHING,
+        lane=QUERY, by=Server.LITE,
+        needs=on_body_topic("subscriptionSet.topic", SUB) + on_body_group("subscriptionSet.group", SUB))
+    ACK_LITE_MESSAGE = Row(200072, NOTHING, NOTHING, lane=PULL, by=Server.NOBODY)
+    GET_BROKER_LITE_INFO = Row(200074, NOTHING, Content(None, lites.GetBrokerLiteInfoResponseBody),
+        needs=READ, by=Server.LITE)
+    GET_PARENT_TOPIC_INFO = Row(200075, Content(lite.GetParentTopicInfo),
+        Content(None, lites.GetParentTopicInfoResponseBody), needs=on_topic(GET), by=Server.LITE)
+    GET_LITE_TOPIC_INFO = Row(200076, Content(lite.GetLiteTopicInfo), Content(None, lites.GetLiteTopicInfoResponseBody),
+        needs=on_topic(GET, field="parentTopic"), by=Server.LITE)
+    GET_LITE_CLIENT_INFO = Row(200077, Content(lite.GetLiteClientInfo),
+        Content(None, lites.GetLiteClientInfoResponseBody), by=Server.LITE,
+        needs=on_topic(GET, field="parentTopic") + on_group(GET, field="group"))
+    GET_LITE_GROUP_INFO = Row(200078, Content(lite.GetLiteGroupInfo), Content(None, lites.GetLiteGroupInfoResponseBody),
+        needs=on_group(GET, field="group"), by=Server.LITE)
+    TRIGGER_LITE_DISPATCH = Row(200079, Content(lite.TriggerLiteDispatch), NOTHING,
+        needs=on_group(UPDATE, field="group"), by=Server.LITE)
+
+    # name server
+    GET_ROUTEINFO_BY_TOPIC = Row(105, Content(namesrv.GetRouteInfo), Content(None, route.TopicRouteData),
+        lane=QUERY, needs=on_topic(PUB, SUB, GET), by=Server.NAME_SERVER)
+    REGISTER_BROKER = Row(103, Content(namesrv.RegisterBroker, registration.RegisterBrokerBody),
+        Content(namesrv.RegisterBrokerAnswer, route.KVTable), lane=HEARTBEAT, by=Server.NAME_SERVER)
+    UNREGISTER_BROKER = Row(104, Content(namesrv.UnregisterBroker), NOTHING, lane=HEARTBEAT, by=Server.NAME_SERVER)
+    BROKER_HEARTBEAT = Row(904, Content(namesrv.BrokerHeartbeat), NOTHING, lane=HEARTBEAT, by=Server.NAME_SERVER)
+    GET_BROKER_MEMBER_GROUP = Row(901, Content(namesrv.GetBrokerMemberGroup),
+        Content(None, route.GetBrokerMemberGroupResponseBody, JAVA), lane=QUERY, needs=READ, by=Server.NAME_SERVER)
+    QUERY_DATA_VERSION = Row(322, Content(namesrv.QueryDataVersion, DataVersion),
+        Content(namesrv.QueryDataVersionAnswer, DataVersion), lane=HEARTBEAT, needs=READ, by=Server.NAME_SERVER)
+    GET_BROKER_CLUSTER_INFO = Row(106, NOTHING, Content(None, route.ClusterInfo, JAVA),
+        lane=QUERY, needs=READ, by=Server.NAME_SERVER)
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = Row(206, NOTHING, Content(None, topics.TopicList),
+        needs=LIST_TOPICS, by=Server.NAME_SERVER)
+    GET_TOPICS_BY_CLUSTER = Row(224, Content(namesrv.GetTopicsByCluster), Content(None, topics.TopicList),
+        needs=LIST_TOPICS, by=Server.NAME_SERVER)
+    GET_SYSTEM_TOPIC_LIST_FROM_NS = Row(304, NOTHING, Content(None, topics.TopicList),
+        needs=LIST_TOPICS, by=Server.NAME_SERVER)
+    GET_UNIT_TOPIC_LIST = Row(311, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS, by=Server.NAME_SERVER)
+    GET_HAS_UNIT_SUB_TOPIC_LIST = Row(312, NOTHING, Content(None, topics.TopicList),
+        needs=LIST_TOPICS, by=Server.NAME_SERVER)
+    GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = Row(313, NOTHING, Content(None, topics.TopicList),
+        needs=LIST_TOPICS, by=Server.NAME_SERVER)
+    DELETE_TOPIC_IN_NAMESRV = Row(216, Content(namesrv.DeleteTopicInNamesrv), NOTHING, by=Server.NAME_SERVER)
+    REGISTER_TOPIC_IN_NAMESRV = Row(217, Content(namesrv.RegisterTopic, route.TopicRouteData), NOTHING,
+        by=Server.NAME_SERVER)
+    WIPE_WRITE_PERM_OF_BROKER = Row(205, Content(namesrv.WipeWritePerm), Content(namesrv.WipeWritePermAnswer),
+        by=Server.NAME_SERVER)
+    ADD_WRITE_PERM_OF_BROKER = Row(327, Content(namesrv.AddWritePerm), Content(namesrv.AddWritePermAnswer),
+        by=Server.NAME_SERVER)
+    PUT_KV_CONFIG = Row(100, Content(namesrv.PutKvConfig), NOTHING, by=Server.NAME_SERVER)
+    GET_KV_CONFIG = Row(101, Content(namesrv.GetKvConfig), Content(namesrv.GetKvConfigAnswer),
+        needs=READ, by=Server.NAME_SERVER)
+    DELETE_KV_CONFIG = Row(102, Content(namesrv.DeleteKvConfig), NOTHING, by=Server.NAME_SERVER)
+    GET_KVLIST_BY_NAMESPACE = Row(219, Content(namesrv.GetKvList), Content(None, route.KVTable),
+        needs=READ, by=Server.NAME_SERVER)
+    UPDATE_NAMESRV_CONFIG = Row(318, Content(None, PROPERTIES), NOTHING, by=Server.NAME_SERVER)
+    GET_NAMESRV_CONFIG = Row(319, NOTHING, Content(None, PROPERTIES), needs=READ, by=Server.NAME_SERVER)
+
+    # topics
+    UPDATE_AND_CREATE_TOPIC = Row(17, Content(topic.CreateTopic), NOTHING, needs=on_topic(CREATE))
+    UPDATE_AND_CREATE_TOPIC_LIST = Row(18, Content(RpcHeader, topics.CreateTopicListRequestBody), NOTHING,
+        needs=on_body_topic("topicConfigList.topicName", CREATE))
+    UPDATE_AND_CREATE_STATIC_TOPIC = Row(513, Content(topic.CreateTopic, topics.TopicQueueMappingDetail), NOTHING,
+        needs=on_topic(CREATE), by=Server.STATIC)
+    GET_ALL_TOPIC_CONFIG = Row(21, Content(topic.GetAllTopicConfig),
+        Content(topic.GetAllTopicConfigAnswer, topics.TopicConfigAndMappingSerializeWrapper, JAVA),
+        needs=on_all(Resource.TOPIC, GET, LIST))
+    GET_TOPIC_CONFIG = Row(351, Content(topic.TopicName), Content(None, topics.TopicConfigAndQueueMapping),
+        needs=on_topic(GET))
+    DELETE_TOPIC_IN_BROKER = Row(215, Content(topic.TopicName), NOTHING, needs=on_topic(DELETE))
+    QUERY_TOPIC_CONSUME_BY_WHO = Row(300, Content(topic.TopicName), Content(None, groups.GroupList),
+        needs=on_topic(GET))
+    QUERY_TOPICS_BY_CONSUMER = Row(343, Content(topic.QueryTopicsByConsumer), Content(None, topics.TopicList),
+        needs=on_group(GET, field="group"))
+    QUERY_SUBSCRIPTION_BY_CONSUMER = Row(345, Content(topic.QuerySubscriptionByConsumer),
+        Content(None, connections.QuerySubscriptionResponseBody),
+        needs=on_group(GET, field="group") + on_topic(GET, optional=True))
+    GET_SYSTEM_TOPIC_LIST_FROM_BROKER = Row(305, NOTHING, Content(None, topics.TopicList), needs=LIST_TOPICS)
+
+    # subscription groups
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = Row(200, Content(None, groups.SubscriptionGroupConfig), NOTHING,
+        needs=on_body_group("groupName", CREATE))
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = Row(225, Content(None, groups.SubscriptionGroupList), NOTHING,
+        needs=on_body_group("groupConfigList.groupName", CREATE))
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = Row(201, Content(group.GetAllSubscriptionGroup),
+        Content(group.GetAllSubscriptionGroupAnswer, groups.SubscriptionGroupWrapper),
+        needs=on_all(Resource.GROUP, GET, LIST))
+    DELETE_SUBSCRIPTIONGROUP = Row(207, Content(group.DeleteSubscriptionGroup), NOTHING,
+        needs=on_group(DELETE, field="groupName"))
+    GET_SUBSCRIPTIONGROUP_CONFIG = Row(352, Content(group.GetSubscriptionGroupConfig),
+        Content(None, groups.SubscriptionGroupConfig), needs=on_group(GET, field="group"))
+    UPDATE_AND_GET_GROUP_FORBIDDEN = Row(353, Content(group.UpdateGroupForbidden), Content(None, groups.GroupForbidden),
+        needs=on_topic(UPDATE) + on_group(UPDATE, field="group"))
+
+    # configuration, state, statistics
+    UPDATE_BROKER_CONFIG = Row(25, Content(None, PROPERTIES), NOTHING)
+    GET_BROKER_CONFIG = Row(26, NOTHING, Content(stat.GetBrokerConfigAnswer, PROPERTIES), needs=READ)
+    GET_BROKER_RUNTIME_INFO = Row(28, NOTHING, Content(None, route.KVTable), needs=READ)
+    GET_TOPIC_STATS_INFO = Row(202, Content(topic.TopicName), Content(None, offsets.TopicStatsTable, JAVA),
+        needs=on_topic(GET))
+    GET_CONSUME_STATS = Row(208, Content(stat.GetConsumeStats), Content(None, offsets.ConsumeStats, JAVA),
+        needs=on_group(GET)
+        + on_topic(GET, optional=True) + on_topic(GET, field="topicList", separator=";", optional=True))
+    GET_BROKER_CONSUME_STATS = Row(317, Content(stat.GetBrokerConsumeStats),
+        Content(None, offsets.ConsumeStatsList, JAVA), needs=READ)
+    GET_CONSUMER_CONNECTION_LIST = Row(203, Content(client.GetConsumerConnectionList),
+        Content(None, connections.ConsumerConnection), needs=on_group(GET))
+    GET_PRODUCER_CONNECTION_LIST = Row(204, Content(client.GetProducerConnectionList),
+        Content(None, connections.ProducerConnection), needs=READ)
+    GET_ALL_PRODUCER_INFO = Row(328, NOTHING, Content(None, connections.ProducerTableInfo), needs=READ)
+    QUERY_CONSUME_TIME_SPAN = Row(303, Content(stat.QueryConsumeTimeSpan),
+        Content(None, offsets.QueryConsumeTimeSpanBody), needs=on_topic(GET) + on_group(GET, field="group"))
+    QUERY_CORRECTION_OFFSET = Row(308, Content(offset.QueryCorrectionOffset),
+        Content(None, offsets.QueryCorrectionOffsetBody, JAVA),
+        needs=on_topic(GET)
+        + on_group(GET, field="compareGroup") + on_group(GET, field="filterGroups", separator=",", optional=True))
+    VIEW_BROKER_STATS_DATA = Row(315, Content(stat.ViewBrokerStatsData),
+        Content(stat.ViewBrokerStatsDataAnswer, stats.BrokerStatsData), needs=READ)
+    QUERY_CONSUME_QUEUE = Row(321, Content(pull.QueryConsumeQueue), Content(None, stats.QueryConsumeQueueResponseBody),
+        needs=on_topic(GET) + on_group(GET, optional=True))
+
+    # offsets by hand, and calls relayed to clients
+    INVOKE_BROKER_TO_RESET_OFFSET = Row(222, Content(offset.ResetOffset), Content(None, offsets.ResetOffsetBody, JAVA),
+        needs=on_topic(UPDATE) + on_group(UPDATE, field="group"))
+    INVOKE_BROKER_TO_GET_CONSUMER_STATUS = Row(223, Content(offset.GetConsumerStatus),
+        Content(None, offsets.GetConsumerStatusBody, JAVA), needs=on_topic(GET) + on_group(GET, field="group"))
+    GET_CONSUMER_RUNNING_INFO = Row(307, Content(client.GetConsumerRunningInfo),
+        Content(None, connections.ConsumerRunningInfo), needs=on_group(GET), by=Server.RELAYED)
+    CONSUME_MESSAGE_DIRECTLY = Row(309, Content(client.ConsumeMessageDirectly, RECORDS),
+        Content(None, connections.ConsumeMessageDirectlyResult), by=Server.RELAYED,
+        needs=on_group(SUB) + on_topic(SUB, optional=True))
+    CLONE_GROUP_OFFSET = Row(314, Content(offset.CloneGroupOffset), NOTHING,
+        needs=on_group(GET, UPDATE, field="srcGroup")
+        + on_group(UPDATE, field="destGroup") + on_topic(UPDATE, optional=True))
+
+    # upkeep
+    CLEAN_EXPIRED_CONSUMEQUEUE = Row(306, NOTHING, NOTHING)
+    CLEAN_UNUSED_TOPIC = Row(316, NOTHING, NOTHING)
+    DELETE_EXPIRED_COMMITLOG = Row(329, NOTHING, NOTHING)
+    CHECK_ROCKSDB_CQ_WRITE_PROGRESS = Row(354, Content(stat.CheckRocksdbCqWriteProgress),
+        Content(None, stats.CheckRocksdbCqWriteResult), needs=READ)
+    EXPORT_ROCKSDB_CONFIG_TO_JSON = Row(355, Content(stat.ExportRocksdbConfig), NOTHING)
+    UPDATE_COLD_DATA_FLOW_CTR_CONFIG = Row(2001, Content(None, PROPERTIES), NOTHING)
+    REMOVE_COLD_DATA_FLOW_CTR_CONFIG = Row(2002, Content(None, TEXT), NOTHING)
+    GET_COLD_DATA_FLOW_CTR_INFO = Row(2003, NOTHING, Content(None, stats.ColdDataFlowCtrInfo), needs=READ)
+    SET_COMMITLOG_READ_MODE = Row(2004, Content(stat.SetCommitLogReadMode), NOTHING)
+    SWITCH_TIMER_ENGINE = Row(5001, Content(stat.SwitchTimerEngine), NOTHING)
+
+    # replication and controller
+    GET_ALL_CONSUMER_OFFSET = Row(43, NOTHING, Content(None, offsets.ConsumerOffsetSerializeWrapper, JAVA), needs=READ)
+    GET_ALL_DELAY_OFFSET = Row(45, NOTHING, Content(None, offsets.DelayOffsetSerializeWrapper), needs=READ)
+    GET_TIMER_CHECK_POINT = Row(60, NOTHING, Content(None, BINARY), needs=READ)
+    GET_TIMER_METRICS = Row(61, NOTHING, Content(None, stats.TimerMetrics), needs=READ)
+    ADD_BROKER = Row(902, Content(replica.AddBroker), NOTHING, by=Server.REPLICATION)
+    REMOVE_BROKER = Row(903, Content(replica.RemoveBroker), NOTHING, by=Server.REPLICATION)
+    EXCHANGE_BROKER_HA_INFO = Row(906, Content(replica.ExchangeHaInfo), Content(replica.ExchangeHaInfo),
+        lane=HEARTBEAT, by=Server.REPLICATION)
+    GET_BROKER_HA_STATUS = Row(907, NOTHING, Content(None, replication.HARuntimeInfo), needs=READ)
+    RESET_MASTER_FLUSH_OFFSET = Row(908, Content(replica.ResetMasterFlushOffset), NOTHING, by=Server.REPLICATION)
+    CONTROLLER_ALTER_SYNC_STATE_SET = Row(1001, Content(replica.AlterSyncStateSet, replication.SyncStateSet),
+        Content(replica.AlterSyncStateSetAnswer, replication.SyncStateSet), by=Server.CONTROLLER)
+    CONTROLLER_ELECT_MASTER = Row(1002, Content(replica.ElectMaster),
+        Content(replica.ElectMasterAnswer, replication.ElectMasterResponseBody), by=Server.CONTROLLER)
+    CONTROLLER_REGISTER_BROKER = Row(1003, Content(replica.RegisterBrokerToController),
+        Content(replica.RegisterBrokerToControllerAnswer, replication.SyncStateSet), by=Server.CONTROLLER)
+    CONTROLLER_GET_REPLICA_INFO = Row(1004, Content(replica.GetReplicaInfo),
+        Content(replica.GetReplicaInfoAnswer, replication.SyncStateSet), needs=READ, by=Server.CONTROLLER)
+    CONTROLLER_GET_METADATA_INFO = Row(1005, NOTHING, Content(replica.GetMetadataInfoAnswer),
+        needs=READ, by=Server.CONTROLLER)
+    CONTROLLER_GET_SYNC_STATE_DATA = Row(1006, Content(None, list[str]), Content(None, replication.BrokerReplicasInfo),
+        needs=READ, by=Server.CONTROLLER)
+    GET_BROKER_EPOCH_CACHE = Row(1007, NOTHING, Content(None, replication.EpochEntryCache), needs=READ)
+    UPDATE_CONTROLLER_CONFIG = Row(1009, Content(None, PROPERTIES), NOTHING, by=Server.CONTROLLER)
+    GET_CONTROLLER_CONFIG = Row(1010, NOTHING, Content(None, PROPERTIES), needs=READ, by=Server.CONTROLLER)
+    CLEAN_BROKER_DATA = Row(1011, Content(replica.CleanBrokerData), NOTHING, by=Server.CONTROLLER)
+    CONTROLLER_GET_NEXT_BROKER_ID = Row(1012, Content(replica.GetNextBrokerId), Content(replica.GetNextBrokerIdAnswer),
+        needs=READ, by=Server.CONTROLLER)
+    CONTROLLER_APPLY_BROKER_ID = Row(1013, Content(replica.ApplyBrokerId), Content(replica.ApplyBrokerIdAnswer),
+        by=Server.CONTROLLER)
+    BROKER_CLOSE_CHANNEL_REQUEST = Row(1014, NOTHING, NOTHING, by=Server.CONTROLLER)
+    CHECK_NOT_ACTIVE_BROKER_REQUEST = Row(1015, NOTHING, NOTHING, by=Server.CONTROLLER)
+    GET_BROKER_LIVE_INFO_REQUEST = Row(1016, NOTHING, NOTHING, by=Server.CONTROLLER)
+    GET_SYNC_STATE_DATA_REQUEST = Row(1017, NOTHING, NOTHING, by=Server.CONTROLLER)
+    RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = Row(1018, NOTHING, NOTHING, lane=HEARTBEAT, by=Server.CONTROLLER)
+
+    # users and permissions
+    AUTH_CREATE_USER = Row(3001, Content(user.UserName, users.UserInfo), NOTHING, by=Server.USERS)
+    AUTH_UPDATE_USER = Row(3002, Content(user.UserName, users.UserInfo), NOTHING, by=Server.USERS)
+    AUTH_DELETE_USER = Row(3003, Content(user.UserName), NOTHING, by=Server.USERS)
+    AUTH_GET_USER = Row(3004, Content(user.UserName), Content(None, users.UserInfo), needs=READ, by=Server.USERS)
+    AUTH_LIST_USER = Row(3005, Content(user.ListUsers), Content(None, list[users.UserInfo]),
+        needs=READ, by=Server.USERS)
+    AUTH_CREATE_ACL = Row(3006, Content(user.AclSubject, users.AclInfo), NOTHING, by=Server.USERS)
+    AUTH_UPDATE_ACL = Row(3007, Content(user.AclSubject, users.AclInfo), NOTHING, by=Server.USERS)
+    AUTH_DELETE_ACL = Row(3008, Content(user.DeleteAcl), NOTHING, by=Server.USERS)
+    AUTH_GET_ACL = Row(3009, Content(user.AclSubject), Content(None, users.AclInfo), needs=READ, by=Server.USERS)
+    AUTH_LIST_ACL = Row(3010, Content(user.ListAcls), Content(None, list[users.AclInfo]), needs=READ, by=Server.USERS)
+
+    # from servers to clients and brokers: whoever sends one the other way must be trusted with the cluster
+    CHECK_TRANSACTION_STATE = Row(39, Content(transaction.CheckTransactionState, RECORDS), NOTHING,
+        lane=SEND, by=Server.CLIENT)
+    NOTIFY_CONSUMER_IDS_CHANGED = Row(40, Content(client.NotifyConsumerIdsChanged), NOTHING,
+        lane=QUERY, by=Server.CLIENT)
+    RESET_CONSUMER_CLIENT_OFFSET = Row(220, Content(offset.ResetOffset, offsets.ResetOffsetBody, JAVA), NOTHING,
+        by=Server.CLIENT)
+    GET_CONSUMER_STATUS_FROM_CLIENT = Row(221, Content(offset.GetConsumerStatus),
+        Content(None, offsets.GetConsumerStatusBody, JAVA), by=Server.CLIENT)
+    PUSH_REPLY_MESSAGE_TO_CLIENT = Row(326, Content(send.PushReplyMessage, MESSAGE), NOTHING,
+        lane=SEND, by=Server.CLIENT)
+    NOTIFY_MIN_BROKER_ID_CHANGE = Row(905, Content(namesrv.NotifyMinBrokerIdChange), NOTHING,
+        lane=QUERY, by=Server.REPLICATION)
+    NOTIFY_BROKER_ROLE_CHANGED = Row(1008, Content(replica.NotifyBrokerRoleChanged, replication.SyncStateSet), NOTHING,
+        by=Server.CONTROLLER)
+    NOTIFY_UNSUBSCRIBE_LITE = Row(200073, Content(lite.NotifyUnsubscribeLite), NOTHING, lane=QUERY, by=Server.CLIENT)
+
+    # numbers that nobody handles
+    QUERY_BROKER_OFFSET = Row(13, NOTHING, NOTHING, lane=QUERY, by=Server.NOBODY)
+    GET_TOPIC_CONFIG_LIST = Row(22, NOTHING, NOTHING, by=Server.NOBODY)
+    GET_TOPIC_NAME_LIST = Row(23, NOTHING, NOTHING, by=Server.NOBODY)
+    TRIGGER_DELETE_FILES = Row(27, NOTHING, NOTHING, by=Server.NOBODY)
+    GET_CLIENT_CONFIG = Row(47, NOTHING, NOTHING, by=Server.NOBODY)
+    UPDATE_AND_CREATE_ACL_CONFIG = Row(50, NOTHING, NOTHING, by=Server.USERS)
+    DELETE_ACL_CONFIG = Row(51, NOTHING, NOTHING, by=Server.USERS)
+    GET_BROKER_CLUSTER_ACL_INFO = Row(52, NOTHING, NOTHING, by=Server.USERS)
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = Row(53, NOTHING, NOTHING, by=Server.USERS)
+    SUSPEND_CONSUMER = Row(209, NOTHING, NOTHING, by=Server.NOBODY)
+    RESUME_CONSUMER = Row(210, NOTHING, NOTHING, by=Server.NOBODY)
+    RESET_CONSUMER_OFFSET_IN_CONSUMER = Row(211, NOTHING, NOTHING, by=Server.NOBODY)
+    RESET_CONSUMER_OFFSET_IN_BROKER = Row(212, NOTHING, NOTHING, by=Server.NOBODY)
+    ADJUST_CONSUMER_THREAD_POOL = Row(213, NOTHING, NOTHING, by=Server.NOBODY)
+    WHO_CONSUME_THE_MESSAGE = Row(214, NOTHING, NOTHING, by=Server.NOBODY)
+    REGISTER_FILTER_SERVER = Row(301, NOTHING, NOTHING, by=Server.NOBODY)
+    REGISTER_MESSAGE_FILTER_CLASS = Row(302, NOTHING, NOTHING, by=Server.NOBODY)
+
+    # our own, answered by no other broker
+    INSPECT = Row(30001, NOTHING, Content(None, dict[str, Any]), needs=READ)
+    MESSAGE_LIFE = Row(30002, Content(own.MessageLifeRequest), Content(None, dict[str, Any]), needs=on_topic(GET))
+    HALF_MESSAGES = Row(30003, Content(own.HalfMessagesRequest), Content(None, dict[str, Any]), needs=READ)
+    DEAD_LETTERS = Row(30005, Content(own.DeadLettersRequest), Content(None, dict[str, Any]), needs=READ)
+    # fmt: on
+
+
+ROWS: Mapping[int, AnyRow] = MappingProxyType(
+    {row.code: row for row in vars(RequestCode).values() if isinstance(row, Row)}
+)
