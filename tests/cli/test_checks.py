@@ -11,6 +11,7 @@ from pyromq.admin.cluster import BrokerPlace
 from pyromq.broker.clients.consumers import Conflict
 from pyromq.cli.cluster import checks
 from pyromq.cli.cluster.checks import CheckedCluster, CheckResult
+from pyromq.client.connect.answers import Answer
 from pyromq.client.connect.session import Session
 from pyromq.client.errors import Unreachable, refused
 from pyromq.model.codes import ResponseCode
@@ -25,6 +26,7 @@ from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapp
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.header import Header
 from pyromq.protocol.requests import RequestCode
+from pyromq.protocol.row import AnyRow
 from pyromq.testing.clock import ManualClock
 
 NAMES, A, B = "10.0.0.1:9876", "10.0.0.2:10911", "10.0.0.3:10911"
@@ -40,28 +42,28 @@ class Told(Calls):
         super().__init__(cast(Session, session))
         self.answers = answers
 
-    async def broker(
+    async def ask(
         self,
         address: str,
-        code: int,
+        row: AnyRow,
         header: Header | None = None,
-        body: bytes = b"",
+        body: Any = None,
         *,
         expected: Iterable[int] = (ResponseCode.SUCCESS,),
-    ) -> Command:
-        answer = self.answers.get((address, code))
+    ) -> Answer[Any, Any]:
+        answer = self.answers.get((address, row))
         if answer is None:
             raise Unreachable(f"cannot connect to {address}", address=address)
         if isinstance(answer, ResponseCode):
             if answer not in expected:
                 raise refused(answer, "no", address)
-            return Command(code=answer)
-        return Command(code=0, body=encode_body(answer))
+            return Answer(row, Command(code=answer), address)
+        return Answer(row, Command(code=0, body=encode_body(answer)), address, empty=b"{}")
 
-    async def name_server(
-        self, code: int, header: Header | None = None, *, expected: Iterable[int] = (ResponseCode.SUCCESS,)
-    ) -> Command:
-        return await self.broker(NAMES, code, header, expected=expected)
+    async def ask_name_server(
+        self, row: AnyRow, header: Header | None = None, *, expected: Iterable[int] = (ResponseCode.SUCCESS,)
+    ) -> Answer[Any, Any]:
+        return await self.ask(NAMES, row, header, expected=expected)
 
 
 def cluster(**brokers: str) -> ClusterInfo:
@@ -234,14 +236,15 @@ async def test_members_that_want_different_things() -> None:
 
 async def test_members_of_apaches_broker_are_asked_what_they_want() -> None:
     class Asked(Told):
-        async def broker(
-            self, address: str, code: int, header: Header | None = None, *rest: Any, **how: Any
-        ) -> Command:
-            if code == RequestCode.GET_CONSUMER_RUNNING_INFO and header is not None:
+        async def ask(
+            self, address: str, row: AnyRow, header: Header | None = None, *rest: Any, **how: Any
+        ) -> Answer[Any, Any]:
+            if row == RequestCode.GET_CONSUMER_RUNNING_INFO and header is not None:
                 tag = {"c0": "a", "c1": "b"}[header.to_fields()["clientId"]]
                 wanted = [SubscriptionData(topic="orders", sub_string=tag)]
-                return Command(code=0, body=encode_body(ConsumerRunningInfo(subscription_set=wanted)))
-            return await super().broker(address, code, header, *rest, **how)
+                body = encode_body(ConsumerRunningInfo(subscription_set=wanted))
+                return Answer(row, Command(code=0, body=body), address)
+            return await super().ask(address, row, header, *rest, **how)
 
     calls = Asked(group_answers(5.0, 0, ("a", "b")))
     (one, *_) = await found(checks.consumers, calls, brokers=[PLACE], reached={A: {}})

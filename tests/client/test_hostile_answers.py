@@ -166,7 +166,7 @@ async def test_an_answer_to_a_send_that_makes_no_sense_is_told_to_the_sender(clu
     client = await cluster.client()
     async with client.producer() as producer:
         broker.script[RequestCode.SEND_MESSAGE_V2] = lambda request: Reply(fields={"queueId": "²", "queueOffset": "x"})
-        with pytest.raises(BadAnswer, match="the answer of a cannot be read: bad header fields"):
+        with pytest.raises(BadAnswer, match=r"the answer of \S+ cannot be read: bad header fields"):
             await producer.send("T", "x")
         del broker.script[RequestCode.SEND_MESSAGE_V2]
         assert (await producer.send("T", "x")).queue_offset == 0

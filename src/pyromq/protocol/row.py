@@ -103,7 +103,7 @@ class Content(Generic[H, B]):
         """Return the body, typed where it is JSON. Malformed says what is wrong with it."""
         return decode_body(self.body, data, limits) if self.is_json else bytes(data)  # type: ignore[return-value]
 
-    def write_body(self, body: B) -> bytes:
+    def write_body(self, body: B | None) -> bytes:
         """Return the bytes of a body; bytes are taken to be encoded already."""
         if isinstance(body, bytes | memoryview):
             return bytes(body)

@@ -168,13 +168,14 @@ class Shell:
     async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> Away:
         """Look at one broker after the other. One that does not answer, or what makes no sense, is named and left out;
         only if that is so of all the command ends with it."""
+        from ...client.errors import BadAnswer
         from ...errors import CallFailed, Malformed
 
         away = Away()
         for place in places:
             try:
                 await fetch(place)
-            except (CallFailed, Malformed) as fault:
+            except (CallFailed, BadAnswer, Malformed) as fault:
                 away.names.append(place.name)
                 if len(away.names) == len(places):
                     raise

@@ -1,4 +1,4 @@
-"""Reading what brokers and name servers answer. What cannot be read is an error of the SDK like any other.
+"""What brokers and name servers answer, decoded by the request's row. What cannot be read is an error of the SDK.
 
 Loops of the client catch `Error` and go on: an answer that makes no sense must end none of them. So every answer of a
 peer is decoded through here, and by nothing else in this room.
@@ -6,32 +6,62 @@ peer is decoded through here, and by nothing else in this room.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from ...errors import Malformed
-from ...protocol.bodies.body import decode_body
 from ...protocol.command import Command
 from ...protocol.headers.header import Header
+from ...protocol.json import DEFAULT_LIMITS, JsonLimits
+from ...protocol.row import Row
 from ..errors import BadAnswer
 
-T = TypeVar("T")
-H = TypeVar("H", bound=Header)
+A = TypeVar("A", bound=Header | None)
+R = TypeVar("R")
 
 
-def body_of(answer: Command, kind: type[T], whose: str) -> T:
-    """The answer's body. BadAnswer names the peer (`whose`) and what is wrong."""
-    try:
-        return decode_body(kind, answer.body)
-    except Malformed as fault:
-        raise bad_answer(whose, str(fault)) from None
+class Answer(Generic[A, R]):
+    """An answer to the request of a row. Header and body are read when they are asked for: refusals have neither."""
 
+    __slots__ = ("_empty", "_limits", "address", "command", "row")
 
-def header_of(answer: Command, kind: type[H], whose: str) -> H:
-    """The answer's header. BadAnswer, as above."""
-    try:
-        return kind.from_fields(answer.fields)
-    except Malformed as fault:
-        raise bad_answer(whose, str(fault)) from None
+    def __init__(
+        self,
+        row: Row[Any, Any, A, R],
+        command: Command,
+        address: str,
+        limits: JsonLimits = DEFAULT_LIMITS,
+        empty: bytes = b"",
+    ) -> None:
+        """`address`: who answered. `empty`: what a body without bytes counts as."""
+        self.row = row
+        self.command = command
+        self.address = address
+        self._limits = limits
+        self._empty = empty
+
+    @property
+    def code(self) -> int:
+        return self.command.code
+
+    @property
+    def remark(self) -> str:
+        return self.command.remark or ""
+
+    @property
+    def header(self) -> A:
+        """The typed header, read anew each time. BadAnswer names the peer and what is wrong."""
+        try:
+            return self.row.gives.read_header(self.command.fields)
+        except Malformed as fault:
+            raise bad_answer(self.address, str(fault)) from None
+
+    @property
+    def body(self) -> R:
+        """The typed body, read anew each time. BadAnswer, as above."""
+        try:
+            return self.row.gives.read_body(self.command.body or self._empty, self._limits)
+        except Malformed as fault:
+            raise bad_answer(self.address, str(fault)) from None
 
 
 def bad_answer(whose: str, why: str) -> BadAnswer:

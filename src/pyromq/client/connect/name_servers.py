@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from ... import logs
 from ...ambient import Random
 from ...errors import CallFailed, ConnectionLost
 from ...model.codes import ResponseCode
 from ...model.names import DLQ_PREFIX
-from ...protocol.bodies.route import TopicRouteData
-from ...protocol.bodies.topics import TopicList
 from ...protocol.command import Command
-from ...protocol.headers.header import Header
 from ...protocol.headers.namesrv import GetRouteInfo
 from ...protocol.requests import RequestCode
+from ...protocol.row import A, H, R, Row
 from ...transport.client import Client
 from ..config import ClientConfig
 from ..core.routing import NameServerOrder, Route, route_of
 from ..errors import Error, NoBroker, NoNameServer, NotSupported, TopicNotFound, refused
-from .answers import bad_answer, body_of
+from .answers import Answer, bad_answer
 
 log = logs.get("pyromq.client")
 
@@ -38,15 +39,14 @@ class NameServers:
             return await self._ask_route(topic)
 
     async def _ask_route(self, topic: str) -> Route:
-        address, answer = await self.ask(
-            RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo(topic=topic, accept_standard_json_only=True)
-        )
+        wanted = GetRouteInfo(topic=topic, accept_standard_json_only=True)
+        expected = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+        answer = await self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, wanted, expected=expected)
+        address = answer.address
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             raise await self._not_found(topic, address)
-        if answer.code != ResponseCode.SUCCESS:
-            raise refused(answer.code, answer.remark, address)
         try:
-            route = route_of(topic, body_of(answer, TopicRouteData, address))
+            route = route_of(topic, answer.body)
         except ValueError as fault:
             raise bad_answer(address, str(fault)) from None
         if route.is_static:
@@ -54,10 +54,7 @@ class NameServers:
         return route
 
     async def topics(self) -> list[str]:
-        address, answer = await self.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        if answer.code != ResponseCode.SUCCESS:
-            raise refused(answer.code, answer.remark, address)
-        return sorted(body_of(answer, TopicList, address).topic_list)
+        return sorted((await self.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body.topic_list)
 
     async def _not_found(self, topic: str, address: str) -> Error:
         try:
@@ -84,14 +81,26 @@ class NameServers:
             code=ResponseCode.TOPIC_NOT_EXIST,
         )
 
-    async def ask(self, code: int, header: Header | None = None) -> tuple[str, Command]:
-        """The first answer, whatever its code, and whose it is. NoNameServer."""
+    async def ask(
+        self,
+        row: Row[H, Any, A, R],
+        header: H | None = None,
+        *,
+        expected: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> Answer[A, R]:
+        """Return the first answer that comes, if its code is one of those expected. NoNameServer or Refused."""
+        address, command = await self._first_answer(row, {} if header is None else header.to_fields())
+        if command.code not in expected:
+            raise refused(command.code, command.remark, address)
+        return Answer(row, command, address)
+
+    async def _first_answer(self, code: int, fields: dict[str, str]) -> tuple[str, Command]:
         faults, hint = [], ""
         addresses = self._order.all()
         for number, address in enumerate(addresses, 1):
             is_last = number == len(addresses)
             timeout_s = self._config.name_server_timeout_s if is_last else self._config.name_server_patience_s
-            request = Command(code=code, fields=header.to_fields() if header else {})
+            request = Command(code=code, fields=dict(fields))
             try:
                 return address, await self._client.call(address, request, timeout_s)
             except CallFailed as fault:

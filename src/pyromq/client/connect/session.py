@@ -25,6 +25,7 @@ from ...protocol.command import Command
 from ...protocol.headers.clients import UnregisterClient
 from ...protocol.headers.header import Header
 from ...protocol.requests import RequestCode
+from ...protocol.row import A, B, H, R, Row
 from ...transport.address import parse_address
 from ...transport.client import Client, Connect
 from ...transport.dispatch import Dispatcher, Handler
@@ -32,6 +33,7 @@ from ...transport.peer import Peer
 from ..config import ClientConfig, own_ip
 from ..core.routing import Route
 from ..errors import BadMessage, Closed, Error, NoBroker, Refused, TimedOut, TopicNotFound, refused, unreachable
+from .answers import Answer
 from .background import Bell, Tasks
 from .name_servers import NameServers
 from .namespace import with_namespace
@@ -157,6 +159,21 @@ class Session:
         if answer.code not in expected:
             raise refused(answer.code, answer.remark, address)
         return answer
+
+    async def ask(
+        self,
+        address: str,
+        row: Row[H, B, A, R],
+        header: H | dict[str, str] | None = None,
+        body: B | None = None,
+        *,
+        timeout_s: float | None = None,
+        expected: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> Answer[A, R]:
+        """Return the answer, typed by the request's row, if its code is one of those expected. Raise as `call` does."""
+        encoded = row.takes.write_body(body)
+        command = await self.call(address, row, header, encoded, timeout_s=timeout_s, expected=expected)
+        return Answer(row, command, address)
 
     async def send_oneway(self, address: str, code: int, fields: dict[str, str], body: bytes = b"") -> None:
         self.check_open()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import CheckClientRequestBody
 from ...protocol.requests import RequestCode
 from ..connect.session import Session
@@ -17,4 +16,4 @@ async def check_at_brokers(session: Session, group: str, topic: str, wanted: Fil
     body = CheckClientRequestBody(client_id=session.client_id, group=group, subscription_data=wanted.describe(topic, 0))
     for name in known.addresses:
         if (address := known.master(name)) is not None:
-            await session.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=encode_body(body))
+            await session.ask(address, RequestCode.CHECK_CLIENT_CONFIG, None, body)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ... import logs
-from ...protocol.bodies.body import encode_body
-from ...protocol.bodies.heartbeat import LockBatchRequestBody, LockBatchResponseBody
+from ...protocol.bodies.heartbeat import LockBatchRequestBody
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.requests import RequestCode
-from ..connect.answers import body_of
 from ..connect.session import Session
 from ..errors import Error
 
@@ -31,8 +29,8 @@ class QueueLocks:
         granted: set[MessageQueue] = set()
         for address, wanted in self._by_master(queues).items():
             try:
-                answer = await self._session.call(address, RequestCode.LOCK_BATCH_MQ, body=self._body(wanted))
-                granted.update(body_of(answer, LockBatchResponseBody, address).lock_ok_mq_set)
+                answer = await self._session.ask(address, RequestCode.LOCK_BATCH_MQ, None, self._body(wanted))
+                granted.update(answer.body.lock_ok_mq_set)
             except Error as fault:
                 log.warning("queues not locked", group=self._group, address=address, fault=str(fault))
         return granted
@@ -40,14 +38,12 @@ class QueueLocks:
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         for address, ours in self._by_master(queues).items():
             try:
-                await self._session.call(address, RequestCode.UNLOCK_BATCH_MQ, body=self._body(ours))
+                await self._session.ask(address, RequestCode.UNLOCK_BATCH_MQ, None, self._body(ours))
             except Error as fault:
                 log.debug("queues not unlocked", group=self._group, address=address, fault=str(fault))
 
-    def _body(self, queues: list[MessageQueue]) -> bytes:
-        return encode_body(
-            LockBatchRequestBody(client_id=self._session.client_id, consumer_group=self._group, mq_set=queues)
-        )
+    def _body(self, queues: list[MessageQueue]) -> LockBatchRequestBody:
+        return LockBatchRequestBody(client_id=self._session.client_id, consumer_group=self._group, mq_set=queues)
 
     def _by_master(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
         found: dict[str, list[MessageQueue]] = {}

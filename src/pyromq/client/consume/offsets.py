@@ -19,7 +19,6 @@ from ...model.group import ConsumeFromWhere
 from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import ResetOffsetBody
-from ...protocol.headers.header import Header
 from ...protocol.headers.offsets import (
     GetMaxOffset,
     GetMinOffset,
@@ -30,7 +29,7 @@ from ...protocol.headers.offsets import (
 )
 from ...protocol.json import FILE_LIMITS, Dialect
 from ...protocol.requests import RequestCode
-from ..connect.answers import header_of
+from ...protocol.row import H, Row
 from ..connect.session import Session
 from ..errors import Error, NoBroker
 
@@ -69,7 +68,7 @@ class BrokerOffsets:
             )
             try:
                 address = await _master(self._session, queue)
-                await self._session.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+                await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
                 saved[queue] = offset
             except Error as fault:
                 log.warning("offset not committed", group=self._group, queue=str(queue), fault=str(fault))
@@ -143,11 +142,12 @@ async def first_offset(session: Session, queue: MessageQueue, where: ConsumeFrom
     return await highest(session, queue)
 
 
-async def _offset(session: Session, queue: MessageQueue, code: int, header: Header) -> int | None:
+async def _offset(
+    session: Session, queue: MessageQueue, row: Row[H, None, OffsetAnswer, None], header: H
+) -> int | None:
     expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-    address = await _master(session, queue)
-    answer = await session.call(address, code, header, expected=expected)
-    return None if answer.code == ResponseCode.QUERY_NOT_FOUND else header_of(answer, OffsetAnswer, address).offset
+    answer = await session.ask(await _master(session, queue), row, header, expected=expected)
+    return None if answer.code == ResponseCode.QUERY_NOT_FOUND else answer.header.offset
 
 
 async def _master(session: Session, queue: MessageQueue) -> str:

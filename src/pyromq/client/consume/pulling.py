@@ -18,10 +18,10 @@ from ...model.route import MASTER_ID
 from ...model.wire_text import whole_number
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
-from ...protocol.headers.pull import PullMessage, PullMessageAnswer
+from ...protocol.headers.pull import PullMessage
 from ...protocol.messages import ReadMessages, UnreadableMessage, read_messages, unframed
 from ...protocol.requests import RequestCode
-from ..connect.answers import bad_answer, header_of
+from ..connect.answers import bad_answer
 from ..connect.session import Session
 from ..core.routing import Route
 from ..errors import NoBroker, TimedOut, Unreachable
@@ -144,14 +144,14 @@ class Puller:
     async def _ask(self, route: Route, address: str, asked: _Question) -> PullResult:
         queue, offset, wanted = asked.queue, asked.offset, asked.wanted
         commit = asked.commit if asked.commit is not None and address == route.master(queue.broker_name) else -1
-        answer = await self._session.call(
+        answer = await self._session.ask(
             address,
             RequestCode.PULL_MESSAGE,
             self._fields(asked, commit),
             timeout_s=asked.hold_s + _ANSWER_S,
             expected=_EXPECTED,
         )
-        facts = header_of(answer, PullMessageAnswer, address)
+        facts = answer.header
         self._suggested[queue] = facts.suggest_which_broker_id or MASTER_ID
         next_offset = offset if facts.next_begin_offset is None else facts.next_begin_offset
         if next_offset < 0:
@@ -159,11 +159,11 @@ class Puller:
         messages: list[StoredMessage] = []
         unreadable: list[UnreadableMessage] = []
         if answer.code == ResponseCode.SUCCESS:
-            found = read_messages(answer.body, budget=asked.plain_bytes)
+            found = read_messages(answer.command.body, budget=asked.plain_bytes)
             if not found.is_whole:
                 behind = _behind(found)
                 if behind <= offset:
-                    return await self._ask_for_one(route, address, asked, answer, next_offset)
+                    return await self._ask_for_one(route, address, asked, answer.command, next_offset)
                 if found.broken:
                     _tell_broken(asked, found, behind)
                 next_offset = min(next_offset, behind)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from ... import logs
-from ...protocol.bodies.heartbeat import GetConsumerListByGroupResponseBody
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.headers.clients import GetConsumerListByGroup
 from ...protocol.requests import RequestCode
-from ..connect.answers import body_of
 from ..connect.session import Session
 from ..core.allocation import Strategy
 from ..core.routing import Route
@@ -39,10 +37,9 @@ async def _members(session: Session, group: str, route: Route) -> list[str]:
     session.rng.shuffle(addresses)
     for address in addresses:
         try:
-            answer = await session.call(
-                address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroup(consumer_group=group)
-            )
-            return body_of(answer, GetConsumerListByGroupResponseBody, address).consumer_id_list
+            wanted = GetConsumerListByGroup(consumer_group=group)
+            answer = await session.ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, wanted)
+            return answer.body.consumer_id_list
         except Error as fault:
             log.debug("members not known", group=group, address=address, fault=str(fault))
     return []

@@ -9,12 +9,10 @@ from __future__ import annotations
 from ... import logs
 from ...model import names
 from ...model.message import Property, SysFlag
-from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.headers.groups import GetSubscriptionGroupConfig
 from ...protocol.headers.send import ConsumerSendMsgBack
 from ...protocol.messages import UnreadableMessage
 from ...protocol.requests import RequestCode
-from ..connect.answers import body_of
 from ..connect.session import Session
 from ..core.retry import BROKER_CHOOSES, DEAD_LETTER, NO_END, Retry, level_after
 from ..errors import BadMessage, Error, Refused
@@ -94,13 +92,10 @@ class ConsumerSendBack:
         if not self._retry.of_group:
             return self._retry.most
         try:
+            wanted = GetSubscriptionGroupConfig(group=self._group)
             address = await self._address(received)
-            answer = await self._session.call(
-                address,
-                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
-                GetSubscriptionGroupConfig(group=self._group),
-            )
-            bound = body_of(answer, SubscriptionGroupConfig, address).retry_max_times
+            answer = await self._session.ask(address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, wanted)
+            bound = answer.body.retry_max_times
         except Error as fault:
             log.warning("the group's bound is not known, the message is kept", group=self._group, fault=str(fault))
             return NO_END
@@ -124,7 +119,7 @@ class ConsumerSendBack:
             max_reconsume_times=self._retry.told,
             bname=received.queue.broker_name,
         )
-        await self._session.call(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+        await self._session.ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
     async def _send_again(self, received: Received, level: int) -> None:
         await self._sender.send(self._outgoing(received, level))

@@ -18,9 +18,10 @@ from ...protocol.batch import ENTRY_BYTES, BatchEntry, encode_batch
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.compression import DEFAULT_LEVEL, Compression, compress, compressed_flag
 from ...protocol.frame import DEFAULT_LIMITS
-from ...protocol.headers.send import LONG_NAMES, SendMessageV2
+from ...protocol.headers.send import LONG_NAMES, SendMessageAnswer, SendMessageV2
 from ...protocol.properties import properties_text
 from ...protocol.requests import RequestCode
+from ...protocol.row import Row
 from ..arguments import Seconds, check_count, check_text, kind_fault, milliseconds
 from ..connect.session import AUTO_CREATED_QUEUES
 from ..errors import BadMessage, Error
@@ -65,6 +66,9 @@ class Packing:
         return min(self.max_message_bytes, _FRAME_ROOM)
 
 
+SendRow = Row[SendMessageV2, bytes, SendMessageAnswer, None]
+
+
 class Outgoing(msgspec.Struct, kw_only=True):
     """One message, or a batch of them, for one topic. `ids` are the unique ids in it."""
 
@@ -73,7 +77,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     body: bytes
     properties: str
     sys_flag: int = 0
-    code: int = RequestCode.SEND_MESSAGE_V2
+    code: SendRow = RequestCode.SEND_MESSAGE_V2
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
 

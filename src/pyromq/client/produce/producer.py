@@ -409,7 +409,7 @@ class Producer(Lifecycle):
         address = await self._session.master(result.queue)
         success = False
         try:
-            await self._session.call(address, RequestCode.RECALL_MESSAGE, header)
+            await self._session.ask(address, RequestCode.RECALL_MESSAGE, header)
             success = True
         finally:
             if self._tracer is not None:

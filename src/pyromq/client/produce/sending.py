@@ -14,10 +14,9 @@ import msgspec
 
 from ...model.codes import ResponseCode
 from ...protocol.bodies.keyed import MessageQueue
-from ...protocol.command import Command
 from ...protocol.headers.send import SendMessageAnswer
 from ..arguments import check_count, check_length
-from ..connect.answers import header_of
+from ..connect.answers import Answer
 from ..connect.session import Session, master_of
 from ..core.latency import Latencies
 from ..core.retry import RETRIED_CODES, busy_pause_s
@@ -164,7 +163,7 @@ class Sender:
     ) -> list[SendResult]:
         clock, address = self._session.clock, self._session.sends_to(master_of(route, queue))
         fields = self._headers.fields(message, queue, clock.now_ms())
-        answer = await self._session.call(
+        answer = await self._session.ask(
             address, message.code, fields, message.body, timeout_s=timeout_s, expected=_STORED
         )
         now = clock.monotonic()
@@ -205,8 +204,8 @@ def by_key(key: str) -> QueueChoice:
     return lambda queues: queue_for_key(queues, key)
 
 
-def _results(message: Outgoing, queue: MessageQueue, answer: Command) -> list[SendResult]:
-    header = header_of(answer, SendMessageAnswer, queue.broker_name)
+def _results(message: Outgoing, queue: MessageQueue, answer: Answer[SendMessageAnswer, None]) -> list[SendResult]:
+    header = answer.header
     if header.queue_id is not None and header.queue_id != queue.queue_id:
         queue = MessageQueue(broker_name=queue.broker_name, queue_id=header.queue_id, topic=queue.topic)
     places = [header.msg_id or ""]

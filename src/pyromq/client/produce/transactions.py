@@ -136,7 +136,7 @@ class ProducerTransactions:
             bname=result.queue.broker_name,
         )
         try:
-            await self._session.call(await self._session.master(result.queue), RequestCode.END_TRANSACTION, header)
+            await self._session.ask(await self._session.master(result.queue), RequestCode.END_TRANSACTION, header)
         except (Unreachable, TimedOut, NoBroker) as fault:
             if topic not in self._checks:
                 hint = "Whether it took effect is not known; a handler given to `transaction_check` would settle it"

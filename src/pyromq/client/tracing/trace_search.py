@@ -27,7 +27,7 @@ async def _events(session: Session, trace_topic: str, word: str) -> list[Traced]
     events: list[Traced] = []
     for replicas in (await session.route(trace_topic)).addresses.values():
         address = replicas.get(MASTER_ID) or next(iter(replicas.values()))
-        answer = await session.call(address, RequestCode.QUERY_MESSAGE, query, expected=_ANSWERS)
+        answer = await session.ask(address, RequestCode.QUERY_MESSAGE, query, expected=_ANSWERS)
         if answer.code == ResponseCode.SUCCESS:
             events += answered_events(answer.body)
     return events

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ...client.core.routing import Route, queue_for_key
-from ...client.produce.outgoing import Outgoing
+from ...client.produce.outgoing import Outgoing, SendRow
 from ...errors import ConfigError
 from ...model import names
 from ...model.message import Property
@@ -168,7 +168,7 @@ class RowWriter:
         request.flag = flag
         return request
 
-    def _request(self, group: _Group, code: int, properties: str, body: memoryview, rows: int) -> SendRequest:
+    def _request(self, group: _Group, code: SendRow, properties: str, body: memoryview, rows: int) -> SendRequest:
         queues = self._sender.route(group.topic).writable
         place = group.queue
         if place == _FREE:
