@@ -42,15 +42,15 @@ async def test_two_members_share_the_queues_and_who_stays_takes_over(world: Serv
     ):
         await first.subscribe("T")
         # At once, unless a broker of many tests counts a member of an earlier one: Java's hears late that it is gone.
-        await poll_until([first], lambda: len(first._places) == 4, got)
+        await poll_until([first], lambda: len(first._queues) == 4, got)
         async with two.pull_consumer("g", begin=FIRST) as second:
             await second.subscribe("T")
-            await poll_until([first], lambda: len(first._places) == 2, got)
-            assert not first._places.keys() & second._places.keys()
+            await poll_until([first], lambda: len(first._queues) == 2, got)
+            assert not first._queues.keys() & second._queues.keys()
             for number in range(40):
                 await producer.send("T", b"%d" % number)
             await poll_until([first, second], lambda: len(got) >= 40, got)
-        await poll_until([first], lambda: len(first._places) == 4, got)
+        await poll_until([first], lambda: len(first._queues) == 4, got)
         await producer.send("T", b"last")
         await poll_until([first], lambda: b"last" in got, got)
     assert sorted(got) == sorted([*(b"%d" % number for number in range(40)), b"last"])
@@ -71,7 +71,7 @@ async def test_pushing_and_pulling_members_may_be_in_one_group(world: Servers) -
         two.push_consumer("T", handle, group="g", begin=FIRST) as pushing,
     ):
         await pulling.subscribe("T")
-        await poll_until([pulling], lambda: len(pulling._places) == 2 and pushed(pushing) == 2, got)
+        await poll_until([pulling], lambda: len(pulling._queues) == 2 and pushed(pushing) == 2, got)
         for number in range(20):
             await producer.send("T", b"%d" % number)
         await poll_until([pulling], lambda: len(got) >= 20, got)

@@ -21,8 +21,9 @@ from .connect.lifecycle import Lifecycle
 from .connect.session import Session
 from .connect.tls_choice import from_environment
 from .consume.handlers import Handler
-from .consume.pull_consumer import PullConsumer, PullOptions
-from .consume.push_consumer import ConsumeOptions, PushConsumer
+from .consume.options import ConsumeOptions, PullOptions
+from .consume.pull_consumer import PullConsumer
+from .consume.push_consumer import PushConsumer
 from .errors import Error, NotSupported
 from .middleware import Middleware
 from .produce.batches import Batching

@@ -1,4 +1,4 @@
-"""One queue that a push consumer holds now: its messages, its tasks, its lock. A queue taken again gets a new one."""
+"""One queue that a push consumer has now: its messages, its tasks, its lock. A queue assigned again is a new object."""
 
 from __future__ import annotations
 
@@ -18,27 +18,33 @@ class AssignedQueue:
     queue: MessageQueue
     process: ProcessQueue
     next_offset: int = -1
-    committed: int = -1  # what the broker was told last
+    committed: int = -1  # the offset that the broker has of us
     locked_until: float = float("-inf")  # orderly only; seconds of the monotonic clock
     in_flight: InFlight | None = None  # concurrent only: offsets that handlers of this process are busy with
     is_ready: bool = False  # concurrent only: stands in the row of queues with messages for handlers
-    is_leaving: bool = False  # no new message is handled; the one in work is finished
+    is_leaving: bool = False  # no new message is handled; those in flight are finished
     pulling: asyncio.Task[Any] | None = None
     draining: asyncio.Task[Any] | None = None
     pulled_ms: int = 0
     handled_ms: int = 0
-    told_offset: int = -1
+    confirmed_offset: int = -1
 
     @property
     def is_over(self) -> bool:
         return self.is_leaving or self.process.is_dropped
 
-    def is_told_its_own_offset(self, offset: int) -> bool:
-        """A group that was reset while nobody consumed: the broker moves the first pull to where it already is.
+    def leave(self) -> None:
+        """End the pulls, and start no more handlers."""
+        self.is_leaving = True
+        if self.pulling is not None:
+            self.pulling.cancel()
 
-        There is nothing to drop and nobody to wait for. One that says so again and again is illegal like any other.
+    def confirms_offset(self, offset: int) -> bool:
+        """Whether a broker that moves us moves us to where we are: it does so once, if the group was reset before.
+
+        There is nothing to drop and nobody to wait for. A broker that repeats it is taken at its word.
         """
-        if offset != self.next_offset or offset == self.told_offset or len(self.process):
+        if offset != self.next_offset or offset == self.confirmed_offset or len(self.process):
             return False
-        self.told_offset = offset
+        self.confirmed_offset = offset
         return True

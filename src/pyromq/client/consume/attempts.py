@@ -1,7 +1,7 @@
 """One attempt at a message, or at a batch of them: the handler is called, and each message gets its outcome.
 
 Push consumers hand messages to an `Attempt`: a `HandlerRunner`, or what stands around it (traces, middleware). It never
-raises, apart from being cancelled. What follows from an outcome is decided in `handling.py`.
+raises, apart from being cancelled. What follows from an outcome is decided by the consume service.
 """
 
 from __future__ import annotations

@@ -133,11 +133,19 @@ async def at_time(session: Session, queue: MessageQueue, time_ms: int) -> int:
     return await _offset(session, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) or 0
 
 
-async def first_offset(session: Session, queue: MessageQueue, where: ConsumeFromWhere, time_ms: int | None) -> int:
-    """Where a group begins that has no offset. Retried messages are the group's own: always from the first one."""
-    if time_ms is not None:
-        return await at_time(session, queue, time_ms)
-    if names.is_retry(queue.topic) or where in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
+async def start_offset(
+    session: Session, store: OffsetStore, queue: MessageQueue, begin: ConsumeFromWhere, begin_ms: int | None
+) -> int:
+    """Return where a group goes on in a queue: at its offset, else where `begin` says.
+
+    Retried messages are the group's own: those it always reads from the first one.
+    """
+    known = await store.read(queue)
+    if known is not None:
+        return known
+    if begin_ms is not None:
+        return await at_time(session, queue, begin_ms)
+    if names.is_retry(queue.topic) or begin in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.MIN_OFFSET):
         return await lowest(session, queue)
     return await highest(session, queue)
 

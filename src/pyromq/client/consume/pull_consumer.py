@@ -12,71 +12,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, cast
 
 from ... import logs
 from ...errors import ProtocolError
-from ...model.group import ConsumeFromWhere, ConsumeType
+from ...model.group import ConsumeType
 from ...model.message import StoredMessage
 from ...protocol.bodies.heartbeat import ConsumerData
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.messages import UnreadableMessage
-from ..arguments import (
-    Seconds,
-    check_begin,
-    check_count,
-    check_filter_kind,
-    check_length,
-    check_strategy,
-    group_fault,
-    kind_fault,
-    seconds,
-)
+from ..arguments import Seconds, check_filter_kind, group_fault, kind_fault, seconds
 from ..connect.background import Bell, Tasks
 from ..connect.lifecycle import Lifecycle
 from ..connect.session import Session
-from ..core.allocation import Average, Strategy
 from ..errors import Closed, Error
 from ..received import Received
 from ..subscription import Filter
 from ..tracing.trace_writer import Tracer
 from ..tracing.traced_work import trace_pulled
 from .filter_check import check_at_brokers
-from .offsets import BrokerOffsets, at_time, first_offset, highest, lowest
-from .pulling import PLAIN_BYTES, Pulled, Puller, PullResult
+from .offsets import BrokerOffsets, at_time, highest, lowest, start_offset
+from .options import PullOptions
+from .pulling import Pulled, Puller, PullResult
 from .rebalance import share_of
-from .unreadable import PullWay, check_way, log_unreadable, unreadable_error
+from .unreadable import log_unreadable, unreadable_error
 
 log = logs.get("pyromq.client")
 
 ERROR_PAUSE_S = 1.0
-MOST_PULLED = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullOptions:
-    auto_commit: bool = True
-    commit_s: float = 5.0
-    begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of queues where the group was never
-    begin_ms: int | None = None  # with ConsumeFromWhere.TIMESTAMP
-    pull_messages: int = 32
-    hold_s: float = 20.0
-    strategy: Strategy = field(default_factory=Average)  # of `subscribe`
-    rebalance_s: float = 20.0
-    on_unreadable: PullWay = "raise"  # a record that nobody can read: `poll` raises Unreadable, or leaves it out
-    plain_bytes: int = PLAIN_BYTES  # of one pull, decompressed; what is beyond comes with the next one
-
-    def __post_init__(self) -> None:
-        check_begin(self.begin, self.begin_ms)
-        check_count("pull_messages", self.pull_messages, MOST_PULLED)
-        check_count("plain_bytes", self.plain_bytes, example=PLAIN_BYTES)
-        check_way(self.on_unreadable, ("raise", "skip"))
-        check_strategy(self.strategy)
-        check_length("commit_s", self.commit_s)
-        check_length("rebalance_s", self.rebalance_s)
-        check_length("hold_s", self.hold_s, may_be_zero=True)
 
 
 @dataclass(slots=True, eq=False)
@@ -107,12 +72,12 @@ class PullConsumer(Lifecycle):
         self._tracer = tracer
         self._puller = Puller(session, group)
         self._offsets = BrokerOffsets(session, group)
-        self._places: dict[MessageQueue, _PolledQueue] = {}
+        self._queues: dict[MessageQueue, _PolledQueue] = {}
         self._tasks = Tasks(lambda fault: log.error("pull died", group=group, fault=repr(fault)))
         self._version = session.clock.now_ms()
         self._next_commit = 0.0
         self._paused: set[MessageQueue] = set()
-        self._unread: list[Received] = []  # of a batch, all of one queue, the next at the end
+        self._rest: list[Received] = []  # of a batch, all of one queue, the next at the end
         self._topics: list[str] = []  # whose queues are shared with the group's other members
         self._checked: set[str] = set()  # topics whose brokers can evaluate the filter
         self._changed = Bell(session.clock)
@@ -140,12 +105,12 @@ class PullConsumer(Lifecycle):
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         if fault is not None:
-            for place in self._places.values():
-                place.returned = place.done  # the last batch was not dealt with: it comes again
+            for polled in self._queues.values():
+                polled.returned = polled.done  # the last batch was not dealt with: it comes again
         await self.stop()
 
     def describe(self) -> ConsumerData:
-        topics = sorted({queue.topic for queue in self._places} | set(self._topics))
+        topics = sorted({queue.topic for queue in self._queues} | set(self._topics))
         return ConsumerData(
             group_name=self.group,
             consume_type=ConsumeType.ACTIVELY,
@@ -174,7 +139,7 @@ class PullConsumer(Lifecycle):
         Members that push and members that pull may be in one group.
         """
         self._check_open()
-        if self._topics or self._places or not topics:
+        if self._topics or self._queues or not topics:
             raise Error("subscribe() takes topics, once, and not after assign()")
         wanted = [self._session.on_wire(topic) for topic in topics]
         for topic in wanted:
@@ -212,7 +177,7 @@ class PullConsumer(Lifecycle):
         wanted: set[MessageQueue] = set()
         for topic in self._topics:
             share = await share_of(self._session, self.group, topic, self._options.strategy, False)
-            wanted |= {queue for queue in self._places if queue.topic == topic} if share is None else share
+            wanted |= {queue for queue in self._queues if queue.topic == topic} if share is None else share
         try:
             await self._move_to(wanted)
         except Error as fault:  # a broker is away: what is here stays, the rest comes with the next turn
@@ -220,23 +185,23 @@ class PullConsumer(Lifecycle):
 
     async def _move_to(self, wanted: set[MessageQueue]) -> None:
         """Where a queue goes, what the caller is through with is committed; a batch in its hands comes again there."""
-        for queue in self._places.keys() - wanted:
-            place = self._places.pop(queue)
-            self._drop_pull(place)
+        for queue in self._queues.keys() - wanted:
+            polled = self._queues.pop(queue)
+            self._drop_pull(polled)
             self._moved.set()
-            if self._topics and self._options.auto_commit and place.done != place.committed:
-                await self._offsets.save({queue: place.done})
-        for queue in sorted(wanted - self._places.keys()):
-            position = await self._offsets.read(queue)
-            if position is None:
-                position = await first_offset(self._session, queue, self._options.begin, self._options.begin_ms)
-            self._places[queue] = _PolledQueue(queue, position, position, position)
+            if self._topics and self._options.auto_commit and polled.done != polled.committed:
+                await self._offsets.save({queue: polled.done})
+        for queue in sorted(wanted - self._queues.keys()):
+            position = await start_offset(
+                self._session, self._offsets, queue, self._options.begin, self._options.begin_ms
+            )
+            self._queues[queue] = _PolledQueue(queue, position, position, position)
             self._moved.set()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """The next `poll` begins there. The broker is asked for the end: what is sent below an offset beyond it would
         never be given to the group."""
-        self._place(queue)
+        self._polled(queue)
         if (fault := kind_fault("the offset", offset, int, "a whole number")) is not None:
             raise Error(fault, hint="Give one from 0 on")
         if offset < 0:
@@ -250,29 +215,29 @@ class PullConsumer(Lifecycle):
         self._go_to(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        self._place(queue)
+        self._polled(queue)
         self._go_to(queue, await lowest(self._session, queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        self._place(queue)
+        self._polled(queue)
         self._go_to(queue, await highest(self._session, queue))
 
     async def seek_to_time(self, queue: MessageQueue, time_ms: int) -> None:
         """The first message stored at that time (ms since 1970) or later."""
-        self._place(queue)
+        self._polled(queue)
         if (fault := kind_fault("time_ms", time_ms, int, "a whole number")) is not None:
             raise Error(fault, hint="Give milliseconds since 1970")
         self._go_to(queue, await at_time(self._session, queue, time_ms))
 
     def _go_to(self, queue: MessageQueue, offset: int) -> None:
-        """The place is looked up anew: it may have gone to another member meanwhile, which is said."""
-        place = self._place(queue)
-        self._drop_pull(place)
-        place.position = place.returned = place.done = offset
+        """The polled is looked up anew: it may have gone to another member meanwhile, which is said."""
+        polled = self._polled(queue)
+        self._drop_pull(polled)
+        polled.position = polled.returned = polled.done = offset
 
     def pause(self, *queues: MessageQueue) -> None:
         for queue in queues:
-            self._drop_pull(self._place(queue))
+            self._drop_pull(self._polled(queue))
             self._paused.add(queue)
 
     def resume(self, *queues: MessageQueue) -> None:
@@ -280,7 +245,7 @@ class PullConsumer(Lifecycle):
 
     def position(self, queue: MessageQueue) -> int:
         """The offset behind the last message that `poll` returned."""
-        return self._place(queue).returned
+        return self._polled(queue).returned
 
     async def committed(self, queue: MessageQueue) -> int | None:
         return await self._offsets.read(queue)
@@ -288,12 +253,13 @@ class PullConsumer(Lifecycle):
     async def commit(self) -> None:
         """What the caller is through with: everything but the batch of the last `poll`, unless auto_commit is off."""
         due = {
-            place.queue: place.done if self._options.auto_commit else place.returned for place in self._places.values()
+            polled.queue: polled.done if self._options.auto_commit else polled.returned
+            for polled in self._queues.values()
         }
-        due = {queue: offset for queue, offset in due.items() if offset != self._places[queue].committed}
+        due = {queue: offset for queue, offset in due.items() if offset != self._queues[queue].committed}
         for queue, offset in (await self._offsets.save(due)).items():
-            if queue in self._places:
-                self._places[queue].committed = offset
+            if queue in self._queues:
+                self._queues[queue].committed = offset
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -305,9 +271,9 @@ class PullConsumer(Lifecycle):
         """
         self._check_open()
         self._all_done()
-        if self._unread:  # a loop over this consumer ended in the middle of a batch
-            rest, self._unread = self._unread[::-1], []
-            self._places[rest[0].queue].returned = rest[-1].offset + 1
+        if self._rest:  # a loop over this consumer ended in the middle of a batch
+            rest, self._rest = self._rest[::-1], []
+            self._queues[rest[0].queue].returned = rest[-1].offset + 1
             return rest
         clock = self._session.clock
         if self._options.auto_commit and clock.monotonic() >= self._next_commit:
@@ -331,51 +297,51 @@ class PullConsumer(Lifecycle):
             if not batch:
                 continue
             queue = batch[0].queue
-            end = self._places[queue].returned
-            self._unread = batch[::-1]  # from the end is where a list gives up its items cheaply
-            while self._unread:
-                msg = self._unread.pop()
-                place = self._places.get(queue)
-                if place is not None:  # what is not read yet was not returned yet
-                    place.returned = msg.offset + 1 if self._unread else end
+            end = self._queues[queue].returned
+            self._rest = batch[::-1]  # from the end is where a list gives up its items cheaply
+            while self._rest:
+                msg = self._rest.pop()
+                polled = self._queues.get(queue)
+                if polled is not None:  # what is not read yet was not returned yet
+                    polled.returned = msg.offset + 1 if self._rest else end
                 yield msg
-                if place is not None:
-                    place.done = place.returned
+                if polled is not None:
+                    polled.done = polled.returned
 
     async def _next(self) -> list[Received]:
         """One pull per queue is under way; the first that ends is taken, its queue goes to the end of the row."""
-        active = [place for place in self._places.values() if place.queue not in self._paused]
+        active = [polled for polled in self._queues.values() if polled.queue not in self._paused]
         if not active and not self._topics:
             raise Error("no queue is assigned, or all are paused", hint="Call assign(...) or resume(...) first")
         self._moved.clear()
-        for place in active:
-            if place.pull is None:
-                place.pull = self._tasks.start(self._pull(place))
-        pulls = {place.pull: place for place in active if place.pull is not None}
+        for polled in active:
+            if polled.pull is None:
+                polled.pull = self._tasks.start(self._pull(polled))
+        pulls = {polled.pull: polled for polled in active if polled.pull is not None}
         moved = asyncio.ensure_future(self._moved.wait())
         try:
             await asyncio.wait((moved, *pulls), return_when=asyncio.FIRST_COMPLETED)
         finally:
             moved.cancel()
-        for pull, place in pulls.items():
-            if pull.done() and self._places.get(place.queue) is place and place.pull is pull:
-                place.pull = None
-                self._places[place.queue] = self._places.pop(place.queue)
-                return self._take(place, pull.result())
+        for pull, polled in pulls.items():
+            if pull.done() and self._queues.get(polled.queue) is polled and polled.pull is pull:
+                polled.pull = None
+                self._queues[polled.queue] = self._queues.pop(polled.queue)
+                return self._take(polled, pull.result())
         return []
 
-    def _take(self, place: _PolledQueue, result: PullResult | None) -> list[Received]:
+    def _take(self, polled: _PolledQueue, result: PullResult | None) -> list[Received]:
         if result is None:
             return []
         if result.status is Pulled.ILLEGAL_OFFSET:
-            log.warning("offset moved", queue=str(place.queue), was=place.position, now=result.next_offset)
+            log.warning("offset moved", queue=str(polled.queue), was=polled.position, now=result.next_offset)
         messages, next_offset = result.messages, result.next_offset
         if result.unreadable:
-            messages, next_offset = self._readable(place.queue, result)
-        place.position = place.returned = next_offset
+            messages, next_offset = self._readable(polled.queue, result)
+        polled.position = polled.returned = next_offset
         if not messages:
-            place.done = place.returned
-        return [Received(message, place.queue, self._session.config.namespace, self.group) for message in messages]
+            polled.done = polled.returned
+        return [Received(message, polled.queue, self._session.config.namespace, self.group) for message in messages]
 
     def _readable(self, queue: MessageQueue, result: PullResult) -> tuple[list[StoredMessage], int]:
         """What the caller gets of a pull with unreadable records, and where the next one begins."""
@@ -390,38 +356,38 @@ class PullConsumer(Lifecycle):
             raise unreadable_error(queue, first, result.next_offset)
         return before, first.queue_offset
 
-    async def _pull(self, place: _PolledQueue) -> PullResult | None:
+    async def _pull(self, polled: _PolledQueue) -> PullResult | None:
         """None: it failed, and a pause has passed; the next `poll` tries again."""
         try:
             return await self._puller.pull(
-                place.queue,
-                place.position,
+                polled.queue,
+                polled.position,
                 self._wanted,
                 most=self._options.pull_messages,
                 hold_s=self._options.hold_s,
                 plain_bytes=self._options.plain_bytes,
             )
         except (Error, ProtocolError) as fault:
-            log.warning("pull failed", group=self.group, queue=str(place.queue), fault=str(fault))
+            log.warning("pull failed", group=self.group, queue=str(polled.queue), fault=str(fault))
             await self._session.clock.sleep(ERROR_PAUSE_S)
             return None
 
     def _all_done(self) -> None:
-        for place in self._places.values():
-            place.done = place.returned
+        for polled in self._queues.values():
+            polled.done = polled.returned
 
-    def _place(self, queue: MessageQueue) -> _PolledQueue:
+    def _polled(self, queue: MessageQueue) -> _PolledQueue:
         self._check_open()
         try:
-            return self._places[queue]
+            return self._queues[queue]
         except KeyError:
             raise Error(f"{queue} is not assigned", hint="Call assign(...) with it first") from None
 
-    def _drop_pull(self, place: _PolledQueue) -> None:
-        self._unread = [msg for msg in self._unread if msg.queue != place.queue]
-        if place.pull is not None:
-            place.pull.cancel()
-            place.pull = None
+    def _drop_pull(self, polled: _PolledQueue) -> None:
+        self._rest = [msg for msg in self._rest if msg.queue != polled.queue]
+        if polled.pull is not None:
+            polled.pull.cancel()
+            polled.pull = None
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -73,7 +73,7 @@ class ConsumerSendBack:
         )
         return True
 
-    async def dead(self, received: Received) -> bool:
+    async def send_dead(self, received: Received) -> bool:
         """Send it as a dead letter: orderly consumers keep failed messages until then.
 
         One that nobody can read goes back as it is stored.
@@ -87,7 +87,7 @@ class ConsumerSendBack:
             return False
         return True
 
-    async def most(self, received: Received) -> int:
+    async def most_retries(self, received: Received) -> int:
         """How often this message may come again: our own number, or that of the group at the broker of its queue."""
         if not self._retry.of_group:
             return self._retry.most

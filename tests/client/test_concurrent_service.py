@@ -11,8 +11,9 @@ import pytest
 from pyromq.client.connect.background import Tasks
 from pyromq.client.consume.assigned import AssignedQueue
 from pyromq.client.consume.attempts import HandlerRunner, StartedCoroutine
+from pyromq.client.consume.concurrent_service import STREAK, ConcurrentService
+from pyromq.client.consume.consume_service import HandlerCalls
 from pyromq.client.consume.handlers import worker
-from pyromq.client.consume.handling import STREAK, ConcurrentService
 from pyromq.client.consume.in_flight import in_flight_of
 from pyromq.client.core.process_queue import FlowLimits, ProcessQueue
 from pyromq.client.core.retry import Retry
@@ -36,17 +37,15 @@ class Consumer:
     def __init__(self, handle: Any, concurrency: int = 20, max_batch: int | None = None) -> None:
         self.faults: list[BaseException] = []
         clock = ManualClock()
-        self.deliveries = ConcurrentService(
-            HandlerRunner(worker(handle, concurrency, max_batch is not None), clock, 900.0),
-            None,
-            Retry(),
-            clock,
-            Tasks(self.faults.append),
+        calls = HandlerCalls(
+            attempt=HandlerRunner(worker(handle, concurrency, max_batch is not None), clock, 900.0),
+            describe=Received,
             concurrency=concurrency,
             max_batch=max_batch or 1,
-            describe=Received,
-            owner="g",
+            clock=clock,
+            tasks=Tasks(self.faults.append),
         )
+        self.deliveries = ConcurrentService(calls, Retry(), None, owner="g")
 
     async def __aenter__(self) -> ConcurrentService:
         self.deliveries.start()

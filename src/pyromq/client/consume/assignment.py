@@ -1,0 +1,203 @@
+"""The queues that a push consumer has now: allocated with the group's other members, locked where it is orderly.
+
+Started and stopped by `push_consumer.py`. Each assigned queue has a pull loop (`pull_loop.py`); what is done is
+committed here. A queue that another member gets is given up only after its offset was committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from ... import logs
+from ...protocol.bodies.keyed import MessageQueue
+from ..connect.background import Bell, Tasks
+from ..connect.session import Session
+from ..core.process_queue import ProcessQueue
+from .assigned import AssignedQueue
+from .consume_service import ConsumeService
+from .locks import RENEW_S, VALID_S, QueueLocks
+from .offsets import OffsetStore, start_offset
+from .options import ConsumeOptions
+from .pull_loop import PullLoop
+from .rebalance import share_of
+
+log = logs.get("pyromq.client")
+
+ILLEGAL_OFFSET_PAUSE_S = 10.0
+INCOMPLETE_PAUSE_S = 1.0  # until the next allocation, while a topic or a lock is missing
+
+
+class Assignment:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        session: Session,
+        group: str,
+        topics: Iterable[str],
+        options: ConsumeOptions,
+        offsets: OffsetStore,
+        service: ConsumeService,
+        pulls: PullLoop,
+        tasks: Tasks,
+    ) -> None:
+        self._session, self._clock = session, session.clock
+        self._group = group
+        self._topics = tuple(topics)
+        self._options = options
+        self._offsets = offsets
+        self._service = service
+        self._pulls = pulls
+        self._tasks = tasks
+        self._locks = QueueLocks(session, group)
+        self._few = logs.Limited(log, session.clock)
+        self._resetting: set[MessageQueue] = set()  # left alone until their new offsets are written
+        self._balancing = asyncio.Lock()
+        self._is_closed = False
+        self.queues: dict[MessageQueue, AssignedQueue] = {}
+        self.changed = Bell(session.clock)  # the group's members, or what they may have
+
+    # --- allocation -----------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take the first share of the queues, then keep it up to date."""
+        complete = await self.rebalance()
+        if self._is_closed:
+            return
+        self._tasks.start(self._rebalance_loop(complete))
+        self._tasks.start(self._commit_loop())
+        if self._options.orderly:
+            self._tasks.start(self._lock_loop())
+
+    async def _rebalance_loop(self, complete: bool) -> None:
+        while True:
+            if complete:
+                await self.changed.wait(self._options.rebalance_s)
+            else:
+                await self._clock.sleep(INCOMPLETE_PAUSE_S)
+            try:
+                complete = await self.rebalance()
+            except Exception as fault:  # a strategy of the user's, at the id of a member that anybody can choose
+                complete = False
+                self._few.warning("queues not shared out, they stay as they are", group=self._group, fault=repr(fault))
+
+    async def rebalance(self) -> bool:
+        """Take and give up queues. False: something was not known or not granted, try again soon."""
+        strategy, is_broadcast = self._options.strategy, self._options.broadcast
+        async with self._balancing:
+            complete = True
+            for topic in self._topics:
+                share = await share_of(self._session, self._group, topic, strategy, is_broadcast)
+                if self._is_closed:
+                    return True
+                complete &= share is not None and await self._move_to(topic, share)
+            return complete
+
+    async def _move_to(self, topic: str, share: set[MessageQueue]) -> bool:
+        mine = {queue for queue in self.queues if queue.topic == topic}
+        for queue in mine - share:
+            await self._give_up(self.queues[queue])
+        new = share - mine - self._resetting
+        began = self._clock.monotonic()
+        granted = await self._locks.lock(new) if self._options.orderly and new else new
+        added = sorted(granted & new)
+        # Before a start returns: what is sent after it is received, also by a group that begins at the end.
+        offsets = await asyncio.gather(*map(self._start_offset, added), return_exceptions=True)
+        if self._is_closed:  # stopped while we waited for the locks: nobody would release them
+            await self._locks.unlock(granted if self._options.orderly else ())
+            return True
+        for queue, offset in zip(added, offsets, strict=True):
+            self._add(queue, offset if isinstance(offset, int) else -1, began + VALID_S)
+        return granted >= new
+
+    async def _start_offset(self, queue: MessageQueue) -> int:
+        return await start_offset(self._session, self._offsets, queue, self._options.begin, self._options.begin_ms)
+
+    def _add(self, queue: MessageQueue, offset: int, locked_until: float) -> None:
+        """Offset -1: it could not be read, and is asked for again before the first pull, with its error logged."""
+        process = ProcessQueue(self._options.limits, self._options.orderly)
+        assigned = self.queues[queue] = AssignedQueue(queue=queue, process=process, next_offset=offset)
+        if self._options.orderly:
+            assigned.locked_until = locked_until
+        assigned.pulling = self._tasks.start(self._pull(assigned))
+
+    async def _give_up(self, assigned: AssignedQueue) -> None:
+        """Commit what is done now: another member has the queue, or will, and what ends later does not count."""
+        assigned.leave()
+        await self._service.left(assigned)
+        await self._commit([assigned])
+        assigned.process.drop()
+        self.queues.pop(assigned.queue, None)
+        self._pulls.forget(assigned)
+        if self._options.orderly:
+            await self._locks.unlock([assigned.queue])
+
+    async def _lock_loop(self) -> None:
+        while True:
+            await self._clock.sleep(RENEW_S)
+            began = self._clock.monotonic()
+            granted = await self._locks.lock(tuple(self.queues))
+            for queue, assigned in self.queues.items():
+                if queue in granted:
+                    assigned.locked_until = began + VALID_S
+
+    def close(self) -> None:
+        """End all pulls. Handlers may go on; `release` comes after them."""
+        self._is_closed = True
+        for assigned in self.queues.values():
+            assigned.leave()
+
+    async def release(self) -> None:
+        await self.commit()
+        if self._options.orderly:
+            await self._locks.unlock(self.queues)
+
+    # --- offsets --------------------------------------------------------------------------------------------------
+
+    async def commit(self) -> None:
+        await self._commit(list(self.queues.values()))
+
+    async def _commit(self, queues: list[AssignedQueue]) -> None:
+        offsets = {each: each.process.commit_offset() for each in queues}
+        due = {
+            each.queue: offset for each, offset in offsets.items() if offset is not None and offset != each.committed
+        }
+        saved = await self._offsets.save(due) if due else {}
+        for each in queues:
+            each.committed = saved.get(each.queue, each.committed)
+
+    async def _commit_loop(self) -> None:
+        while True:
+            await self._clock.sleep(self._options.commit_s)
+            await self.commit()
+
+    async def _pull(self, assigned: AssignedQueue) -> None:
+        """Pull the queue. Where its broker has no such offset (expired, or reset), drop what is here and begin anew."""
+        moved_to = await self._pulls.run(assigned)
+        if moved_to is not None:
+            was = assigned.next_offset
+            log.warning("offset moved", group=self._group, queue=str(assigned.queue), was=was, now=moved_to)
+            assigned.process.drop()
+            await self._save_later({assigned.queue: moved_to})
+            self.queues.pop(assigned.queue, None)
+            self.changed.ring()
+
+    def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Drop these queues: an operator sets the group's offsets. They begin anew once late handlers have ended."""
+        mine = {queue: offset for queue, offset in offsets.items() if queue in self.queues}
+        for queue in mine:
+            assigned = self.queues.pop(queue)
+            assigned.process.drop()
+            assigned.leave()
+        self._resetting |= mine.keys()
+        self._tasks.start(self._finish_reset(mine))
+
+    async def _finish_reset(self, offsets: dict[MessageQueue, int]) -> None:
+        await self._save_later(offsets)
+        self._resetting -= offsets.keys()
+        self.changed.ring()
+
+    async def _save_later(self, offsets: dict[MessageQueue, int]) -> None:
+        await self._clock.sleep(ILLEGAL_OFFSET_PAUSE_S)
+        await self._offsets.save(offsets)

@@ -1,0 +1,91 @@
+"""The options of push and pull consumers, checked when they are given. Durations are seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...model.group import ConsumeFromWhere
+from ..arguments import check_begin, check_count, check_length, check_retry, check_strategy
+from ..core.allocation import Average, Strategy
+from ..core.process_queue import FlowLimits
+from ..core.retry import Retry
+from ..errors import Error
+from .pulling import PLAIN_BYTES
+from .unreadable import PullWay, PushWay, check_way
+
+MOST_PULLED = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeOptions:
+    """How a group consumes. All members of a group should have the same."""
+
+    orderly: bool = False
+    broadcast: bool = False
+    concurrency: int = 20
+    max_batch: int | None = None  # the handler takes lists of up to so many messages of one queue
+    timeout_s: float = 15 * 60.0  # of one handler call; then it is cancelled, and the message retried
+    retry: Retry | None = None  # None: 16 attempts, orderly without end
+    begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of a group that was never here
+    begin_ms: int | None = None  # with ConsumeFromWhere.TIMESTAMP
+    strategy: Strategy = field(default_factory=Average)
+    limits: FlowLimits = field(default_factory=FlowLimits)
+    pull_messages: int = 32
+    hold_s: float = 15.0
+    commit_s: float = 5.0
+    rebalance_s: float = 20.0
+    grace_s: float = 30.0  # for handlers at a stop
+    on_unreadable: PushWay | None = None  # records that nobody can read: None is "dead-letter", in broadcast "skip"
+    offsets_folder: Path = field(default_factory=lambda: Path.home() / ".rocketmq_offsets")  # broadcast only
+
+    def __post_init__(self) -> None:
+        check_begin(self.begin, self.begin_ms)
+        if self.orderly and self.broadcast:
+            raise Error("orderly and broadcast do not go together", hint="An ordered queue has one reader by its lock")
+        if self.on_unreadable is not None:
+            check_way(self.on_unreadable, ("skip",) if self.broadcast else ("dead-letter", "skip"))
+        check_count("concurrency", self.concurrency)
+        check_count("pull_messages", self.pull_messages, MOST_PULLED)
+        if self.max_batch is not None:
+            check_count("max_batch", self.max_batch, MOST_PULLED)
+        check_retry(self.retry)
+        check_strategy(self.strategy)
+        for name in ("timeout_s", "commit_s", "rebalance_s"):
+            check_length(name, getattr(self, name))
+        for name in ("hold_s", "grace_s"):
+            check_length(name, getattr(self, name), may_be_zero=True)
+
+    @property
+    def unreadable_way(self) -> PushWay:
+        return self.on_unreadable or ("skip" if self.broadcast else "dead-letter")
+
+    @property
+    def retry_rule(self) -> Retry:
+        return self.retry or Retry(times=None if self.orderly else 16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullOptions:
+    """How a pull consumer reads and commits."""
+
+    auto_commit: bool = True
+    commit_s: float = 5.0
+    begin: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET  # of queues where the group was never
+    begin_ms: int | None = None  # with ConsumeFromWhere.TIMESTAMP
+    pull_messages: int = 32
+    hold_s: float = 20.0
+    strategy: Strategy = field(default_factory=Average)  # of `subscribe`
+    rebalance_s: float = 20.0
+    on_unreadable: PullWay = "raise"  # a record that nobody can read: `poll` raises Unreadable, or leaves it out
+    plain_bytes: int = PLAIN_BYTES  # of one pull, decompressed; what is beyond comes with the next one
+
+    def __post_init__(self) -> None:
+        check_begin(self.begin, self.begin_ms)
+        check_count("pull_messages", self.pull_messages, MOST_PULLED)
+        check_count("plain_bytes", self.plain_bytes, example=PLAIN_BYTES)
+        check_way(self.on_unreadable, ("raise", "skip"))
+        check_strategy(self.strategy)
+        check_length("commit_s", self.commit_s)
+        check_length("rebalance_s", self.rebalance_s)
+        check_length("hold_s", self.hold_s, may_be_zero=True)
