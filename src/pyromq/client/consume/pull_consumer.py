@@ -10,19 +10,14 @@ Calling `poll` again says that what it returned before is done: that is what get
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, cast
 
 from ... import logs
-from ...errors import ProtocolError
 from ...model.group import ConsumeType
-from ...model.message import StoredMessage
 from ...protocol.bodies.heartbeat import ConsumerData
 from ...protocol.bodies.keyed import MessageQueue
-from ...protocol.messages import UnreadableMessage
 from ..arguments import Seconds, check_filter_kind, group_fault, kind_fault, seconds
 from ..connect.background import Bell, Tasks
 from ..connect.lifecycle import Lifecycle
@@ -35,29 +30,17 @@ from ..tracing.traced_work import trace_pulled
 from .filter_check import check_at_brokers
 from .offsets import BrokerOffsets, at_time, highest, lowest, start_offset
 from .options import PullOptions
-from .pulling import Pulled, Puller, PullResult
+from .polled_queues import PolledQueue, PolledQueues
 from .rebalance import share_of
-from .unreadable import log_unreadable, unreadable_error
 
 log = logs.get("pyromq.client")
 
-ERROR_PAUSE_S = 1.0
-
-
-@dataclass(slots=True, eq=False)
-class _PolledQueue:
-    """One assigned queue. `position` is the next offset to pull, `returned` one past what `poll` gave out."""
-
-    queue: MessageQueue
-    position: int
-    returned: int
-    done: int  # one past what the caller is through with
-    committed: int = -1
-    pull: asyncio.Task[PullResult | None] | None = None
-
 
 class PullConsumer(Lifecycle):
-    """Event loop only, one caller of `poll` at a time."""
+    """The caller polls for messages, of queues that it assigns or of its share of topics. One caller at a time.
+
+    Use it as `async with`, or call `start` and `stop`. Belongs to the event loop that it was started on.
+    """
 
     def __init__(
         self, session: Session, group: str, wanted: Filter, options: PullOptions, tracer: Tracer | None = None
@@ -70,20 +53,20 @@ class PullConsumer(Lifecycle):
         self._wanted = wanted
         self._options = options
         self._tracer = tracer
-        self._puller = Puller(session, group)
         self._offsets = BrokerOffsets(session, group)
-        self._queues: dict[MessageQueue, _PolledQueue] = {}
-        self._tasks = Tasks(lambda fault: log.error("pull died", group=group, fault=repr(fault)))
+        self._queues = PolledQueues(session, group, wanted, options)
+        self._tasks = Tasks(lambda fault: log.error("rebalance loop died", group=group, fault=repr(fault)))
         self._version = session.clock.now_ms()
         self._next_commit = 0.0
-        self._paused: set[MessageQueue] = set()
-        self._rest: list[Received] = []  # of a batch, all of one queue, the next at the end
         self._topics: list[str] = []  # whose queues are shared with the group's other members
         self._checked: set[str] = set()  # topics whose brokers can evaluate the filter
-        self._changed = Bell(session.clock)
-        self._moved = asyncio.Event()  # queues came or went: whoever polls looks again
+        self._members_changed = Bell(session.clock)
         self._is_open = False
-        self.unreadable = 0  # records that came and that nobody can read
+
+    @property
+    def unreadable(self) -> int:
+        """Records that came and that nobody can read."""
+        return self._queues.unreadable
 
     async def start(self) -> None:
         self._session.check_open()
@@ -92,12 +75,13 @@ class PullConsumer(Lifecycle):
         self._next_commit = self._session.clock.monotonic() + self._options.commit_s
 
     async def stop(self) -> None:
-        """Commits what `poll` has returned, since the caller is through with it."""
+        """Commit what `poll` has returned, since the caller is through with it, and leave the group."""
         if self._is_open:
             self._is_open = False
             await self._tasks.cancel()
+            await self._queues.close()
             if self._options.auto_commit:
-                self._all_done()
+                self._queues.all_done()
                 await self.commit()
             await self._session.remove_member(self)
 
@@ -121,20 +105,21 @@ class PullConsumer(Lifecycle):
     # --- which queues, and where ----------------------------------------------------------------------------------
 
     async def queues(self, topic: str) -> list[MessageQueue]:
+        """Return all queues of a topic that can be read. TopicNotFound."""
         return list((await self._session.route(self._session.on_wire(topic))).readable)
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """These and no others. New ones begin at the group's offset, or where the options say."""
+        """Poll these queues and no others. New ones begin at the group's offset, or where the options say."""
         self._check_open()
         if self._topics:
             raise Error("this consumer has subscribed: its queues are shared out", hint="Do one or the other")
-        wanted = _queues_of(queues)
+        wanted = _checked_queues(queues)
         await self._check_filter({queue.topic for queue in wanted})
         await self._move_to(wanted)
         await self._session.heartbeat()
 
     async def subscribe(self, *topics: str) -> None:
-        """A share of the topics' queues, the others going to the group's other members; now, and when they change.
+        """Poll a share of the topics' queues; the group's other members get the rest, now and when members change.
 
         Members that push and members that pull may be in one group.
         """
@@ -155,7 +140,7 @@ class PullConsumer(Lifecycle):
         self._tasks.start(self._rebalance_loop())
 
     async def _check_filter(self, topics: set[str]) -> None:
-        """Of each topic once, before anything is pulled."""
+        """Ask the brokers of each topic once, before anything is pulled."""
         for topic in sorted(topics - self._checked):
             if self._wanted.sql:
                 await self._session.route(topic)
@@ -163,17 +148,19 @@ class PullConsumer(Lifecycle):
             self._checked.add(topic)
 
     def members_changed(self) -> None:
-        self._changed.ring()
+        """Allocate the queues anew, soon."""
+        self._members_changed.ring()
 
     async def _rebalance_loop(self) -> None:
         while True:
-            await self._changed.wait(self._options.rebalance_s)
+            await self._members_changed.wait(self._options.rebalance_s)
             try:
                 await self.rebalance()
             except Exception as fault:  # a strategy of the user's, at the id of a member that anybody can choose
                 log.warning("queues not shared out, they stay as they are", group=self.group, fault=repr(fault))
 
     async def rebalance(self) -> None:
+        """Allocate the queues of the subscribed topics now."""
         wanted: set[MessageQueue] = set()
         for topic in self._topics:
             share = await share_of(self._session, self.group, topic, self._options.strategy, False)
@@ -184,23 +171,18 @@ class PullConsumer(Lifecycle):
             log.warning("queues not taken", group=self.group, fault=str(fault))
 
     async def _move_to(self, wanted: set[MessageQueue]) -> None:
-        """Where a queue goes, what the caller is through with is committed; a batch in its hands comes again there."""
+        """Commit what the caller is through with of a queue that goes; a batch in its hands comes again elsewhere."""
         for queue in self._queues.keys() - wanted:
-            polled = self._queues.pop(queue)
-            self._drop_pull(polled)
-            self._moved.set()
+            polled = self._queues.remove(queue)
             if self._topics and self._options.auto_commit and polled.done != polled.committed:
                 await self._offsets.save({queue: polled.done})
+        begin, begin_ms = self._options.begin, self._options.begin_ms
         for queue in sorted(wanted - self._queues.keys()):
-            position = await start_offset(
-                self._session, self._offsets, queue, self._options.begin, self._options.begin_ms
-            )
-            self._queues[queue] = _PolledQueue(queue, position, position, position)
-            self._moved.set()
+            self._queues.add(queue, await start_offset(self._session, self._offsets, queue, begin, begin_ms))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """The next `poll` begins there. The broker is asked for the end: what is sent below an offset beyond it would
-        never be given to the group."""
+        """Let the next `poll` begin there. An offset beyond the queue's end is refused: what is sent below it would be
+        missed."""
         self._polled(queue)
         if (fault := kind_fault("the offset", offset, int, "a whole number")) is not None:
             raise Error(fault, hint="Give one from 0 on")
@@ -215,43 +197,47 @@ class PullConsumer(Lifecycle):
         self._go_to(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Let the next `poll` begin with the first message that the broker still has."""
         self._polled(queue)
         self._go_to(queue, await lowest(self._session, queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Let the next `poll` begin with what is sent from now on."""
         self._polled(queue)
         self._go_to(queue, await highest(self._session, queue))
 
     async def seek_to_time(self, queue: MessageQueue, time_ms: int) -> None:
-        """The first message stored at that time (ms since 1970) or later."""
+        """Let the next `poll` begin with the first message stored at that time (ms since 1970) or later."""
         self._polled(queue)
         if (fault := kind_fault("time_ms", time_ms, int, "a whole number")) is not None:
             raise Error(fault, hint="Give milliseconds since 1970")
         self._go_to(queue, await at_time(self._session, queue, time_ms))
 
     def _go_to(self, queue: MessageQueue, offset: int) -> None:
-        """The polled is looked up anew: it may have gone to another member meanwhile, which is said."""
+        """Error, if the queue has gone to another member meanwhile."""
         polled = self._polled(queue)
-        self._drop_pull(polled)
+        self._queues.drop_pull(polled)
         polled.position = polled.returned = polled.done = offset
 
     def pause(self, *queues: MessageQueue) -> None:
+        """Return no messages of these queues until `resume`."""
         for queue in queues:
-            self._drop_pull(self._polled(queue))
-            self._paused.add(queue)
+            self._queues.drop_pull(self._polled(queue))
+            self._queues.paused.add(queue)
 
     def resume(self, *queues: MessageQueue) -> None:
-        self._paused.difference_update(queues)
+        self._queues.paused.difference_update(queues)
 
     def position(self, queue: MessageQueue) -> int:
-        """The offset behind the last message that `poll` returned."""
+        """Return the offset behind the last message that `poll` returned."""
         return self._polled(queue).returned
 
     async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the group's offset as the broker has it; None if it has none."""
         return await self._offsets.read(queue)
 
     async def commit(self) -> None:
-        """What the caller is through with: everything but the batch of the last `poll`, unless auto_commit is off."""
+        """Commit what was polled; with auto_commit without the last batch, which the caller may still be busy with."""
         due = {
             polled.queue: polled.done if self._options.auto_commit else polled.returned
             for polled in self._queues.values()
@@ -264,26 +250,25 @@ class PullConsumer(Lifecycle):
     # --- messages -------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: Seconds = 5.0) -> list[Received]:  # noqa: ASYNC109 - running out is no error here
-        """The next messages of one queue; an empty list if none came in time.
+        """Return the next messages of one queue; an empty list if none came in time. What was returned before is done.
 
         Unreadable (unless on_unreadable="skip"): the next record of a queue cannot be read. Messages before it were
         returned, and it is raised again until the caller seeks elsewhere.
         """
         self._check_open()
-        self._all_done()
-        if self._rest:  # a loop over this consumer ended in the middle of a batch
-            rest, self._rest = self._rest[::-1], []
-            self._queues[rest[0].queue].returned = rest[-1].offset + 1
-            return rest
+        self._queues.all_done()
+        if self._queues.unread:  # a loop over this consumer ended in the middle of a batch
+            unread, self._queues.unread = self._queues.unread[::-1], []
+            self._queues[unread[0].queue].returned = unread[-1].offset + 1
+            return unread
         clock = self._session.clock
         if self._options.auto_commit and clock.monotonic() >= self._next_commit:
             self._next_commit = clock.monotonic() + self._options.commit_s
             await self.commit()
         try:
             async with clock.timeout(seconds(timeout)):
-                while True:
-                    if found := await self._next():
-                        break
+                while not (found := await self._next()):
+                    pass
         except TimeoutError:
             return []
         if self._tracer is not None:
@@ -291,110 +276,42 @@ class PullConsumer(Lifecycle):
         return found
 
     async def __aiter__(self) -> AsyncIterator[Received]:
-        """One message after another, without end. Asking for the next one says that this one is dealt with."""
+        """Yield one message after another, without end. Asking for the next one says that this one is done."""
+        queues = self._queues
         while True:
             batch = await self.poll()
             if not batch:
                 continue
             queue = batch[0].queue
-            end = self._queues[queue].returned
-            self._rest = batch[::-1]  # from the end is where a list gives up its items cheaply
-            while self._rest:
-                msg = self._rest.pop()
-                polled = self._queues.get(queue)
+            end = queues[queue].returned
+            queues.unread = batch[::-1]  # from the end is where a list gives up its items cheaply
+            while queues.unread:
+                msg = queues.unread.pop()
+                polled = queues.get(queue)
                 if polled is not None:  # what is not read yet was not returned yet
-                    polled.returned = msg.offset + 1 if self._rest else end
+                    polled.returned = msg.offset + 1 if queues.unread else end
                 yield msg
                 if polled is not None:
                     polled.done = polled.returned
 
     async def _next(self) -> list[Received]:
-        """One pull per queue is under way; the first that ends is taken, its queue goes to the end of the row."""
-        active = [polled for polled in self._queues.values() if polled.queue not in self._paused]
-        if not active and not self._topics:
+        if not self._topics and self._queues.keys() <= self._queues.paused:
             raise Error("no queue is assigned, or all are paused", hint="Call assign(...) or resume(...) first")
-        self._moved.clear()
-        for polled in active:
-            if polled.pull is None:
-                polled.pull = self._tasks.start(self._pull(polled))
-        pulls = {polled.pull: polled for polled in active if polled.pull is not None}
-        moved = asyncio.ensure_future(self._moved.wait())
-        try:
-            await asyncio.wait((moved, *pulls), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            moved.cancel()
-        for pull, polled in pulls.items():
-            if pull.done() and self._queues.get(polled.queue) is polled and polled.pull is pull:
-                polled.pull = None
-                self._queues[polled.queue] = self._queues.pop(polled.queue)
-                return self._take(polled, pull.result())
-        return []
+        return await self._queues.next()
 
-    def _take(self, polled: _PolledQueue, result: PullResult | None) -> list[Received]:
-        if result is None:
-            return []
-        if result.status is Pulled.ILLEGAL_OFFSET:
-            log.warning("offset moved", queue=str(polled.queue), was=polled.position, now=result.next_offset)
-        messages, next_offset = result.messages, result.next_offset
-        if result.unreadable:
-            messages, next_offset = self._readable(polled.queue, result)
-        polled.position = polled.returned = next_offset
-        if not messages:
-            polled.done = polled.returned
-        return [Received(message, polled.queue, self._session.config.namespace, self.group) for message in messages]
-
-    def _readable(self, queue: MessageQueue, result: PullResult) -> tuple[list[StoredMessage], int]:
-        """What the caller gets of a pull with unreadable records, and where the next one begins."""
-        if self._options.on_unreadable == "skip":
-            self.unreadable += len(result.unreadable)
-            log_unreadable(self.group, queue, result.unreadable, "skip")
-            return [each for each in result.messages if not isinstance(each, UnreadableMessage)], result.next_offset
-        first = result.unreadable[0]
-        before = result.messages[: result.messages.index(first)]
-        if not before:
-            self.unreadable += 1
-            raise unreadable_error(queue, first, result.next_offset)
-        return before, first.queue_offset
-
-    async def _pull(self, polled: _PolledQueue) -> PullResult | None:
-        """None: it failed, and a pause has passed; the next `poll` tries again."""
-        try:
-            return await self._puller.pull(
-                polled.queue,
-                polled.position,
-                self._wanted,
-                most=self._options.pull_messages,
-                hold_s=self._options.hold_s,
-                plain_bytes=self._options.plain_bytes,
-            )
-        except (Error, ProtocolError) as fault:
-            log.warning("pull failed", group=self.group, queue=str(polled.queue), fault=str(fault))
-            await self._session.clock.sleep(ERROR_PAUSE_S)
-            return None
-
-    def _all_done(self) -> None:
-        for polled in self._queues.values():
-            polled.done = polled.returned
-
-    def _polled(self, queue: MessageQueue) -> _PolledQueue:
+    def _polled(self, queue: MessageQueue) -> PolledQueue:
         self._check_open()
         try:
             return self._queues[queue]
         except KeyError:
             raise Error(f"{queue} is not assigned", hint="Call assign(...) with it first") from None
 
-    def _drop_pull(self, polled: _PolledQueue) -> None:
-        self._rest = [msg for msg in self._rest if msg.queue != polled.queue]
-        if polled.pull is not None:
-            polled.pull.cancel()
-            polled.pull = None
-
     def _check_open(self) -> None:
         if not self._is_open:
             raise Closed("this consumer is not started, or stopped", hint="Use it inside its `async with` block")
 
 
-def _queues_of(queues: object) -> set[MessageQueue]:
+def _checked_queues(queues: object) -> set[MessageQueue]:
     if isinstance(queues, str):
         raise Error(
             f"assign takes queues, and not the topic {queues!r}",

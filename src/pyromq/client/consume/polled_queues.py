@@ -1,0 +1,146 @@
+"""The queues of a pull consumer: where each is, one pull per queue under way, and what the caller is through with.
+
+`pull_consumer.py` decides which queues these are; nothing here asks brokers for anything but messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from ... import logs
+from ...errors import ProtocolError
+from ...model.message import StoredMessage
+from ...protocol.bodies.keyed import MessageQueue
+from ...protocol.messages import UnreadableMessage
+from ..connect.background import Tasks
+from ..connect.session import Session
+from ..errors import Error
+from ..received import Received
+from ..subscription import Filter
+from .options import PullOptions
+from .pulling import Pulled, Puller, PullResult
+from .unreadable import log_unreadable, unreadable_error
+
+log = logs.get("pyromq.client")
+
+ERROR_PAUSE_S = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class PolledQueue:
+    """`position` is the next offset to pull, `returned` one past what `poll` returned."""
+
+    queue: MessageQueue
+    position: int
+    returned: int
+    done: int  # one past what the caller is through with
+    committed: int = -1
+    pull: asyncio.Task[PullResult | None] | None = None
+
+
+class PolledQueues(dict[MessageQueue, PolledQueue]):
+    """By queue, the one that was polled longest ago first. Event loop only."""
+
+    def __init__(self, session: Session, group: str, wanted: Filter, options: PullOptions) -> None:
+        super().__init__()
+        self._clock, self._namespace = session.clock, session.config.namespace
+        self._group = group
+        self._wanted = wanted
+        self._options = options
+        self._puller = Puller(session, group)
+        self._tasks = Tasks(lambda fault: log.error("pull died", group=group, fault=repr(fault)))
+        self._changed = asyncio.Event()  # queues came or went while somebody waits for messages
+        self.paused: set[MessageQueue] = set()
+        self.unread: list[Received] = []  # of a batch, all of one queue, the next at the end
+        self.unreadable = 0  # records that came and that nobody can read
+
+    def add(self, queue: MessageQueue, position: int) -> None:
+        self[queue] = PolledQueue(queue, position, position, position)
+        self._changed.set()
+
+    def remove(self, queue: MessageQueue) -> PolledQueue:
+        polled = self.pop(queue)
+        self.drop_pull(polled)
+        self._changed.set()
+        return polled
+
+    def drop_pull(self, polled: PolledQueue) -> None:
+        """Forget what was pulled of this queue and not returned."""
+        self.unread = [msg for msg in self.unread if msg.queue != polled.queue]
+        if polled.pull is not None:
+            polled.pull.cancel()
+            polled.pull = None
+
+    def all_done(self) -> None:
+        """Count everything that was returned as done."""
+        for polled in self.values():
+            polled.done = polled.returned
+
+    async def close(self) -> None:
+        await self._tasks.cancel()
+
+    async def next(self) -> list[Received]:
+        """Return the next messages of one queue; none if a pull brought none, or queues came or went meanwhile.
+
+        One pull per queue is under way. The first that ends is used, and its queue goes to the end of the row.
+        """
+        self._changed.clear()
+        pulls: dict[asyncio.Task[PullResult | None], PolledQueue] = {}
+        for polled in self.values():
+            if polled.queue not in self.paused:
+                if polled.pull is None:
+                    polled.pull = self._tasks.start(self._pull(polled))
+                pulls[polled.pull] = polled
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait((changed, *pulls), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+        for pull, polled in pulls.items():
+            if pull.done() and self.get(polled.queue) is polled and polled.pull is pull:
+                polled.pull = None
+                self[polled.queue] = self.pop(polled.queue)
+                result = pull.result()
+                return [] if result is None else self._returned(polled, result)
+        return []
+
+    async def _pull(self, polled: PolledQueue) -> PullResult | None:
+        """Return None after a failure and a pause; the next `poll` tries again."""
+        try:
+            return await self._puller.pull(
+                polled.queue,
+                polled.position,
+                self._wanted,
+                most=self._options.pull_messages,
+                hold_s=self._options.hold_s,
+                plain_bytes=self._options.plain_bytes,
+            )
+        except (Error, ProtocolError) as fault:
+            log.warning("pull failed", group=self._group, queue=str(polled.queue), fault=str(fault))
+            await self._clock.sleep(ERROR_PAUSE_S)
+            return None
+
+    def _returned(self, polled: PolledQueue, result: PullResult) -> list[Received]:
+        if result.status is Pulled.ILLEGAL_OFFSET:
+            log.warning("offset moved", queue=str(polled.queue), was=polled.position, now=result.next_offset)
+        messages, next_offset = result.messages, result.next_offset
+        if result.unreadable:
+            messages, next_offset = self._readable(polled.queue, result)
+        polled.position = polled.returned = next_offset
+        if not messages:
+            polled.done = polled.returned
+        return [Received(message, polled.queue, self._namespace, self._group) for message in messages]
+
+    def _readable(self, queue: MessageQueue, result: PullResult) -> tuple[list[StoredMessage], int]:
+        """Return what the caller gets of a pull with unreadable records, and where the next pull begins."""
+        if self._options.on_unreadable == "skip":
+            self.unreadable += len(result.unreadable)
+            log_unreadable(self._group, queue, result.unreadable, "skip")
+            return [each for each in result.messages if not isinstance(each, UnreadableMessage)], result.next_offset
+        first = result.unreadable[0]
+        before = result.messages[: result.messages.index(first)]
+        if not before:
+            self.unreadable += 1
+            raise unreadable_error(queue, first, result.next_offset)
+        return before, first.queue_offset
