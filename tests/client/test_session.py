@@ -214,7 +214,7 @@ async def test_who_leaves_says_so_after_its_last_heartbeat_was_heard(cluster: Cl
     async with client.pull_consumer("g") as consumer:
         await consumer.assign(await consumer.queues("T"))
         broker.script[RequestCode.HEART_BEAT] = hear
-        beating = asyncio.create_task(client.session.heartbeat())
+        beating = asyncio.create_task(client.session.heartbeats.send())
         await cluster.clock.settle()
         leaving = asyncio.create_task(consumer.stop())
         await cluster.clock.settle()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ... import logs
 from ...ambient import Clock, Random
@@ -18,11 +18,8 @@ from ...model import names
 from ...model.codes import ResponseCode
 from ...model.ids import UniqueIds
 from ...model.route import MASTER_ID
-from ...protocol.bodies.body import encode_body
-from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
-from ...protocol.headers.clients import UnregisterClient
 from ...protocol.headers.header import Header
 from ...protocol.requests import RequestCode
 from ...protocol.row import A, B, H, R, Row
@@ -32,12 +29,12 @@ from ...transport.dispatch import Dispatcher, Handler
 from ...transport.peer import Peer
 from ..config import ClientConfig, own_ip
 from ..core.routing import Route
-from ..errors import BadMessage, Closed, Error, NoBroker, Refused, TimedOut, TopicNotFound, refused, unreachable
+from ..errors import BadMessage, Closed, Error, NoBroker, TimedOut, TopicNotFound, refused, unreachable
 from .answers import Answer
 from .background import Bell, Tasks
+from .heartbeats import Heartbeats
 from .name_servers import NameServers
 from .namespace import with_namespace
-from .refused_heartbeats import RefusedHeartbeats
 
 if TYPE_CHECKING:
     from .signing import Signer
@@ -46,17 +43,6 @@ log = logs.get("pyromq.client")
 
 AUTO_CREATED_QUEUES = 4
 VIP_STEP = 2  # brokers serve producers on a second port, so much below the first
-
-
-class GroupMember(Protocol):
-    """A consumer as the session sees it."""
-
-    @property
-    def group(self) -> str: ...
-
-    def describe(self) -> ConsumerData:
-        """Its part of a heartbeat."""
-        ...
 
 
 class Session:
@@ -85,12 +71,9 @@ class Session:
         self._routes: dict[str, Route] = {}
         self._route_reads: dict[str, asyncio.Task[Route]] = {}
         self._announced: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
-        self._producers: dict[str, int] = {}
-        self._members: dict[str, GroupMember] = {}
-        self._unanswered_beats: set[asyncio.Future[None]] = set()  # heartbeats that are not answered yet
-        self._refused_beats = RefusedHeartbeats(clock)
+        self.heartbeats = Heartbeats(self.client_id, config, clock, self.call, self._brokers)
         self._tasks = Tasks(self._died)
-        self._routes_stale, self._heartbeat_due = Bell(clock), Bell(clock)
+        self._routes_stale = Bell(clock)
         self._fault: BaseException | None = None
         self._senders = 0
         self.is_closed = False
@@ -116,7 +99,7 @@ class Session:
 
     def start(self) -> None:
         self._tasks.start(self._refresh_loop())
-        self._tasks.start(self._heartbeat_loop())
+        self._tasks.start(self.heartbeats.run())
 
     async def stop(self) -> None:
         self.is_closed = True
@@ -197,6 +180,11 @@ class Session:
             raise Error(f"{name!r} is no name of a topic or group", hint="Give a string")
         return with_namespace(self.config.namespace, name) if self.config.namespace else name
 
+    def next_sender(self) -> int:
+        """Return a number that no other sender of this client has."""
+        self._senders += 1
+        return self._senders
+
     def sends_to(self, address: str) -> str:
         """Where messages for the broker with this address go: by the VIP channel, if the client uses it."""
         if not self.config.vip_channel:
@@ -254,7 +242,7 @@ class Session:
         is_new = topic not in self._routes
         self._routes[topic] = done.result()
         if is_new:
-            self._heartbeat_due.ring()  # brokers that we have not met yet
+            self.heartbeats.due.ring()  # brokers that we have not met yet
 
     def announce_to_brokers(self, topic: str) -> None:
         """Its brokers get heartbeats from now on; while nobody knows the topic, those that could make it do."""
@@ -277,99 +265,18 @@ class Session:
             if troubled:
                 await self.clock.sleep(self.config.trouble_pause_s)
 
-    # --- heartbeats -----------------------------------------------------------------------------------------------
-
-    def next_sender(self) -> int:
-        """A number of its own for each sender of this client."""
-        self._senders += 1
-        return self._senders
-
-    def add_producer(self, group: str) -> None:
-        self._producers[group] = self._producers.get(group, 0) + 1
-        self._heartbeat_due.ring()
-
-    async def remove_producer(self, group: str) -> None:
-        self._producers[group] -= 1
-        if not self._producers[group]:
-            del self._producers[group]
-            await self._unregister(UnregisterClient(client_id=self.client_id, producer_group=group))
-
-    def add_member(self, member: GroupMember) -> None:
-        if member.group in self._members:
-            raise Error(
-                f"group {member.group!r} has a consumer in this client already",
-                hint="Brokers know one consumer of a group per client: make a second client, or take another group",
-            )
-        self._members[member.group] = member
-
-    async def remove_member(self, member: GroupMember) -> None:
-        if self._members.get(member.group) is member:
-            del self._members[member.group]
-            await self._unregister(UnregisterClient(client_id=self.client_id, consumer_group=member.group))
-
-    def member(self, group: str) -> GroupMember | None:
-        return self._members.get(group)
-
-    async def heartbeat(self) -> bool:
-        """To every broker that we know of, slaves only where we consume. False if one did not take it."""
-        if not self._producers and not self._members:
-            return True
-        beat = HeartbeatData(
-            client_id=self.client_id,
-            producer_data_set=[ProducerData(group_name=group) for group in self._producers],
-            consumer_data_set=[member.describe() for member in self._members.values()],
-        )
-        body = encode_body(beat)
-        answered = asyncio.get_running_loop().create_future()
-        self._unanswered_beats.add(answered)
-        try:
-            return all(await asyncio.gather(*(self._send_heartbeat(address, body) for address in self._brokers())))
-        finally:
-            self._unanswered_beats.discard(answered)
-            answered.set_result(None)
-
-    async def _send_heartbeat(self, address: str, body: bytes) -> bool:
-        try:
-            await self.call(address, RequestCode.HEART_BEAT, body=body)
-        except Refused as fault:
-            self._refused_beats.refused(address, fault)
-            return False
-        except Error as fault:
-            log.debug("heartbeat failed", address=address, fault=str(fault))
-            return False
-        self._refused_beats.accepted(address)
-        return True
-
-    async def _heartbeat_loop(self) -> None:
-        """Every 30 s; at once for new brokers and groups; every second while a broker is away."""
-        while True:
-            await self._heartbeat_due.wait(self.config.heartbeat_s)
-            while not await self.heartbeat():
-                await self.clock.sleep(self.config.trouble_pause_s)
-
-    async def _unregister(self, header: UnregisterClient) -> None:
-        async def tell(address: str) -> None:
-            try:
-                await self.call(address, RequestCode.UNREGISTER_CLIENT, header)
-            except Error as fault:
-                log.debug("not unregistered", address=address, fault=str(fault))  # it will notice by itself
-
-        if self._unanswered_beats:  # Java's broker serves both at once: the older word would stand, for two minutes
-            await asyncio.wait(tuple(self._unanswered_beats))
-        await asyncio.gather(*(tell(address) for address in self._brokers()))
-
-    def _brokers(self) -> set[str]:
+    def _brokers(self, with_slaves: bool) -> set[str]:
         return {
             address
             for route in self._routes.values()
             for replicas in route.addresses.values()
             for broker_id, address in replicas.items()
-            if broker_id == MASTER_ID or self._members
+            if broker_id == MASTER_ID or with_slaves
         }
 
     def _connection_lost(self, peer: Peer) -> None:
         if not self.is_closed:
-            self._heartbeat_due.ring()  # a broker forgets clients with their connections
+            self.heartbeats.due.ring()  # a broker forgets clients with their connections
 
 
 def _too_large(fault: RequestTooLarge, address: str) -> BadMessage:

@@ -70,7 +70,7 @@ class PullConsumer(Lifecycle):
 
     async def start(self) -> None:
         self._session.check_open()
-        self._session.add_member(self)
+        self._session.heartbeats.add_member(self)
         self._is_open = True
         self._next_commit = self._session.clock.monotonic() + self._options.commit_s
 
@@ -83,7 +83,7 @@ class PullConsumer(Lifecycle):
             if self._options.auto_commit:
                 self._queues.all_done()
                 await self.commit()
-            await self._session.remove_member(self)
+            await self._session.heartbeats.remove_member(self)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
@@ -116,7 +116,7 @@ class PullConsumer(Lifecycle):
         wanted = _checked_queues(queues)
         await self._check_filter({queue.topic for queue in wanted})
         await self._move_to(wanted)
-        await self._session.heartbeat()
+        await self._session.heartbeats.send()
 
     async def subscribe(self, *topics: str) -> None:
         """Poll a share of the topics' queues; the group's other members get the rest, now and when members change.
@@ -132,7 +132,7 @@ class PullConsumer(Lifecycle):
         await self._check_filter(set(wanted))
         self._topics = wanted
         try:
-            await self._session.heartbeat()
+            await self._session.heartbeats.send()
             await self.rebalance()
         except BaseException:  # a strategy of the user's may raise anything
             self._topics = []

@@ -137,11 +137,11 @@ class PushConsumer(Lifecycle):
         for topic, wanted in self._filters.items():
             await self._read_route(topic)
             await check_at_brokers(self._session, self.group, topic, wanted)
-        self._session.add_member(self)
+        self._session.heartbeats.add_member(self)
         self.is_open = True
         try:
             self._service.start()
-            await self._session.heartbeat()
+            await self._session.heartbeats.send()
             await self._assignment.start()
         except BaseException:  # a strategy of the user's may raise anything: the group is free again
             await self.stop()
@@ -165,7 +165,7 @@ class PushConsumer(Lifecycle):
         self._worker.close()
         await self._assignment.release()
         await self._tasks.cancel()
-        await self._session.remove_member(self)
+        await self._session.heartbeats.remove_member(self)
         self._ended.set()
 
     async def wait(self) -> None:

@@ -91,7 +91,7 @@ class Producer(Lifecycle):
         return Received(message, queue, self._session.config.namespace)
 
     async def start(self) -> None:
-        self._session.add_producer(self.group)
+        self._session.heartbeats.add_producer(self.group)
         self._is_open = True
 
     async def stop(self) -> None:
@@ -101,7 +101,7 @@ class Producer(Lifecycle):
             if self._gathering is not None:
                 self._gathering.flush()
             await self._idle.wait()
-            await self._session.remove_producer(self.group)
+            await self._session.heartbeats.remove_producer(self.group)
             self.transactions.close()
 
     # --- sending --------------------------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ class Producer(Lifecycle):
         """Brokers find the one who waits for a reply by its heartbeats, so they need one before the first request."""
         if topic not in self._introduced:
             await self._session.route_to_write(topic)
-            await self._session.heartbeat()
+            await self._session.heartbeats.send()
             self._introduced.add(topic)
 
     async def reply(self, request: Received, value: Any) -> SendResult:
