@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from ... import logs
 from ...ambient import Clock
-from ...model.codes import RequestCode
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from ...protocol.command import Command
 from ...protocol.headers.clients import UnregisterClient
+from ...protocol.requests import RequestCode
 from ..config import ClientConfig
 from ..errors import Error, Refused
 from .background import Bell
@@ -44,14 +42,14 @@ class Heartbeats:
         client_id: str,
         config: ClientConfig,
         clock: Clock,
-        call: Callable[..., Awaitable[Command]],
+        ask: Callable[..., Awaitable[Any]],
         brokers: Callable[[bool], set[str]],
     ) -> None:
         """`brokers` gives the addresses of the brokers that are known: the masters, with True their slaves too."""
         self._client_id = client_id
         self._config = config
         self._clock = clock
-        self._call = call
+        self._ask = ask
         self._brokers = brokers
         self._producers: dict[str, int] = {}
         self._members: dict[str, GroupMember] = {}
@@ -91,18 +89,17 @@ class Heartbeats:
             producer_data_set=[ProducerData(group_name=group) for group in self._producers],
             consumer_data_set=[member.describe() for member in self._members.values()],
         )
-        body = encode_body(beat)
         answered = asyncio.get_running_loop().create_future()
         self._unanswered.add(answered)
         try:
-            return all(await asyncio.gather(*(self._send_to(address, body) for address in self._addresses())))
+            return all(await asyncio.gather(*(self._send_to(address, beat) for address in self._addresses())))
         finally:
             self._unanswered.discard(answered)
             answered.set_result(None)
 
-    async def _send_to(self, address: str, body: bytes) -> bool:
+    async def _send_to(self, address: str, beat: HeartbeatData) -> bool:
         try:
-            await self._call(address, RequestCode.HEART_BEAT, body=body)
+            await self._ask(address, RequestCode.HEART_BEAT, None, beat)
         except Refused as fault:
             self._refused.refused(address, fault)
             return False
@@ -122,7 +119,7 @@ class Heartbeats:
     async def _unregister(self, header: UnregisterClient) -> None:
         async def unregister_at(address: str) -> None:
             try:
-                await self._call(address, RequestCode.UNREGISTER_CLIENT, header)
+                await self._ask(address, RequestCode.UNREGISTER_CLIENT, header)
             except Error as fault:
                 log.debug("not unregistered", address=address, fault=str(fault))  # it will notice by itself
 

@@ -21,7 +21,6 @@ from ...model.route import MASTER_ID
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.headers.header import Header
-from ...protocol.requests import RequestCode
 from ...protocol.row import A, B, H, R, Row
 from ...transport.address import parse_address
 from ...transport.client import Client, Connect
@@ -71,7 +70,7 @@ class Session:
         self._routes: dict[str, Route] = {}
         self._route_reads: dict[str, asyncio.Task[Route]] = {}
         self._announced: set[str] = set()  # topics whose brokers shall know us before we send there, or if we never do
-        self.heartbeats = Heartbeats(self.client_id, config, clock, self.call, self._brokers)
+        self.heartbeats = Heartbeats(self.client_id, config, clock, self.ask, self._brokers)
         self._tasks = Tasks(self._died)
         self._routes_stale = Bell(clock)
         self._fault: BaseException | None = None
