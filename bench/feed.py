@@ -152,7 +152,7 @@ async def timed(act: Callable[[bytes], None], kind: Kind, size: int, seconds: fl
 
 async def measure(folder: Path, chosen: argparse.Namespace) -> None:
     config = BrokerConfig(store_path_root_dir=folder, bind_address="127.0.0.1", listen_port=0, max_loop_lag_ms=1 << 40)
-    broker = Broker(
+    broker = await Broker.open(
         Loaded(config), clock=SystemClock(), rng=random.Random(1), disk=RealDisk(folder, create=True),
         run_blocking=run_at_once,
     )  # fmt: skip

@@ -112,7 +112,7 @@ async def running_broker(folder: Path, clock: Clock | None = None, **settings: A
         **(SMALL | {"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | settings)
     )
     clock = clock or SystemClock()
-    broker = Broker(
+    broker = await Broker.open(
         Loaded(config),
         clock=clock,
         rng=random.Random(7),

@@ -86,7 +86,7 @@ async def test_a_record_that_cannot_be_encoded_leaves_the_delay_loop_running(tmp
         await life.advance(5)
         assert "later" in life.bodies("T")
         assert told[0].refusal is not None
-        assert not life.broker.ground.loops.faults
+        assert not life.broker.environment.loops.faults
 
 
 async def test_a_batch_that_cannot_be_encoded_is_refused(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ async def send_both(life: Virtual, name: str, delay_s: int = 30) -> None:
 
 
 def assert_calm(life: Virtual) -> None:
-    assert not life.broker.ground.loops.faults
+    assert not life.broker.environment.loops.faults
     assert len(life.broker.storage.quarantine) == 0
 
 

@@ -12,14 +12,14 @@ import pytest
 from pyromq.broker.admin.runtime import RuntimeInfo
 from pyromq.broker.clients.filter_data import ConsumerFilters
 from pyromq.broker.metadata.offsets import Offsets
-from pyromq.broker.registration import Registration
+from pyromq.broker.registration import BrokerRegistration
 from pyromq.broker.stats.counters import Counters
-from pyromq.broker.timing.deliver import Delivery
+from pyromq.broker.timing.deliver import LevelDelivery
 from pyromq.broker.timing.progress import DelayProgress
 from pyromq.broker.timing.timers import Timers
 from pyromq.broker.transactions.check import TransactionChecks
-from pyromq.broker.wiring.clients import ClientSide
-from pyromq.broker.wiring.pulling import Pulls
+from pyromq.broker.wiring.clients import ClientParts
+from pyromq.broker.wiring.pulling import PullParts
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.flushing import StoreFlusher
 from pyromq.store.log.retention import Retention
@@ -28,18 +28,18 @@ from tests.broker.running import Running, running_broker
 
 LOOPS: dict[str, tuple[type, str]] = {
     "flush": (StoreFlusher, "make_file_ahead"),
-    "delay levels": (Delivery, "round"),
+    "delay levels": (LevelDelivery, "round"),
     "timers": (Timers, "round"),
     "progress of delay levels": (DelayProgress, "store_changed"),
     "transaction checks": (TransactionChecks, "round"),
     "retention": (Retention, "round"),
     "statistics": (Counters, "sampling"),
     "runtime samples": (RuntimeInfo, "sample"),
-    "silent clients": (ClientSide, "housekeep"),
-    "groups far behind": (Pulls, "protect"),
+    "silent clients": (ClientParts, "housekeep"),
+    "groups far behind": (PullParts, "protect"),
     "filters": (ConsumerFilters, "clean"),
     "consumer offsets": (Offsets, "store_changed"),
-    "registration": (Registration, "_pause"),
+    "registration": (BrokerRegistration, "_pause"),
 }
 
 

@@ -194,7 +194,7 @@ async def test_whatever_a_store_holds_for_the_timer_it_delivers_all_the_rest(
             await life.send(body=body.encode(), properties={"TIMER_DELAY_SEC": "5"})
             await life.advance(10)
             assert body in life.bodies("T")
-            assert not life.broker.ground.loops.faults
+            assert not life.broker.environment.loops.faults
             delivered = life.bodies("T").count("poison")
             waits = life.broker.timing.timer_store.waiting
             assert delivered + waits + len(await listed(life)) == (1 if body == "first" else 2)
@@ -322,7 +322,7 @@ async def test_what_is_put_aside_by_hand_is_left_out_until_it_is_released(tmp_pa
         for body in (b"one", b"two"):
             await life.send(body=body, properties={"DELAY": "3"})
         place = life.stored(SCHEDULE, 2)[0].physical_offset
-        config = life.broker.ground.config
+        config = life.broker.environment.config
     noted = put_aside_by_hand(disk, config, place, clock.now_ms)
     assert (noted.loop, noted.topic, noted.queue_id) == ("by hand", SCHEDULE, 2)
     async with virtual_broker(tmp_path, disk, clock) as life:
@@ -339,7 +339,7 @@ async def test_a_message_that_consumers_find_anyway_is_not_stored_again_when_it_
     async with virtual_broker(tmp_path, disk, clock) as life:
         await life.send(body=b"plain")
         place = life.stored("T")[0].physical_offset
-        config = life.broker.ground.config
+        config = life.broker.environment.config
     put_aside_by_hand(disk, config, place, clock.now_ms)
     release_by_hand(disk, place, clock.now_ms)
     async with virtual_broker(tmp_path, disk, clock) as life:
@@ -352,7 +352,7 @@ async def test_a_release_that_the_list_still_has_after_a_kill_is_not_carried_out
     async with virtual_broker(tmp_path, disk, clock) as life:
         await life.send(body=b"once", properties={"DELAY": "3", "UNIQ_KEY": "C0A8010100002A9F0000000000000001"})
         place = life.stored(SCHEDULE, 2)[0].physical_offset
-        config = life.broker.ground.config
+        config = life.broker.environment.config
     put_aside_by_hand(disk, config, place, clock.now_ms)
     release_by_hand(disk, place, clock.now_ms)
     before_the_kill = read_whole(disk, TABLE)

@@ -1,4 +1,4 @@
-"""Registration: each name server on its own, changes coalesced, a farewell at the end."""
+"""BrokerRegistration: each name server on its own, changes coalesced, a unregister at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pyromq.broker.registration import Identity, Picture, Registration
+from pyromq.broker.registration import BrokerRegistration, Identity, RegistrationFacts
 from pyromq.protocol.bodies.registration import body_crc, decode_registration
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.bodies.version import DataVersion
@@ -86,7 +86,7 @@ class Setting:
         return NameServer(self.network, self.clock, address)
 
     @asynccontextmanager
-    async def registration(self, *addresses: str, frame_bytes: int = 16 << 20) -> AsyncIterator[Registration]:
+    async def registration(self, *addresses: str, frame_bytes: int = 16 << 20) -> AsyncIterator[BrokerRegistration]:
         client = Client(
             clock=self.clock,
             rng=random.Random(1),
@@ -94,12 +94,12 @@ class Setting:
             connect=self.network.connect,
             on_close=lambda peer: made.lost(peer),
         )
-        made = Registration(
+        made = BrokerRegistration(
             client,
             self.clock,
             IDENTITY,
             addresses,
-            lambda: Picture(self.version, self.topics),
+            lambda: RegistrationFacts(self.version, self.topics),
             period_s=30,
             timeout_s=24,
             frame_bytes=frame_bytes,
@@ -227,7 +227,7 @@ async def test_the_farewell_reaches_all_and_waits_for_nobody_for_long(setting: S
     first, gone, last = setting.server("a:1"), setting.server("b:1"), setting.server("c:1")
     async with setting.registration("a:1", "b:1", "c:1") as registration:
         gone.leave()
-        await registration.farewell()
+        await registration.unregister()
         assert (first.farewells, gone.farewells, last.farewells) == (1, 0, 1)
 
 
@@ -255,7 +255,7 @@ async def test_topics_that_the_name_server_left_out_are_logged_and_told_again_un
 
 
 def test_what_the_broker_may_not_do_none_of_its_topics_may() -> None:
-    (body,) = Picture(DataVersion(), {"T": TopicConfig(topic_name="T", perm=6)}, permission=4).bodies(1 << 20)
+    (body,) = RegistrationFacts(DataVersion(), {"T": TopicConfig(topic_name="T", perm=6)}, permission=4).bodies(1 << 20)
     assert decode_registration(body, 513).topic_config_serialize_wrapper.topic_config_table["T"].perm == 4
 
 
@@ -316,13 +316,13 @@ async def test_a_fault_of_ours_in_telling_a_name_server_is_tried_again(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = setting.server("a:1")
-    bodies = Picture.bodies
+    bodies = RegistrationFacts.bodies
 
-    def broken(self: Picture, most_bytes: int) -> object:
-        monkeypatch.setattr(Picture, "bodies", bodies)
+    def broken(self: RegistrationFacts, most_bytes: int) -> object:
+        monkeypatch.setattr(RegistrationFacts, "bodies", bodies)
         raise KeyError("a fault of ours")
 
-    monkeypatch.setattr(Picture, "bodies", broken)
+    monkeypatch.setattr(RegistrationFacts, "bodies", broken)
     async with setting.registration("a:1") as registration:
         await setting.clock.advance(5)
         assert registration.state() == {"a:1": "registered"}

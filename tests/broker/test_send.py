@@ -266,7 +266,7 @@ async def test_special_properties_are_stored_once_each_however_they_are_written(
 
 async def test_a_group_that_holds_queue_locks_sends_straight_to_the_dead_letters(broker: Running) -> None:
     queue = MessageQueue(broker_name="broker-a", queue_id=0, topic="T")
-    broker.broker.client_side.locks.lock("G", "c1", [queue], broker.broker.ground.clock.monotonic())
+    broker.broker.clients.locks.lock("G", "c1", [queue], broker.broker.environment.clock.monotonic())
     await broker.send("%RETRY%G", b"ordered")
     assert [one["body"] for one in await stored(broker, "%DLQ%G")] == ["ordered"]
 

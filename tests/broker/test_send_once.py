@@ -183,7 +183,7 @@ async def test_a_stop_and_start_remembers_and_age_forgets(tmp_path: Path) -> Non
             await broker.send(body=bytes(2500), properties=identity(2 + number))
     async with running_broker(tmp_path, duplicate_window_enable=True) as broker:
         assert where(await broker.send(properties=identity(1)))[:2] == first
-        config = broker.broker.ground.config
+        config = broker.broker.environment.config
         store = broker.broker.store
         assert find_start(store.commit_log, config.delay_levels, 0) == 0
         last = store.commit_log.last_time

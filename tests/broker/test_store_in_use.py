@@ -22,10 +22,10 @@ from pyromq.store.tables.json_tables import TableDamaged
 from tests.broker.running import SMALL, running_broker, turn
 
 
-def another_broker(folder: Path, **settings: Any) -> Broker:
+async def another_broker(folder: Path, **settings: Any) -> Broker:
     """Of another name: its first table would have a topic more."""
     own = SMALL | {"broker_name": "broker-y", "listen_port": 0, "store_path_root_dir": folder}
-    return Broker(
+    return await Broker.open(
         Loaded(BrokerConfig(**(own | settings))),
         clock=SystemClock(),
         rng=random.Random(7),
@@ -52,7 +52,7 @@ async def test_a_second_broker_does_not_touch_the_tables_of_the_first(
         await running.broker.tables.topic_save.saved()
         before = tables(tmp_path)
         with pytest.raises(StoreLocked, match="is held by"):
-            another_broker(tmp_path)
+            await another_broker(tmp_path)
         await nothing_follows(caplog)
         assert tables(tmp_path) == before
 
@@ -62,7 +62,7 @@ async def test_the_lock_is_asked_for_before_a_table_is_read(tmp_path: Path) -> N
     (tmp_path / "config" / "topics.json").write_bytes(b"half a tab")  # as if read while the other one writes it
     lock = claim_store(RealDisk(tmp_path))
     with pytest.raises(StoreLocked):
-        another_broker(tmp_path)
+        await another_broker(tmp_path)
     lock.release()
 
 
@@ -71,7 +71,7 @@ async def test_a_store_that_cannot_be_opened_keeps_its_tables(tmp_path: Path, ca
         assert (await running.send()).code == 0  # where nothing is stored, files may get another size
     before = tables(tmp_path)
     with pytest.raises(ConfigError, match="was written with"):
-        another_broker(tmp_path, commit_log_file_bytes=1 << 24)
+        await another_broker(tmp_path, commit_log_file_bytes=1 << 24)
     await nothing_follows(caplog)
     assert tables(tmp_path) == before
     claim_store(RealDisk(tmp_path)).release()  # nobody holds it
@@ -90,6 +90,6 @@ async def test_a_table_that_cannot_be_read_leaves_the_others_as_they_are(
     (tmp_path / "config" / name).write_bytes(b"{broken")
     before = tables(tmp_path)
     with pytest.raises(TableDamaged, match=rf"config/{name}: not JSON.*Put a good copy back"):
-        another_broker(tmp_path)
+        await another_broker(tmp_path)
     await nothing_follows(caplog)
     assert tables(tmp_path) == before

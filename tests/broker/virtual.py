@@ -64,7 +64,7 @@ class Virtual(Running):
             for name, value in fields.items()
         }
         command = Command(code=code, opaque=self._opaque, version=peer.version, fields=texts, body=body)
-        answer = self.broker.front.dispatchers["main"](Request(command, peer, self.clock.monotonic()))
+        answer = self.broker.listeners.dispatchers["main"](Request(command, peer, self.clock.monotonic()))
         reply = await await_answer(answer)
         if reply is not None:
             return reply.to_command(command)
@@ -111,7 +111,7 @@ async def virtual_broker(
     config = BrokerConfig(
         **(SMALL | QUIET | {"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | settings)
     )
-    broker = Broker(Loaded(config), clock=clock, rng=random.Random(7), disk=disk, run_blocking=run_at_once)
+    broker = await Broker.open(Loaded(config), clock=clock, rng=random.Random(7), disk=disk, run_blocking=run_at_once)
     await broker.start()
     life = Virtual(broker, clock, disk)
     life.run()

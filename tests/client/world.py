@@ -198,7 +198,7 @@ class World(Servers):
             store_path_root_dir=folder,
             namesrv_addr=tuple(self.name_servers),
         )
-        broker = Broker(
+        broker = await Broker.open(
             Loaded(config),
             clock=SystemClock(),
             rng=random.Random(7),

@@ -15,7 +15,7 @@ import msgspec
 
 from pyromq.broker.intake.intake import Done, Intake, Outcome
 from pyromq.broker.retries.send_back import SendBack
-from pyromq.broker.timing.deliver import Delivery
+from pyromq.broker.timing.deliver import LevelDelivery
 from pyromq.broker.transactions.end import TransactionEnds
 from pyromq.cli.main import main
 from pyromq.protocol.record import Record
@@ -67,15 +67,15 @@ def dropped_retry() -> None:
 
 def early_delivery() -> None:
     """Delays end 800 ms too soon."""
-    due = Delivery._due_ms
-    Delivery._due_ms = lambda self, level, one, now_ms: due(self, level, one, now_ms) - 800  # type: ignore[method-assign]
+    due = LevelDelivery._due_ms
+    LevelDelivery._due_ms = lambda self, level, one, now_ms: due(self, level, one, now_ms) - 800  # type: ignore[method-assign]
 
 
 def lost_commit() -> None:
     """A committed transaction is noted as ended, and its message is not stored."""
 
     def forget(self: Any, request: Any, half: Record) -> None:
-        self._finish(request, half.queue_offset)
+        self._roll_back(request, half.queue_offset)
 
     TransactionEnds._commit = forget  # type: ignore[method-assign]
 

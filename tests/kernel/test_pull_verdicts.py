@@ -366,7 +366,7 @@ async def test_verdicts_of_groups_that_are_gone_are_forgotten(tmp_path: Path) ->
         full = held_bytes(one)
         for _ in range(2):
             await one.write(pull(200, 1))
-            one.broker.front.forget_unused_verdicts()
+            one.broker.listeners.forget_unused_verdicts()
         await one.write(pull(201, 1))
         assert 0 < held_bytes(one) < full / 50
         assert one.by_kernel == 103 * 10

@@ -86,7 +86,7 @@ async def test_whatever_comes(tmp_path: Path) -> None:
         watch = Watch(one)
         one.broker.servers[0].use_feed(watch)
         handed_on: Any = lambda request: None  # noqa: E731 - what Python would do about it is not asked here
-        one.broker.front.dispatchers["main"] = handed_on
+        one.broker.servers[0]._service._dispatch = handed_on
         for _ in range(BUFFERS):
             peer = raw_peer(one.broker.servers[0], kind=BytesPeer)
             wire = b"".join(frames(rng, rng.randrange(1, 7)))

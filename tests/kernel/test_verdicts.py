@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyromq.broker.wiring import front
+from pyromq.broker.wiring import listeners
 from pyromq.model.codes import ResponseCode
 from pyromq.model.topic import Perm
 from pyromq.protocol.bodies.body import encode_body
@@ -192,7 +192,7 @@ async def test_where_requests_must_be_authorised_there_are_no_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    monkeypatch.setattr(front, "Dispatcher", partial(Dispatcher, authorise=lambda request: asked.append(request)))
+    monkeypatch.setattr(listeners, "Dispatcher", partial(Dispatcher, authorise=lambda request: asked.append(request)))
     async with native_life(tmp_path) as one:
         await one.write(numbered(1))
         assert (one.codes, one.bodies(), one.by_kernel) == ({1: 0}, ["1"], 0)

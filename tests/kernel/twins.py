@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pyromq.broker import broker as composition
 from pyromq.broker.send import send_verdicts as verdicts
+from pyromq.broker.wiring import environment as composition
 from pyromq.kernel import state
 from pyromq.kernel.choice import is_built
 from pyromq.kernel.python import state as python_state

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.registration import Picture
+from pyromq.broker.registration import RegistrationFacts
 from pyromq.errors import RequestRefused
 from pyromq.model.codes import ResponseCode
 from pyromq.namesrv.kv_config import KvConfig, KvLimits
@@ -210,16 +210,16 @@ def test_parts_of_a_registration_add_up_and_change_topics_that_are_known() -> No
     table = RouteTable()
     names = [f"t{number}" for number in range(50)]
 
-    def tell(picture: Picture) -> None:
-        for place, body in enumerate(picture.bodies(1 << 20)):
+    def tell(facts: RegistrationFacts) -> None:
+        for place, body in enumerate(facts.bodies(1 << 20)):
             wrapper = decode_registration(body, 500).topic_config_serialize_wrapper
             table.register(registration(version=wrapper.data_version, topics=wrapper.topic_config_table), place)
 
     settings: dict[str, Any] = {"in_parts": True, "part_topics": 7}
-    tell(Picture(version(1), topics(*names, queues=4), **settings))
+    tell(RegistrationFacts(version(1), topics(*names, queues=4), **settings))
     assert sorted(table.topics()) == sorted(names)
     assert table.version("DefaultCluster", "broker-a-0:10911") == version(1)
-    tell(Picture(DataVersion(counter=2, timestamp=1001), topics(*names, queues=8), **settings))
+    tell(RegistrationFacts(DataVersion(counter=2, timestamp=1001), topics(*names, queues=8), **settings))
     for name in names:
         route = table.route(name)
         assert route is not None

@@ -229,7 +229,7 @@ class Player:
     async def _advance(self, step: Step) -> None:
         """advance DURATION; what the broker's housekeeping does every few seconds is done at its end"""
         await self._life.advance(seconds(step.words[1]))
-        self._life.broker.client_side.housekeep()
+        self._life.broker.clients.housekeep()
         await self._life.clock.settle()
 
     async def _leap(self, step: Step) -> None:

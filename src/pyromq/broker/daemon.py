@@ -37,7 +37,7 @@ async def run(
     stop_wanted: asyncio.Event,
     budget: Budget | None = None,
 ) -> None:
-    """Serve until `stop_wanted` is set. `ready` gets the address once connections are taken and name servers know.
+    """Serve until `stop_wanted` is set. `ready` gets the address once name servers know it.
 
     `budget`: of this process, where something else runs in it too."""
     config = loaded.config
@@ -49,7 +49,7 @@ async def run(
         pool = stack.enter_context(ThreadPoolExecutor(BLOCKING_THREADS, "pyromq-blocking"))
         disk = RealDisk(config.store_path_root_dir, create=True, spares=SPARE_FILES)
         stack.callback(disk.close)
-        broker = Broker(
+        broker = await Broker.open(
             loaded,
             clock=clock,
             rng=rng,
@@ -64,21 +64,19 @@ async def run(
             budget.tell()
         stack.enter_context(_settled())
 
-        async def tell() -> None:
-            # Who is told finds the broker's topics then, and the cluster's other brokers find it.
-            if (registration := broker.naming.current()) is not None:
-                await registration.registered(KNOWN_WITHIN_S)
+        async def announce() -> None:
+            await broker.naming.registration.registered(KNOWN_WITHIN_S)  # clients find its topics then
             ready(address)
             await stop_wanted.wait()
 
-        await until(stop_wanted, [*broker.loops(), tell()])
+        await until(stop_wanted, [*broker.loops(), announce()])
     log.info("broker stopped")
 
 
 @contextmanager
 def _settled() -> Iterator[None]:
-    """What stands when the broker is ready stays: a full collection of garbage need not look at it each time, which
-    stops the event loop for as long as there are modules, topics and queues."""
+    """Exclude what exists when the broker is ready from garbage collection, which would stop the event loop for as long
+    as it takes to visit all modules, topics and queues."""
     gc.collect()
     gc.freeze()
     try:
@@ -89,27 +87,26 @@ def _settled() -> Iterator[None]:
 
 def _in(pool: ThreadPoolExecutor) -> RunBlocking:
     async def run_blocking(call: Callable[[], T]) -> T:
-        """Who is cancelled meanwhile ends when the call has: a flush that was planned is never left out."""
+        """Run a call in a thread. A caller that is cancelled still waits for it: a planned flush is never left out."""
         begun = asyncio.get_running_loop().run_in_executor(pool, call)
         try:
             return await asyncio.shield(begun)
         except asyncio.CancelledError:
-            begun.add_done_callback(_told)
+            begun.add_done_callback(_log_fault)
             await asyncio.wait((begun,))
             raise
 
     return run_blocking
 
 
-def _told(ended: asyncio.Future[Any]) -> None:
-    """Nobody waits for the outcome any more: a fault is a line of the log, not a traceback of Python's own."""
+def _log_fault(ended: asyncio.Future[Any]) -> None:
+    """Log the fault of a call that nobody waits for any more, instead of leaving a traceback to Python."""
     if not ended.cancelled() and (fault := ended.exception()) is not None:
         log.warning("a job failed while the broker stopped", why=f"{type(fault).__name__}: {fault}")
 
 
 async def until(stop_wanted: asyncio.Event, loops: list[Coroutine[Any, Any, None]]) -> None:
-    """Run the loops until a stop is wanted. They are watched over (`supervision.py`): one that ends is no reason to
-    stop, one that raises here never was a loop, and its fault is raised."""
+    """Run the loops until a stop is wanted. Raise the fault of one that is not supervised (`supervision.py`)."""
     tasks = [asyncio.create_task(loop) for loop in loops]
     wanted = asyncio.create_task(stop_wanted.wait())
     running = {wanted, *tasks}

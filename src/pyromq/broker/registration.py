@@ -1,7 +1,7 @@
 """Tells the name servers that this broker is there and what it holds: one loop per name server, none waits for another.
 
 A change is announced at once; changes that come while a registration is under way share the next one. A table that is
-larger than a frame may be goes in parts. Between changes a small question (has your picture of my topics changed?)
+larger than a frame may be goes in parts. Between changes a small question (are my topics still as you know them?)
 keeps the broker alive there, and its answer makes up for a name server that was restarted. A period after a change it
 is told in full once more: who deletes a topic tells the brokers first and the name servers then, so a send in between
 makes the topic anew, and the second deletion takes its route although the broker has announced it.
@@ -70,7 +70,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class RegistrationFacts:
     """What the name servers are to know, as of now."""
 
     version: DataVersion
@@ -109,8 +109,8 @@ class Picture:
         return encode_registration(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper), self.compressed)
 
 
-class Registration:
-    """Event loop only. `run` until cancelled, then `farewell`."""
+class BrokerRegistration:
+    """Event loop only. `run` until cancelled, then `unregister`."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Registration:
         clock: Clock,
         identity: Identity,
         name_servers: Sequence[str],
-        picture: Callable[[], Picture],
+        facts: Callable[[], RegistrationFacts],
         *,
         period_s: float,
         timeout_s: float,
@@ -130,7 +130,7 @@ class Registration:
         self._client = client
         self._clock = clock
         self._identity = identity
-        self._picture = picture
+        self._facts = facts
         self._period_s = period_s
         self._timeout_s = timeout_s
         self._most_bytes = frame_bytes - HEADER_BYTES
@@ -207,23 +207,23 @@ class Registration:
             pass
 
     async def _tell(self, server: _NameServer) -> None:
-        picture = self._picture()
+        facts = self._facts()
         if not server.stale:
-            if not server.once_more and not await self._is_outdated(server, picture.version):
+            if not server.once_more and not await self._is_outdated(server, facts.version):
                 return
             server.once_more = False
         server.stale = False
         answer = None
-        for body in picture.bodies(self._most_bytes):
-            answer = await self._register(server, body, picture.compressed)
+        for body in facts.bodies(self._most_bytes):
+            answer = await self._register(server, body, facts.compressed)
             if answer.remark:  # taken, but not as we said it: we say it again, for the reason may pass
                 server.once_more = True
                 self._limited.warning("registered, but not as told", name_server=server.address, why=answer.remark)
         if server.state != "registered":
-            log.info("registered", name_server=server.address, topics=len(picture.topics))
+            log.info("registered", name_server=server.address, topics=len(facts.topics))
         server.state = "registered"
-        if len(picture.topics) > MANY_TOPICS:
-            server.rest_s = len(picture.topics) * PAUSE_PER_TOPIC_S
+        if len(facts.topics) > MANY_TOPICS:
+            server.rest_s = len(facts.topics) * PAUSE_PER_TOPIC_S
         if answer is not None and answer.body:
             self._order_topics(list(decode_body(KVTable, answer.body).table))
 
@@ -252,7 +252,7 @@ class Registration:
             raise CallRefused(answer.code, answer.remark, server.address)
         return answer
 
-    async def farewell(self) -> None:
+    async def unregister(self) -> None:
         """Say to all of them at once that this broker goes; one that does not answer in time is left alone."""
         await asyncio.gather(*(self._unregister(server) for server in self._servers.values()))
 

@@ -30,7 +30,7 @@ from .messages.message_queries import MessageQueries
 from .messages.queue_handlers import QueueHandlers
 from .pull.pull import PullHandler
 from .retries.send_back import SendBack
-from .send.replies import Replies
+from .send.replies import ReplyHandler
 from .send.send import SendHandler
 from .timing.handlers import DelayHandlers, TimerHandlers
 from .timing.recall import Recall
@@ -55,7 +55,7 @@ NOT_ON_FAST_PORT = frozenset(
 def surface(
     *,
     send: SendHandler,
-    replies: Replies,
+    replies: ReplyHandler,
     delays: DelayHandlers,
     timers: TimerHandlers,
     recall: Recall,

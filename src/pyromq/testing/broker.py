@@ -111,7 +111,7 @@ class RmqBroker:
             await self._stack.aclose()
 
     async def _start(self) -> None:
-        self.broker = Broker(
+        self.broker = await Broker.open(
             Loaded(self._config),
             clock=self.clock,
             rng=self._rng,
@@ -123,8 +123,7 @@ class RmqBroker:
         self.address = await self.broker.start()
         self._config = replace(self._config, listen_port=int(self.address.rpartition(":")[2]))
         self.network.listen(self.address, self.broker.servers[0].attach)
-        assert self.broker.registration is not None
-        loops = [*self.broker.message_loops(), self.broker.registration.run(), self._flush()]
+        loops = [*self.broker.message_loops(), self.broker.naming.registration.run(), self._flush()]
         self._tasks = [asyncio.get_running_loop().create_task(loop) for loop in loops]
         await self.settle()
 

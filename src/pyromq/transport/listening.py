@@ -1,6 +1,6 @@
 """Bound sockets of one listener: who composes a daemon binds first, and makes everything else knowing the address.
 
-Who connects meanwhile waits in the system's queue until a `Server` accepts on these sockets.
+Who connects before a `Server` accepts on these sockets is refused, as if nobody were there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BACKLOG = 1024
 
 
 class Listening(NamedTuple):
-    """One socket for each address of a host, all of them listening."""
+    """One bound socket for each address of a host."""
 
     sockets: list[socket.socket]
 
@@ -27,17 +27,26 @@ class Listening(NamedTuple):
         """Return the first one's, with the port that was chosen if it was 0."""
         return socket_address(self.sockets[0].getsockname())
 
+    def listen(self) -> None:
+        """Let clients connect. ConfigError where somebody else took the port after it was bound."""
+        for each in self.sockets:
+            try:
+                each.listen(_BACKLOG)
+            except OSError as fault:
+                host, port = each.getsockname()[:2]
+                raise ConfigError(_cannot_listen(host, port, fault)) from None
+
     def close(self) -> None:
         for each in self.sockets:
             each.close()
 
 
 async def bind(host: str, port: int) -> Listening:
-    """Listen on every address of the host. ConfigError says why that cannot be."""
+    """Bind every address of the host. ConfigError says why that cannot be."""
     listening = Listening([])
     try:
         for family, kind, protocol, _, address in dict.fromkeys(await _addresses(host, port)):
-            listening.sockets.append(_listen(family, kind, protocol, address))
+            listening.sockets.append(_bound(family, kind, protocol, address))
     except OSError as fault:
         listening.close()
         raise ConfigError(_cannot_listen(host, port, fault)) from None
@@ -54,7 +63,7 @@ async def _addresses(host: str, port: int) -> list[tuple[int, int, int, str, tup
         return list(await loop.run_in_executor(None, partial(plain, flags=socket.AI_PASSIVE)))
 
 
-def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,7 +71,6 @@ def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) 
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         made.bind(address)
         made.setblocking(False)
-        made.listen(_BACKLOG)
     except OSError:
         made.close()
         raise

@@ -60,11 +60,11 @@ async def test_a_group_too_far_behind_is_stopped_until_it_is_allowed_again(broke
         await broker.send()
     await broker.pull(group="Slow")
     await broker.pull(group="Quick", offset=9)
-    broker.broker.pull_side.protect()
+    broker.broker.pull_parts.protect()
     assert (await broker.pull(group="Slow")).code == 0  # not unless it is wanted
     broker.broker.live.change("disableConsumeIfConsumerReadSlowly=true")
     await broker.pull(group="Quick", offset=9)
-    broker.broker.pull_side.protect()
+    broker.broker.pull_parts.protect()
     refused = await broker.pull(group="Slow")
     assert (refused.code, refused.fields) == (ResponseCode.NO_PERMISSION, {"forbiddenType": "2"})
     assert (await broker.pull(group="Quick", offset=9)).code == 0

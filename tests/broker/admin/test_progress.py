@@ -107,7 +107,7 @@ async def test_how_old_the_oldest_message_not_yet_done_is(broker: Running) -> No
 
 
 async def test_counters_are_told_by_name_and_key(broker: Running) -> None:
-    broker.broker.counters.sample(broker.broker.ground.clock.now_ms() + 10_000)
+    broker.broker.counters.sample(broker.broker.environment.clock.now_ms() + 10_000)
     answer = await broker.call(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="T")
     assert decode_body(BrokerStatsData, answer.body).stats_minute.sum == 5
     assert answer.fields["sumOfDay"] == "5"

@@ -127,5 +127,5 @@ async def test_a_heartbeat_with_long_expressions_is_served_in_slices(broker: Run
         answer = await broker.call(RequestCode.HEART_BEAT, body)
     assert answer.code == ResponseCode.SUCCESS
     assert held.longest_ms < 120  # all of them take 300
-    assert broker.broker.client_side.filters.find("T0", "G") is not None
-    assert broker.broker.client_side.filters.find("T1", "G") is None
+    assert broker.broker.clients.filters.find("T0", "G") is not None
+    assert broker.broker.clients.filters.find("T1", "G") is None

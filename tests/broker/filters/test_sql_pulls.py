@@ -195,7 +195,7 @@ async def test_pulls_and_heartbeats_agree_on_versions(broker: Running) -> None:
     assert numbers(await broker.pull(subVersion=7, **BY_HEARTBEAT)) == [2]
     late = await broker.pull(subVersion=8, **BY_HEARTBEAT)
     assert late.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
-    data = broker.broker.client_side.filters.find("T", "G")
+    data = broker.broker.clients.filters.find("T", "G")
     assert data is not None
     data.client_version = 6
     assert (await broker.pull(subVersion=7, **BY_HEARTBEAT)).code == ResponseCode.FILTER_DATA_NOT_LATEST
@@ -222,7 +222,7 @@ async def test_filters_are_kept_over_a_restart_in_javas_format(tmp_path: Path) -
         "topic": "T",
     }
     async with running_broker(folder, enable_property_filter=True) as broker:
-        found = broker.broker.client_side.filters.find("T", "G")
+        found = broker.broker.clients.filters.find("T", "G")
         assert found is not None
         assert found.client_version == 9
         await beat(broker, sql("n = 4", version=8))  # an older client: what is known is newer

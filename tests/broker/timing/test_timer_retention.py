@@ -117,8 +117,8 @@ async def test_whatever_makes_a_file_go_carries_timer_level_and_half(
         await life.advance(3000)
         assert sorted(life.bodies("T")) == ["l", "t"]
         assert life.broker.timing.timers is not None
-        assert life.broker.timing.delays is not None
-        assert (life.broker.timing.timers.lost, life.broker.timing.delays.lost) == (0, 0)
+        assert life.broker.timing.levels is not None
+        assert (life.broker.timing.timers.lost, life.broker.timing.levels.lost) == (0, 0)
 
 
 async def test_a_kill_between_copy_and_deletion_delivers_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...errors import CallFailed, CallTimedOut, RequestRefused
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
@@ -49,7 +47,7 @@ class ConnectionAdmin:
     def __init__(
         self,
         broker_name: str,
-        address: Callable[[], str],
+        address: str,
         topics: Topics,
         groups: Groups,
         offsets: Offsets,
@@ -116,7 +114,7 @@ class ConnectionAdmin:
     async def topics_of_group(self, request: RequestOf[QueryTopicsByConsumer, None]) -> Reply:
         """343."""
         topics = self._offsets.topics_of(request.header.group)
-        return Reply(body=await self._slices.encoded(TopicList(topic_list=topics, broker_addr=self._address())))
+        return Reply(body=await self._slices.encoded(TopicList(topic_list=topics, broker_addr=self._address)))
 
     def subscription(self, request: RequestOf[QuerySubscriptionByConsumer, None]) -> Reply:
         """345."""

@@ -55,7 +55,7 @@ class Progress:
     def __init__(
         self,
         broker_name: str,
-        address: Callable[[], str],
+        address: str,
         now_ms: Callable[[], int],
         topics: Topics,
         groups: Groups,
@@ -118,7 +118,7 @@ class Progress:
     async def all_consume_stats(self, request: RequestOf[GetBrokerConsumeStats, None]) -> Reply:
         """317: every group of this broker."""
         only_ordered = request.header.is_order
-        answer = ConsumeStatsList(broker_addr=self._address())
+        answer = ConsumeStatsList(broker_addr=self._address)
         async for group in self._slices.each(list(self._groups.all())):
             stats = []
             for name in self._offsets.topics_of(group):

@@ -28,7 +28,7 @@ class SettingsAdmin:
         self,
         live: Live[BrokerConfig],
         now_ms: Callable[[], int],
-        address: Callable[[], str],
+        address: str,
         changed: Callable[[set[str]], None],
     ) -> None:
         self._live = live
@@ -40,7 +40,7 @@ class SettingsAdmin:
     def show(self, request: Request) -> Reply:
         shown = dict(sorted(self._live.shown().items()))
         # Where the configuration leaves it to us, what came of it.
-        host, _, port = self._address().rpartition(":")
+        host, _, port = self._address.rpartition(":")
         shown |= {"brokerIP1": host.strip("[]"), "listenPort": port}
         text = properties.render(shown)
         return Reply(header=GetBrokerConfigAnswer(version=encode_body(self._version).decode()), body=text.encode())

@@ -30,7 +30,7 @@ from ..config import BrokerConfig
 from ..duplicates.duplicate_window import DuplicateTable
 from ..intake.intake import Intake
 from ..pull.pull import PullHandler
-from ..registration import Registration
+from ..registration import BrokerRegistration
 
 MOST = 100  # lines of each list
 
@@ -48,8 +48,8 @@ class Inspection:
         locks: OrderLocks,
         consumers: Consumers,
         producers: Producers,
-        servers: Iterable[Server],
-        registration: Callable[[], Registration | None],
+        servers: Callable[[], Iterable[Server]],
+        registration: BrokerRegistration,
         no_disk: Callable[[], str | None],
         lag_ms: Callable[[], float],
         holds: LoopHolds,
@@ -102,25 +102,22 @@ class Inspection:
             "unflushedBytes": self._store.unflushed,
             "loopLagMs": round(self._lag_ms(), 1),
             "loopHolds": [_held(hold) for hold in self._holds.all()],
-            "bufferedBytes": sum(server.buffered_bytes for server in self._servers),
-            "connections": sum(server.connections for server in self._servers),
+            "bufferedBytes": sum(server.buffered_bytes for server in self._servers()),
+            "connections": sum(server.connections for server in self._servers()),
             "openFiles": self._budget.shown(),
             "consumerGroups": {group.name: len(group.members) for group in islice(self._consumers.all(), MOST)},
             "producerGroups": {name: len(members) for name, members in islice(self._producers.all().items(), MOST)},
             "conflicts": [str(one) for one in self._consumers.conflicts()[:MOST]],
             "duplicateWindow": self._window(),
-            "nameServers": {} if (found := self._registration()) is None else found.state(),
+            "nameServers": self._registration.state(),
         }
         return Reply(body=msgspec.json.encode(table))
 
     def troubles(self) -> list[str]:
         """Why the broker cannot do what it is there for; empty: it is ready."""
         config = self._live.config
-        registration = self._registration()
         found = []
-        if registration is None:
-            found.append("it is still starting")
-        elif config.namesrv_addr and "registered" not in registration.state().values():
+        if config.namesrv_addr and "registered" not in self._registration.state().values():
             found.append("no name server knows it")
         if not self._store.is_writable:
             found.append("the store takes no more messages")

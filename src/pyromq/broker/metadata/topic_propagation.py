@@ -24,11 +24,11 @@ from ..registration import Identity
 log = logs.get("pyromq.broker")
 
 TIMEOUT_S = 3.0
-AT_ONCE = 16  # topics that are being spread; more wait
+AT_ONCE = 16  # topics that are being propagated; more wait
 
 
-class Spread:
-    """Event loop only. Works in the background: the send that created the topic is not held up."""
+class TopicPropagation:
+    """Event loop only. The send that created a topic does not wait for it."""
 
     def __init__(self, client: Client, identity: Identity, name_servers: tuple[str, ...]) -> None:
         self._client = client
@@ -37,14 +37,15 @@ class Spread:
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    def __call__(self, topic: TopicConfig) -> None:
+    def begin(self, topic: TopicConfig) -> None:
+        """Create a topic on the other brokers, in the background."""
         if not self._name_servers:
             return
-        task = asyncio.get_running_loop().create_task(self.spread(topic))
+        task = asyncio.get_running_loop().create_task(self._propagate(topic))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def spread(self, topic: TopicConfig) -> None:
+    async def _propagate(self, topic: TopicConfig) -> None:
         """Ask who else is there, and create it where it is missing. A flood of topics takes turns."""
         async with self._turns:
             others = await self._others()

@@ -1,12 +1,10 @@
 """Requests 324 and 325: the reply to a request message. It is pushed to the client that waits for it, then stored.
 
 The waiting client is a producer, known by its heartbeats; it is found by the id in REPLY_TO_CLIENT. Storing is
-`send.py`'s work. A reply that could not be pushed is stored all the same, and its sender is told that it was not.
+`send.py`'s work. A reply that could not be pushed is stored all the same, and its sender gets the failure.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import msgspec
 
@@ -30,8 +28,8 @@ _AS_SENT: dict[int, int] = {
 }
 
 
-class Replies:
-    """Event loop only. `send` stores a message and answers for it; `own_address` is the broker's."""
+class ReplyHandler:
+    """Event loop only. `send` stores a message and answers for it; `address` is the broker's."""
 
     def __init__(
         self,
@@ -39,13 +37,13 @@ class Replies:
         clock: Clock,
         producers: Producers,
         send: Handler,
-        own_address: Callable[[], str],
+        address: str,
     ) -> None:
         self._live = live
         self._clock = clock
         self._producers = producers
         self._send = send
-        self._own_address = own_address
+        self._address = address
 
     async def __call__(self, request: RequestOf[SendMessage, bytes]) -> Reply | None:
         header = request.header
@@ -57,7 +55,7 @@ class Replies:
         return Reply(fields=self._region() | {"msgId": "0", "queueId": str(header.queue_id), "queueOffset": "0"})
 
     async def _push(self, request: Request, header: SendMessage) -> str | None:
-        """To whoever waits for it. None if it arrived, else why not."""
+        """Push the reply to the client that waits for it. Return why that failed, None if it arrived."""
         pairs = decode_properties(header.properties or "")
         client = pairs.get(Property.REPLY_TO_CLIENT)
         if not client:
@@ -91,12 +89,13 @@ class Replies:
             reconsume_times=header.reconsume_times,
             unit_mode=bool(header.unit_mode),
             born_host=request.peer.address,
-            store_host=self._own_address(),
+            store_host=self._address,
             store_timestamp=now_ms,
         )
 
     async def _store(self, request: Request, fault: str | None) -> Reply | None:
-        """As a send of its own, which is answered for by `send`; not so if the push already failed."""
+        """Store the reply as a message of its own. `send` answers the request, except when pushing it already failed:
+        then the sender gets that failure."""
         command = msgspec.structs.replace(request.command, code=_AS_SENT[request.command.code])
         if fault is not None:
             command.flag |= ONEWAY_FLAG

@@ -56,7 +56,7 @@ class _Level:
         return self.queue.queue_id + 1
 
 
-class Delivery:
+class LevelDelivery:
     """Event loop only. `count` is told of every message that reached its topic."""
 
     def __init__(

@@ -66,15 +66,11 @@ class DelayProgress:
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         return True
 
-    def waiting_in(self, queues: QueueTable) -> Callable[[], dict[str, int]]:
-        """For the inspection command: messages by level that have not left yet."""
-
-        def waiting() -> dict[str, int]:
-            levels = sorted(queues.of_topic(SCHEDULE_TOPIC), key=lambda queue: queue.queue_id)
-            counts = {one.queue_id + 1: one.next_offset - max(one.min_offset, self._left(one)) for one in levels}
-            return {f"delay level {level}": count for level, count in counts.items() if count > 0}
-
-        return waiting
+    def waiting_in(self, queues: QueueTable) -> dict[str, int]:
+        """Return how many messages of each level have not left yet, for the inspection command."""
+        levels = sorted(queues.of_topic(SCHEDULE_TOPIC), key=lambda queue: queue.queue_id)
+        counts = {one.queue_id + 1: one.next_offset - max(one.min_offset, self._left(one)) for one in levels}
+        return {f"delay level {level}": count for level, count in counts.items() if count > 0}
 
     def levels(self, queues: QueueTable) -> dict[int, tuple[int, int]]:
         """For the runtime info: how far each level that was ever used is delivered, and where its queue ends."""

@@ -30,7 +30,7 @@ class Event(Enum):
     LEFT_OUT = auto()  # its record is gone, damaged or in quarantine, or nobody needs this copy
 
 
-NEXT_STATE = {
+NEXT_STATE: dict[tuple[State, Event], State] = {
     (State.HALF, Event.COMMIT): State.COMMITTED,
     (State.HALF, Event.ROLLBACK): State.ROLLED_BACK,
     (State.HALF, Event.CHECKS_EXHAUSTED): State.DISCARDED,

@@ -9,27 +9,27 @@ from ..clients.handlers import ClientHandlers
 from ..clients.order_lock_table import OrderLockTable
 from ..clients.order_locks import OrderLocks
 from ..clients.producers import Producers
-from .ground import Ground
+from .environment import Environment
 from .tables import Tables
 
 
-class ClientSide:
+class ClientParts:
     """Event loop only."""
 
-    def __init__(self, ground: Ground, tables: Tables) -> None:
-        config, clock = ground.config, ground.clock
+    def __init__(self, environment: Environment, tables: Tables) -> None:
+        config, clock = environment.config, environment.clock
         self._clock = clock
         self.consumers, self.producers = Consumers(), Producers()
         self.locks = OrderLocks(config.rebalance_lock_max_live_time / 1000)
-        self._lock_save = ground.table("pyromq/orderLocks.json")
+        self._lock_save = environment.table("pyromq/orderLocks.json")
         self._kept_locks = OrderLockTable(self._lock_save.table, self.locks, clock.monotonic(), self._lock_save.saved)
-        self._filter_save = ground.table("config/consumerFilter.json")
+        self._filter_save = environment.table("config/consumerFilter.json")
         bloom = Bloom.sized(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
         self.filters = ConsumerFilters(
             self._filter_save.table, clock.now_ms, bloom, self._filter_save.changed, config.max_filter_data_bytes
         )
         self.handlers = ClientHandlers(
-            ground.live,
+            environment.live,
             clock,
             tables.topics,
             tables.groups,
@@ -38,7 +38,7 @@ class ClientSide:
             self.locks,
             self.filters,
             self._kept_locks.keep,
-            ground.budget.memory_bytes,
+            environment.budget.memory_bytes,
         )
 
     def is_locked(self, group: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...store.log.retention import RetentionConfig
 from ...transport.dispatch import Handler
+from ...transport.server import Server
 from ...transport.turns.slices import Slices
 from ..admin.cold_reads import ColdReadAdmin
 from ..admin.connections import ConnectionAdmin
@@ -15,6 +17,7 @@ from ..admin.offsets import OffsetAdmin
 from ..admin.progress import Progress
 from ..admin.replicas import Replicas
 from ..admin.rocksdb import RocksDbAdmin
+from ..admin.runtime import RuntimeInfo
 from ..admin.settings import SettingsAdmin
 from ..admin.topics import TopicAdmin
 from ..clients.offset_handlers import OffsetHandlers
@@ -24,125 +27,125 @@ from ..messages.message_life import MessageLife
 from ..messages.message_queries import MessageQueries
 from ..messages.queue_handlers import QueueHandlers
 from ..surface import surface
-from .clients import ClientSide
-from .front import Front
-from .ground import Ground
+from .clients import ClientParts
+from .environment import Environment
 from .naming import Naming
-from .pulling import Pulls
-from .retries import Retries
-from .sending import Sends
+from .pulling import PullParts
+from .retries import RetryParts
+from .sending import SendParts
 from .statistics import Statistics
 from .storage import Storage
 from .tables import Tables
-from .timing import Timing
-from .transactions import Transactions
+from .timing import TimingParts
+from .transactions import TransactionParts
 
 
 @dataclass(frozen=True, slots=True)
-class Wired:
-    """Every group of parts, once all have begun."""
+class Parts:
+    """Every group of parts that handlers are made of."""
 
-    ground: Ground
+    environment: Environment
     tables: Tables
     storage: Storage
-    clients: ClientSide
-    timing: Timing
-    sends: Sends
-    pulls: Pulls
-    transactions: Transactions
-    retries: Retries
+    clients: ClientParts
+    timing: TimingParts
+    sends: SendParts
+    pulls: PullParts
+    transactions: TransactionParts
+    retries: RetryParts
     statistics: Statistics
+    runtime: RuntimeInfo
     naming: Naming
-    front: Front
+    servers: Callable[[], Iterable[Server]]  # which are made with the handlers, so after them
 
 
-def handlers(wired: Wired, store_host: bytes, memory_bytes: int) -> dict[int, Handler]:
-    ground, tables, storage, clients = wired.ground, wired.tables, wired.storage, wired.clients
-    timing, sends, pulls = wired.timing, wired.sends, wired.pulls
-    counters, own_address = wired.statistics.counters, wired.naming.own_address
-    live, now_ms, name = ground.live, ground.clock.now_ms, ground.config.broker_name
+def handlers(parts: Parts) -> dict[int, Handler]:
+    environment, tables, storage, clients = parts.environment, parts.tables, parts.storage, parts.clients
+    timing, sends, pulls = parts.timing, parts.sends, parts.pulls
+    live, now_ms, name = environment.live, environment.clock.now_ms, environment.config.broker_name
     store, topics, groups, offsets = storage.store, tables.topics, tables.groups, tables.offsets
     known = (topics, groups, offsets, clients.consumers)
-    slices = Slices(ground.clock)
+    counters, slices = parts.statistics.counters, Slices(environment.clock)
     topics_saved, groups_saved = tables.topic_save.saved, tables.group_save.saved
     return surface(
         send=sends.handler,
-        replies=sends.replies(clients, own_address),
-        delays=timing.delay_handlers(),
-        timers=timing.timer_handlers(),
-        recall=timing.recall(topics, sends.intake, counters, store_host),
-        send_back=wired.retries.send_back,
-        ends=wired.transactions.ends(timing.levels, counters),
-        half_messages=wired.transactions.listing,
+        replies=sends.replies,
+        delays=timing.level_handlers,
+        timers=timing.timer_handlers,
+        recall=timing.recall,
+        send_back=parts.retries.send_back,
+        ends=parts.transactions.ends,
+        half_messages=parts.transactions.listing,
         pulls=pulls.handler,
         clients=clients.handlers,
-        offsets=OffsetHandlers(live, topics, groups, offsets, store, memory_bytes),
+        offsets=OffsetHandlers(live, topics, groups, offsets, store, environment.budget.memory_bytes),
         queues=QueueHandlers(store),
         queries=MessageQueries(live, store),
         topic=TopicAdmin(live, topics, offsets, store.queues, topics_saved, counters.forget_topic, slices),
         group=GroupAdmin(groups, offsets, groups_saved, counters.forget_group, slices),
         offset=OffsetAdmin(live, *known, store, tables.offsets_saved, slices),
-        progress=Progress(name, own_address, now_ms, *known, store, counters, clients.filters, slices),
-        connection=ConnectionAdmin(name, own_address, *known, clients.producers, store, slices),
-        settings=_settings(wired),
-        runtime=wired.statistics.runtime,
+        progress=Progress(name, environment.address, now_ms, *known, store, counters, clients.filters, slices),
+        connection=ConnectionAdmin(name, environment.address, *known, clients.producers, store, slices),
+        settings=_settings(parts),
+        runtime=parts.runtime,
         replicas=Replicas(store),
         rocksdb=RocksDbAdmin(
             {"topics": topics_saved, "subscriptionGroups": groups_saved, "consumerOffsets": tables.offsets_saved}
         ),
         upkeep=Maintenance(topics, store, storage.retention, slices),
         cold_reads=ColdReadAdmin(live, pulls.cold_reads, store.commit_log),
-        inspection=_inspection(wired),
-        life=_message_life(wired),
-        dead_letters=DeadLetterAdmin(live, store, wired.retries.dead_letters, now_ms),
+        inspection=_inspection(parts),
+        life=_message_life(parts),
+        dead_letters=DeadLetterAdmin(live, store, parts.retries.dead_letters, now_ms),
     )
 
 
-def _settings(wired: Wired) -> SettingsAdmin:
-    live, retention, naming = wired.ground.live, wired.storage.retention, wired.naming
+def _settings(parts: Parts) -> SettingsAdmin:
+    environment, retention, naming = parts.environment, parts.storage.retention, parts.naming
+    live = environment.live
 
     def changed(keys: set[str]) -> None:
         retention.use(live.config.part(RetentionConfig))
         if "brokerPermission" in keys:
             naming.announce()
 
-    return SettingsAdmin(live, wired.ground.clock.now_ms, naming.own_address, changed)
+    return SettingsAdmin(live, environment.clock.now_ms, environment.address, changed)
 
 
-def _inspection(wired: Wired) -> Inspection:
-    clients, sends, timing, transactions = wired.clients, wired.sends, wired.timing, wired.transactions
+def _inspection(parts: Parts) -> Inspection:
+    clients, sends, timing, transactions = parts.clients, parts.sends, parts.timing, parts.transactions
     return Inspection(
-        wired.ground.live,
-        wired.ground.clock,
-        wired.storage.store,
+        parts.environment.live,
+        parts.environment.clock,
+        parts.storage.store,
         sends.intake,
-        wired.pulls.handler,
+        parts.pulls.handler,
         clients.locks,
         clients.consumers,
         clients.producers,
-        wired.front.servers,
-        wired.naming.current,
-        wired.storage.refusal,
-        wired.statistics.lag.now_ms,
-        wired.statistics.holds,
+        parts.servers,
+        parts.naming.registration,
+        parts.storage.refusal,
+        parts.statistics.lag.now_ms,
+        parts.statistics.holds,
         sends.duplicates,
         lambda: timing.parked() | transactions.parked(),
         transactions.listing.undecided,
-        wired.storage.quarantine,
-        wired.ground.loops,
-        wired.ground.budget,
+        parts.storage.quarantine,
+        parts.environment.loops,
+        parts.environment.budget,
     )
 
 
-def _message_life(wired: Wired) -> MessageLife:
+def _message_life(parts: Parts) -> MessageLife:
     return MessageLife(
-        wired.ground.live,
-        wired.storage.store,
-        wired.tables.offsets,
-        wired.clients.consumers,
-        wired.transactions.halves,
-        wired.retries.dead_letters,
-        wired.storage.expired,
-        wired.storage.quarantine,
-        wired.ground.clock.now_ms,
+        parts.environment.live,
+        parts.storage.store,
+        parts.tables.offsets,
+        parts.clients.consumers,
+        parts.transactions.halves,
+        parts.retries.dead_letters,
+        parts.storage.expired,
+        parts.storage.quarantine,
+        parts.environment.clock.now_ms,
     )

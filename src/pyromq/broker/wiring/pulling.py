@@ -6,26 +6,25 @@ import msgspec
 
 from ... import logs
 from ...store.message_store import MessageStore
-from ...transport.limits import Limits
 from ..pull.pull import PullHandler
 from ..pull.pull_checks import PullChecks
 from ..pull.pull_verdicts import Pulling
 from ..pull.slow_readers import Backlog, ColdReads
 from ..stats.counters import Counters
-from .clients import ClientSide
-from .ground import Ground
+from .clients import ClientParts
+from .environment import Environment
 from .tables import Tables
 
 log = logs.get("pyromq.broker")
 
 
-class Pulls:
+class PullParts:
     """Event loop only."""
 
     def __init__(
-        self, ground: Ground, store: MessageStore, tables: Tables, clients: ClientSide, counters: Counters
+        self, environment: Environment, store: MessageStore, tables: Tables, clients: ClientParts, counters: Counters
     ) -> None:
-        self._ground = ground
+        self._environment = environment
         self._store = store
         self._tables = tables
         self._clients = clients
@@ -33,8 +32,8 @@ class Pulls:
         self.cold_reads, self._backlog = ColdReads(), Backlog()
         self._checks = PullChecks(tables.topics, tables.groups, clients.consumers, clients.filters)
         self.handler = PullHandler(
-            ground.live,
-            ground.clock,
+            environment.live,
+            environment.clock,
             store,
             self._checks,
             tables.offsets,
@@ -43,10 +42,10 @@ class Pulls:
             counters.got,
         )
 
-    def parts(self, limits: Limits) -> Pulling:
+    def parts(self) -> Pulling:
         return Pulling(
-            self._ground.live,
-            self._ground.clock,
+            self._environment.live,
+            self._environment.clock,
             self._store,
             self._tables.topics,
             self._tables.groups,
@@ -56,14 +55,14 @@ class Pulls:
             self.handler,
             self._backlog,
             self._counters,
-            limits,
+            self._environment.limits,
         )
 
     def protect(self) -> None:
         """Stop groups that are too far behind, if that is wanted, until an administrator allows them again."""
         groups = self._tables.groups
-        self.cold_reads.sweep(self._ground.clock.monotonic())
-        for name, behind in self._backlog.too_far(self._ground.live.config).items():
+        self.cold_reads.sweep(self._environment.clock.monotonic())
+        for name, behind in self._backlog.too_far(self._environment.live.config).items():
             group = groups.find(name)
             if group is not None and group.consume_enable:
                 log.warning("group reads too far behind and is stopped", group=name, bytes_behind=behind)

@@ -7,27 +7,26 @@ from ..retries.dead_letters import DeadLetters
 from ..retries.send_back import SendBack
 from ..stats.counters import Counters
 from ..timing.park import LevelPark
-from .ground import Ground
+from .environment import Environment
 from .storage import Storage
 from .tables import Tables
 
 
-class Retries:
-    """Event loop only. Made once the broker's own address is known."""
+class RetryParts:
+    """Event loop only."""
 
     def __init__(
         self,
-        ground: Ground,
+        environment: Environment,
         storage: Storage,
         tables: Tables,
         intake: Intake,
         levels: LevelPark,
         counters: Counters,
-        store_host: bytes,
     ) -> None:
-        now_ms = ground.clock.now_ms
+        now_ms, store_host = environment.clock.now_ms, environment.store_host
         self.dead_letters = DeadLetters(
-            ground.live,
+            environment.live,
             storage.store,
             intake,
             storage.loop_quarantine("dead letters"),
@@ -36,7 +35,7 @@ class Retries:
             lambda: storage.retention.is_short,
         )
         self.send_back = SendBack(
-            ground.live,
+            environment.live,
             tables.topics,
             tables.groups,
             storage.store,
@@ -44,6 +43,6 @@ class Retries:
             levels,
             store_host,
             now_ms,
-            ground.rng.randrange,
+            environment.rng.randrange,
             counters.put,
         )

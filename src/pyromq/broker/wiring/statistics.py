@@ -6,16 +6,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ...protocol.row import RequestClass
-from ...transport.settings import TransportSettings
 from ...transport.turns.loop_holds import LoopHolds
 from ..admin.runtime import RuntimeInfo
 from ..intake.intake import Intake
 from ..pull.pull import PullHandler
 from ..send.admission import LoopLag
 from ..stats.counters import Counters
-from .ground import Ground
+from .environment import Environment
 from .storage import Storage
-from .timing import Timing
+from .timing import TimingParts
 
 SAMPLE_S = 10.0
 
@@ -23,25 +22,26 @@ SAMPLE_S = 10.0
 class Statistics:
     """Event loop only."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self.counters = Counters(ground.config.broker_cluster_name, ground.clock.now_ms())
-        self.lag = LoopLag(ground.clock)
-        self.holds = LoopHolds(ground.clock, ground.config.part(TransportSettings).loop_hold_ms)
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.counters = Counters(environment.config.broker_cluster_name, environment.clock.now_ms())
+        self.lag = LoopLag(environment.clock)
+        self.holds = LoopHolds(environment.clock, environment.transport.loop_hold_ms)
 
-    def watch(
+    def runtime_info(
         self,
         storage: Storage,
         intake: Intake,
         pulls: PullHandler,
-        timing: Timing,
+        timing: TimingParts,
         waiting: Callable[[RequestClass], int],
-    ) -> None:
-        self.runtime = RuntimeInfo(
-            self._ground.live,
-            self._ground.clock,
+    ) -> RuntimeInfo:
+        environment = self._environment
+        return RuntimeInfo(
+            environment.live,
+            environment.clock,
             storage.store,
-            self._ground.disk,
+            environment.disk,
             self.counters,
             waiting,
             self.lag.now_ms,
@@ -49,23 +49,19 @@ class Statistics:
             intake.times,
             pulls,
             timing.level_progress,
-            timing.behind,
+            timing.timers.behind,
             lambda: {
                 "pyromqQuarantined": str(len(storage.quarantine)),
-                "pyromqLoopFaults": str(self._ground.loops.restarts),
+                "pyromqLoopFaults": str(environment.loops.restarts),
             },
         )
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        keep = self._ground.loops.keep
-        return [
-            keep("loop lag", self.lag.run),
-            keep("statistics", self._sample_counters),
-            self._ground.every("runtime samples", 1.0, self.runtime.sample),
-        ]
+        keep = self._environment.loops.keep
+        return [keep("loop lag", self.lag.run), keep("statistics", self._sample_counters)]
 
     async def _sample_counters(self) -> None:
-        clock = self._ground.clock
+        clock = self._environment.clock
         while True:
             await clock.sleep(SAMPLE_S)
             for _ in self.counters.sampling(clock.now_ms()):

@@ -8,17 +8,17 @@ from ..metadata.new_topics import NewTopics
 from ..metadata.offsets import Offsets
 from ..metadata.system_topics import system_topics
 from ..metadata.topics import Topics
-from .ground import Ground
+from .environment import Environment
 
 
 class Tables:
     """Event loop only."""
 
-    def __init__(self, ground: Ground) -> None:
-        config, now_ms = ground.config, ground.clock.now_ms
-        self.topic_save = ground.table("config/topics.json")
-        self.group_save = ground.table("config/subscriptionGroup.json")
-        self.offset_save = ground.table("config/consumerOffset.json")
+    def __init__(self, environment: Environment) -> None:
+        config, now_ms = environment.config, environment.clock.now_ms
+        self.topic_save = environment.table("config/topics.json")
+        self.group_save = environment.table("config/subscriptionGroup.json")
+        self.offset_save = environment.table("config/consumerOffset.json")
         self.topics = Topics(self.topic_save.table, now_ms, system_topics(config), self.topic_save.changed)
         self.new_topics = NewTopics(self.topic_save.saved)
         self.groups = Groups(self.group_save.table, now_ms, self.group_save.changed)
@@ -26,7 +26,7 @@ class Tables:
             self.offset_save.table,
             now_ms,
             config.consumer_offset_update_version_step,
-            lambda: ground.live.config.max_consumer_offsets,
+            lambda: environment.live.config.max_consumer_offsets,
         )
 
     def is_batch_topic(self, name: str) -> bool:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from ...store.message_store import MessageStore
 from ..clients.producers import Producers
-from ..intake.intake import Intake
 from ..metadata.offsets import Offsets
 from ..stats.counters import Counters
 from ..timing.park import LevelPark
@@ -16,56 +14,49 @@ from ..transactions.check import TransactionChecks
 from ..transactions.end import TransactionEnds
 from ..transactions.halves import Halves
 from ..transactions.listing import HalfListing
-from ..transactions.recent import RecentHalves
 from ..transactions.recovery import recover
-from .ground import Ground
+from .environment import Environment
+from .sending import SendParts
 from .storage import Storage
 
 # Nobody but us reads it: with 100,000 undecided, writing it whole each few seconds costs much.
 CHECKS_FOLD_S = 60.0
 
 
-class Transactions:
-    """Event loop only. `begin` once the broker's own address is known; everything is there from then on."""
+class TransactionParts:
+    """Event loop only. `recover` once, before the first end arrives."""
 
-    def __init__(self, ground: Ground, store: MessageStore, intake: Intake, recent: RecentHalves) -> None:
-        self._ground = ground
+    def __init__(
+        self,
+        environment: Environment,
+        storage: Storage,
+        offsets: Offsets,
+        producers: Producers,
+        sends: SendParts,
+        levels: LevelPark,
+        counters: Counters,
+    ) -> None:
+        live, clock, store, host = environment.live, environment.clock, storage.store, environment.store_host
+        intake = sends.intake
+        self._environment = environment
         self._store = store
-        self._intake = intake
-        self._recent = recent
-        self._checks_save = ground.table("pyromq/transactionChecks.json", CHECKS_FOLD_S)
-        self._metrics_save = ground.table("config/transactionMetrics")
-        self.checks: TransactionChecks | None = None
-
-    async def begin(self, storage: Storage, offsets: Offsets, producers: Producers, store_host: bytes) -> None:
-        ground, clock = self._ground, self._ground.clock
-        self._store_host = store_host
+        self._checks_save = environment.table("pyromq/transactionChecks.json", CHECKS_FOLD_S)
+        self._metrics_save = environment.table("config/transactionMetrics")
         quarantine = storage.loop_quarantine("transactions")
-        self.halves = Halves(self._store, self._intake, offsets, self._checks_save.table, quarantine, store_host, clock)
-        self.listing = HalfListing(self.halves, self._metrics_save.table, store_host, clock.now_ms)
-        self.checks = TransactionChecks(
-            ground.live, clock, self._store, self._intake, self.halves, producers, store_host, self._changed
+        self.halves = Halves(store, intake, offsets, self._checks_save.table, quarantine, host, clock)
+        self.listing = HalfListing(self.halves, self._metrics_save.table, host, clock.now_ms)
+        self.checks = TransactionChecks(live, clock, store, intake, self.halves, producers, host, self._changed)
+        self.carrier = HalfCarrier(store, intake, self.halves, host)
+        self.ends = TransactionEnds(
+            live, store, intake, self.halves, sends.recent_halves, levels.park, host, clock.now_ms, counters.put
         )
-        await recover(self._store, self.halves)
-        self.carrier = HalfCarrier(self._store, self._intake, self.halves, store_host)
 
-    def ends(self, levels: LevelPark, counters: Counters) -> TransactionEnds:
-        return TransactionEnds(
-            self._ground.live,
-            self._store,
-            self._intake,
-            self.halves,
-            self._recent,
-            levels.park,
-            self._store_host,
-            self._ground.clock.now_ms,
-            counters.put,
-        )
+    async def recover(self) -> None:
+        await recover(self._store, self.halves)
 
     def parked(self) -> dict[str, int]:
-        """Half messages whose records are gone."""
-        lost = 0 if self.checks is None else self.listing.lost
-        return {"half messages, LOST": lost} if lost else {}
+        """Return how many half messages are lost, if any are."""
+        return {"half messages, LOST": self.listing.lost} if self.listing.lost else {}
 
     def _changed(self) -> None:
         self.listing.count()
@@ -73,12 +64,7 @@ class Transactions:
         self._metrics_save.changed()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        assert self.checks is not None
-        return [self._ground.loops.keep("transaction checks", self.checks.run)]
-
-    async def stop(self) -> None:
-        if self.checks is not None:
-            await self.checks.close()
+        return [self._environment.loops.keep("transaction checks", self.checks.run)]
 
     async def close_tables(self) -> None:
         await self._checks_save.close()

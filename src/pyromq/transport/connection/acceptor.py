@@ -52,6 +52,7 @@ class Acceptor:
     def accept_on(self, listening: Listening) -> None:
         """Take connections from these sockets, which are the acceptor's to close from now on."""
         self._sockets += listening.sockets
+        listening.listen()
         self._resume()
 
     def close(self) -> None:

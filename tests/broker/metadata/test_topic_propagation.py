@@ -67,5 +67,5 @@ async def test_a_broker_whose_address_is_none_keeps_no_other_from_the_topic(tmp_
         names.brokers = {"bad": "no address\x1b", "broker-a": a.address, "broker-b": b.address}
         await a.send("New")
         await turns_until(lambda: "New" in b.broker.topics)
-        await turns_until(lambda: a.broker.naming._spread is not None and not a.broker.naming._spread._tasks)
+        await turns_until(lambda: not a.broker.naming._propagation._tasks)
     await names.server.stop(1)

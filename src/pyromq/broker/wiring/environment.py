@@ -1,6 +1,7 @@
-"""What every part of a broker stands on: its settings, clock, random numbers, disk and helper threads.
+"""What every part of a broker is made with: its settings, clock, disk and helper threads, and the port it listens on.
 
-`broker.py` makes it once and hands it to the other files of this folder. The parts themselves get what they use.
+`broker.py` makes it once, when the ports are bound, and hands it to the other files of this folder. The parts that they
+make get only what they use.
 """
 
 from __future__ import annotations
@@ -15,16 +16,20 @@ from typing import Any
 from ...ambient import Clock, RunBlocking
 from ...config import Live
 from ...machine.budget import Budget
+from ...model.ids import pack_host
 from ...store.files.disk import Disk
 from ...store.tables.json_tables import JsonTable
 from ...store.tables.table_saver import FOLD_S
 from ...supervision import Loops
+from ...transport.address import format_address
+from ...transport.limits import Limits
+from ...transport.settings import TransportSettings
 from ..config import BrokerConfig
 from ..metadata.saving import SaveSoon
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Environment:
     config: BrokerConfig  # as it was at the start; what may change while the broker runs is asked of `live`
     live: Live[BrokerConfig]
     clock: Clock
@@ -33,17 +38,36 @@ class Ground:
     run_blocking: RunBlocking
     loops: Loops
     budget: Budget
+    port: int  # of the main listener
     _saves: list[SaveSoon] = field(default_factory=list)
 
+    @property
+    def address(self) -> str:
+        """Return the address that clients are given."""
+        return format_address(self.config.advertised_host, self.port)
+
+    @property
+    def store_host(self) -> bytes:
+        """Return the same address as it stands in records."""
+        return pack_host(self.config.advertised_host, self.port)
+
+    @property
+    def transport(self) -> TransportSettings:
+        return self.config.part(TransportSettings)
+
+    @property
+    def limits(self) -> Limits:
+        return self.transport.limits(self.budget.memory_bytes)
+
     def table(self, name: str, fold_s: float = FOLD_S) -> SaveSoon:
-        """A table of the store's folder, written soon after each change."""
+        """Return a table of the store's folder that is written soon after each change."""
         save = SaveSoon(JsonTable(self.disk, name), self.run_blocking, self.clock, fold_s)
         self._saves.append(save)
         return save
 
     @contextmanager
-    def beginning(self) -> Iterator[None]:
-        """Around the making of a broker: if that fails, what its parts wanted to write into tables never is."""
+    def tables_abandoned_on_failure(self) -> Iterator[None]:
+        """Never write what the parts of a broker wanted to write into tables, if making them fails."""
         try:
             yield
         except BaseException:
@@ -52,7 +76,7 @@ class Ground:
             raise
 
     def every(self, name: str, seconds: float, act: Callable[[], None]) -> Coroutine[Any, Any, None]:
-        """A loop, watched over: one that dies begins again."""
+        """Return a supervised loop that acts once per interval."""
         return self.loops.keep(name, partial(self._every, seconds, act))
 
     async def _every(self, seconds: float, act: Callable[[], None]) -> None:

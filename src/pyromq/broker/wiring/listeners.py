@@ -1,0 +1,126 @@
+"""The listeners: the main port and the fast one, the dispatcher of each, and the kernel that takes what is plain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...kernel.seam import Feed, feed_nothing
+from ...protocol.row import RequestClass
+from ...store.config import FlushMode
+from ...store.message_store import MessageStore
+from ...transport.connection.buffered_bytes import BufferedBytes
+from ...transport.dispatch import Dispatcher, Handler
+from ...transport.listening import Listening, bind
+from ...transport.peer import Peer
+from ...transport.server import Server
+from ..config import BrokerConfig
+from ..pull.pull_verdicts import Pulling, PullVerdicts
+from ..send.send_verdicts import Sending, Verdicts, native_verdicts, patience
+from ..surface import on_fast_port
+from .environment import Environment
+
+Around = Callable[[Handler], Handler]
+
+
+class Ports(NamedTuple):
+    """The sockets of both listeners, bound before anything else is made."""
+
+    main: Listening
+    fast: Listening
+
+    def close(self) -> None:
+        self.main.close()
+        self.fast.close()
+
+
+async def bind_ports(config: BrokerConfig) -> Ports:
+    """Bind both ports. ConfigError says why that cannot be."""
+    host = config.bind_address.strip("[]")
+    main = await bind(host, config.listen_port)
+    try:
+        return Ports(main, await bind(host, config.fast_port))
+    except BaseException:
+        main.close()
+        raise
+
+
+class Listeners:
+    """Event loop only. Connections are accepted from `accept` on."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        ports: Ports,
+        handlers: dict[int, Handler],
+        sending: Sending,
+        pulling: Pulling,
+        store: MessageStore,
+        around: Around | None,
+        on_close: Callable[[Peer], None],
+    ) -> None:
+        """`around`: faults that a test wants; no kernel goes past them."""
+        self._environment = environment
+        self._ports = ports
+        self._store = store
+        self._on_close = on_close
+        self._buffered = BufferedBytes(environment.limits.held_bytes)
+        self.verdicts: list[Verdicts] = []
+        self.pull_verdicts: list[PullVerdicts] = []
+        self.dispatchers = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
+        self.servers: list[Server] = []
+        for name, dispatcher in self.dispatchers.items():
+            if around is None:
+                feed = self._feed(sending, pulling) if dispatcher.allows_all else feed_nothing
+                self.servers.append(self._server(name, dispatcher, feed))
+            else:
+                self.servers.append(self._server(name, around(dispatcher), feed_nothing))
+
+    def _feed(self, sending: Sending, pulling: Pulling) -> Feed:
+        """Return the native kernel's feed for plain sends and pulls, where that kernel is in use."""
+        verdicts = native_verdicts(sending)
+        if verdicts is None:
+            return feed_nothing
+        self.verdicts.append(verdicts)
+        pulls = PullVerdicts(pulling, verdicts.module, verdicts.feed)
+        self.pull_verdicts.append(pulls)
+        return pulls.feed
+
+    def _server(self, name: str, serve: Handler, feed: Feed) -> Server:
+        environment = self._environment
+        server = Server(
+            serve,
+            clock=environment.clock,
+            limits=environment.limits,
+            tls=environment.transport.server_tls(),
+            feed=feed,
+            on_close=self._on_close,
+            seats=environment.budget.seats,
+            buffered=self._buffered,
+            name=name,
+        )
+        if feed is not feed_nothing and environment.config.flush_mode is FlushMode.SYNC:
+            self._store.readable.on_advance(server.release)
+            self._store.readable.on_failure(server.abort_pending_replies)
+            server.set_reply_timeout(patience(environment.live))
+        return server
+
+    def accept(self) -> None:
+        for server, listening in zip(self.servers, self._ports, strict=True):
+            server.accept_on(listening)
+
+    def close_ports(self) -> None:
+        """Close the sockets of a broker that never accepted anything. Others are closed by their servers."""
+        self._ports.close()
+
+    def forget_unused_verdicts(self) -> None:
+        for one in self.pull_verdicts:
+            one.forget_unused()
+
+    def waiting(self, kind: RequestClass) -> int:
+        """Return how many requests of a class wait to be served."""
+        return sum(server.waiting(kind) for server in self.servers)
+
+    def pending_replies(self) -> int:
+        """Return how many answers of a kernel wait for a sync."""
+        return sum(server.pending_replies for server in self.servers)
