@@ -38,7 +38,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back: for durations and deadlines."""
+        """Return seconds that never go back: for durations and deadlines."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
@@ -74,10 +74,10 @@ def pause(seconds: float) -> None:
 
 
 def system_random() -> random.Random:
-    """A generator seeded by the operating system, for the composition roots."""
+    """Return a generator seeded by the operating system, for the composition roots."""
     return random.Random()
 
 
 def seeded_random(seed: int) -> random.Random:
-    """The same numbers for the same seed: simulations and tests."""
+    """Return the same numbers for the same seed: simulations and tests."""
     return random.Random(seed)

@@ -155,7 +155,9 @@ def _stamp(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> str:
-    """A field's value on a text line: quoted if it has blanks or control characters, so that a line stays a line."""
+    """Return a field's value on a text line: quoted if it has blanks or control characters, so that a line stays a
+    line.
+    """
     text = _cut(str(value))
     if text and text.isprintable() and " " not in text and '"' not in text:
         return text

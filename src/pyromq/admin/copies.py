@@ -34,7 +34,7 @@ class Copies:
         self._sender = Sender(session, GROUP, SendPolicy())
 
     async def send(self, message: StoredMessage, topic: str, extra: Mapping[str, str] | None = None) -> SendResult:
-        """A new message with the same body, tags, keys and properties; `extra` come on top. Else CannotCopy."""
+        """Send a new message with the same body, tags, keys and properties; `extra` come on top. Else CannotCopy."""
         check_readable(message)
         properties = own_properties(message) | {COPY_OF: message_id(message)} | dict(extra or {})
         return await self.send_new(topic, message.body, properties)
@@ -75,7 +75,7 @@ def check_readable(message: StoredMessage) -> None:
 
 
 def own_properties(message: StoredMessage) -> dict[str, str]:
-    """The application's: without those that say what became of this one record."""
+    """Return the application's own properties, without those that say what became of this one record."""
     return {name: value for name, value in message.properties.items() if name not in _OURS or name in _KEPT}
 
 
@@ -90,6 +90,6 @@ def message_id(message: StoredMessage) -> str:
 
 
 def origin_topic(message: StoredMessage) -> str:
-    """Where it was sent to, before retries and death."""
+    """Return where it was sent to, before retries and death."""
     found = message.properties.get(Property.DLQ_ORIGIN_TOPIC) or message.properties.get(Property.RETRY_TOPIC)
     return found or message.topic

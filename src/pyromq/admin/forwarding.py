@@ -28,7 +28,7 @@ class CopyRange(topics.QueueRange):
 
 
 def forwarding_group(target: str) -> str:
-    """Its offsets in the source topic say how far it is."""
+    """Return the group whose offsets in the source topic say how far the forwarding is."""
     return f"{TOOLS_PREFIX}forward_{target}"[:MAX_GROUP]
 
 
@@ -92,7 +92,7 @@ async def _queue(
 
 
 async def _send(copies: Copies, target: str, page: list[StoredMessage], skipped: Callable[[CannotCopy], None]) -> int:
-    """What has one order key one after another, all else at a time. Returns how many were sent."""
+    """Send what has one order key one after another, everything else at once. Return how many were sent."""
     lanes: dict[str, list[StoredMessage]] = {}
     for number, message in enumerate(page):
         lanes.setdefault(message.properties.get(Property.SHARDING_KEY) or f"\0{number}", []).append(message)

@@ -20,7 +20,7 @@ async def lives(calls: Calls, place: BrokerPlace, topic: str, word: str) -> list
 
 
 async def _with_key(calls: Calls, place: BrokerPlace, topic: str, key: str) -> list[StoredMessage]:
-    """The index finds by hash: others that have it by chance are left out."""
+    """Return those that have the key: the index finds by hash, and others have it by chance."""
     return [
         message
         for message in await messages.by_key(calls, place.address, topic, key)

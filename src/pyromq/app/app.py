@@ -95,7 +95,7 @@ class App(Lifecycle):
     def subscriber(
         self, *topics: str, group: str, filter: Filter | None = None, replies: bool = False, **options: Any
     ) -> Callable[[F], F]:
-        """The function handles the messages of these topics. Options are those of `Client.subscribe`.
+        """Let the function handle the messages of these topics. Options are those of `Client.subscribe`.
 
         `replies=True`: what it returns goes back to who asked by `producer.request`.
         """
@@ -114,7 +114,7 @@ class App(Lifecycle):
         return declare
 
     def publisher(self, topic: str, **arguments: Any) -> Callable[[F], F]:
-        """What the function returns, unless None, is sent there before its message is acked.
+        """Send what the function returns, unless None, before its message is acked.
 
         `arguments` are those of `Producer.send`: tag, keys, props, order_key, delay ...
         """

@@ -47,7 +47,7 @@ class Supervisor:
         self._code = 0
 
     async def run(self, stop_wanted: asyncio.Event) -> int:
-        """The exit code: 0 after a stop that was wanted."""
+        """Return the exit code: 0 after a stop that was wanted."""
         keepers = [asyncio.create_task(self._keep(number)) for number in range(1, self._workers + 1)]
         stops: list[asyncio.Task[Any]] = [
             asyncio.create_task(stop_wanted.wait()),
@@ -124,7 +124,7 @@ class Supervisor:
 
 
 def snapshot(folder: Path) -> Snapshot:
-    """Times of the Python files below; hidden and installed ones are left out."""
+    """Return times of the Python files below; hidden and installed ones are left out."""
     found: Snapshot = {}
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder).parts

@@ -30,7 +30,9 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def _host_name() -> str:
-    """Java's default broker name; what is not allowed in a topic name is left out, since a topic is named after it."""
+    """Return Java's default broker name; what is not allowed in a topic name is left out, since a topic is named
+    after it.
+    """
     allowed = "".join(char for char in socket.gethostname() if char.isascii() and (char.isalnum() or char in "_-"))
     return allowed or "DEFAULT_BROKER"
 
@@ -401,7 +403,7 @@ class BrokerConfig(StoreConfig):
         _ = self.advertised_host  # raises where there is none
 
     def part(self, kind: type[T]) -> T:
-        """The settings that a room declared, as that room's own value."""
+        """Return the settings that a room declared, as that room's own value."""
         names_ = [declared.name for declared in dataclasses.fields(kind)]  # type: ignore[arg-type]
         return kind(**{name: getattr(self, name) for name in names_})
 
@@ -416,16 +418,16 @@ class BrokerConfig(StoreConfig):
         return self.bind_address in LOOPBACK or self.bind_address.startswith("127.")
 
     def client_table_bytes(self, memory_bytes: int) -> int:
-        """What may be kept of all heartbeats on a machine with so much memory."""
+        """Return what may be kept of all heartbeats on a machine with so much memory."""
         return self.max_client_table_bytes or max(64 << 20, min(memory_bytes // 8, 1 << 30))
 
     def may_create_group(self, group: str) -> bool:
-        """Whether a consumer makes its group by turning up."""
+        """Return whether a consumer makes its group by turning up."""
         return self.auto_create_subscription_group or (self.enable_create_sys_group and names.is_system_group(group))
 
     @property
     def advertised_host(self) -> str:
-        """What clients are told. An address for all interfaces is none that they could use."""
+        """Return what clients are told. An address for all interfaces is none that they could use."""
         if self.broker_ip1 is not None:
             return self.broker_ip1
         if self.bind_address in ("0.0.0.0", "::", ""):
@@ -437,7 +439,10 @@ class BrokerConfig(StoreConfig):
 
     @property
     def overlay_path(self) -> Path:
-        """Settings changed over the wire. What Java does not know lives in this folder of the store."""
+        """Return the file of settings changed over the wire.
+
+        What Java does not know lives in this folder of the store.
+        """
         return self.store_path_root_dir / "pyromq" / "broker-overlay.properties"
 
     @property

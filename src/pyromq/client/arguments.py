@@ -19,7 +19,7 @@ Seconds = float | timedelta
 
 
 def kind_fault(what: str, value: object, kind: type, wanted: str) -> str | None:
-    """None, if it is of the kind."""
+    """Return what is wrong; None if it is of the kind."""
     return None if isinstance(value, kind) else f"{what} is {_shown(value)}, and not {wanted}"
 
 
@@ -44,7 +44,7 @@ def seconds(value: Seconds) -> float:
 
 
 def time_limit(name: str, value: Seconds) -> float:
-    """How long a call may take, in seconds."""
+    """Return how long a call may take, in seconds."""
     try:
         found = seconds(value)
     except Error:
@@ -58,7 +58,7 @@ def time_limit(name: str, value: Seconds) -> float:
 
 
 def milliseconds(what: str, value: Seconds) -> int:
-    """A time that travels with a message. BadMessage."""
+    """Return a time that travels with a message. BadMessage."""
     try:
         length_s = seconds(value)
     except Error as fault:

@@ -55,12 +55,12 @@ class ClientConfig:
 
     @property
     def trace_topic(self) -> str | None:
-        """None: nothing is traced."""
+        """Return None if nothing is traced."""
         return (names.TRACE_TOPIC if self.trace is True else self.trace) or None
 
 
 def name_servers(given: str | Iterable[str] | None, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The argument (`host:port;host:port` or a list), else the environment's, else this machine's."""
+    """Return the argument (`host:port;host:port` or a list), else the environment's, else this machine's."""
     if given is None:
         given = next((environment[name] for name in NAME_SERVER_VARIABLES if environment.get(name)), "")
     parts = given.replace(",", ";").split(";") if isinstance(given, str) else _addresses(given)
@@ -78,13 +78,13 @@ def _addresses(given: Iterable[str]) -> list[str]:
 
 
 def credentials(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment's access key and secret, for a client that was given none."""
+    """Return the environment's access key and secret, for a client that was given none."""
     found = {name: environment.get(variable, "") for name, variable in CREDENTIAL_VARIABLES.items()}
     return {name: value for name, value in found.items() if value}
 
 
 def own_ip(towards: str) -> str:
-    """The address of this machine that packets to the other one carry. Nothing is sent."""
+    """Return the address of this machine that packets to the other one carry. Nothing is sent."""
     host, port = parse_address(towards)
     name = host.encode() if host.isascii() else host  # of a text Python prepares for all of Unicode: a millisecond
     try:

@@ -119,7 +119,10 @@ def unreachable(fault: ConnectionLost, address: str, hint: str) -> Unreachable:
 
 
 def refused(code: int, remark: str | None, address: str, hint: str | None = None) -> Refused:
-    """An answer other than success. The hint is the code's, unless the caller knows what was asked for."""
+    """Return the error of an answer other than success.
+
+    The hint is the code's, unless the caller knows what was asked for.
+    """
     try:
         name = ResponseCode(code).name
     except ValueError:

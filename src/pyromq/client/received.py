@@ -37,12 +37,12 @@ class Received:
 
     @property
     def topic(self) -> str:
-        """Where it was sent to, also when it comes again by way of a retry topic."""
+        """Return where it was sent to, also when it comes again by way of a retry topic."""
         return without_namespace(self.namespace, self.wire_topic)
 
     @property
     def wire_topic(self) -> str:
-        """The same as brokers know it, with its namespace."""
+        """Return the same as brokers know it, with its namespace."""
         return self.message.properties.get(Property.RETRY_TOPIC, self.message.topic)
 
     @property
@@ -51,7 +51,7 @@ class Received:
 
     @property
     def id(self) -> str:
-        """The producer's id for it, the same for every delivery."""
+        """Return the producer's id for it, the same for every delivery."""
         found = self.message.unique_id or self.message.properties.get(Property.ORIGIN_MESSAGE_ID)
         return found or self.message.offset_id
 
@@ -93,7 +93,7 @@ class Received:
         return host_text(self.message.born_host)
 
     def decode(self, kind: type[T]) -> T:
-        """The body as a value: bytes, str, or JSON read into dataclasses, msgspec and pydantic models, dicts."""
+        """Return the body as a value: bytes, str, or JSON read into dataclasses, msgspec and pydantic models, dicts."""
         return decode_value(self.body, kind)
 
     def renew(self, seconds: float | None = None) -> None:

@@ -48,7 +48,7 @@ def everything() -> Filter:
 
 
 def tag(*tags: str) -> Filter:
-    """Messages with one of these tags; `*` is all."""
+    """Return a filter for messages with one of these tags; `*` is all."""
     for each in tags:
         if not isinstance(each, str):
             raise Error(f"tag({each!r}): a tag is a string", hint="Leave the filter out to get every message")
@@ -62,7 +62,10 @@ def tag(*tags: str) -> Filter:
 
 
 def sql(expression: str) -> Filter:
-    """Messages whose properties fit: `region = 'eu' AND total > 10`. Brokers need enablePropertyFilter=true."""
+    """Return a filter for messages whose properties fit: `region = 'eu' AND total > 10`.
+
+    Brokers need enablePropertyFilter=true.
+    """
     if not isinstance(expression, str):
         raise Error(f"sql({expression!r}): the expression is a string", hint="Write sql(\"region = 'eu'\")")
     if not expression.strip():

@@ -68,7 +68,9 @@ class JavaKeys:
         return self._values[key].split("|")[0]
 
     def shown(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Keys without a field, with the value that was given or Java's default: for the `get config` requests."""
+        """Return keys without a field, with the value that was given or Java's default: for the `get config`
+        requests.
+        """
         return {
             key: given.get(key, self.harmless(key))
             for key, group in self._groups.items()

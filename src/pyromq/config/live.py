@@ -25,7 +25,7 @@ MAX_CHANGE = 64 << 10  # characters
 
 
 def check_length(text: str) -> None:
-    """ConfigError if one change is longer than settings ever are."""
+    """Raise ConfigError if one change is longer than settings ever are."""
     if len(text) > MAX_CHANGE:
         raise ConfigError(f"a change of settings with {len(text)} characters, at most {MAX_CHANGE} are taken at once")
 
@@ -64,12 +64,12 @@ class Live(Generic[C]):
         return asked
 
     def shown(self) -> dict[str, str]:
-        """Every Java key with its value: what the `get config` requests answer. Passwords are left out."""
+        """Return every Java key with its value: what the `get config` requests answer. Passwords are left out."""
         shown = self._keys.shown(self._given) | render_all(self.config)
         return {key: value for key, value in shown.items() if masked(key, "x") == "x"}  # also where none is set
 
     def may_change(self) -> list[str]:
-        """The allow-list, as Java keys."""
+        """Return the allow-list, as Java keys."""
         return sorted(one.java for one in settings_of(type(self.config)).values() if one.live)
 
     def _not_live(self, findings: list[SettingFinding]) -> str | None:

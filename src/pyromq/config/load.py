@@ -36,7 +36,7 @@ class SettingFinding:
 
     @property
     def shown(self) -> str:
-        """The value for people, without passwords."""
+        """Return the value for people, without passwords."""
         return masked(self.key, self.value)
 
     def __str__(self) -> str:
@@ -52,7 +52,9 @@ class Loaded(Generic[C]):
 
     @property
     def given(self) -> dict[str, str]:
-        """Keys from files that set nothing here, as they were given: shown again to whoever asks for the settings."""
+        """Return keys from files that set nothing here, as they were given: shown again to whoever asks for the
+        settings.
+        """
         return {one.key: one.value for one in self.findings if one.setting is None}
 
     @property
@@ -97,7 +99,7 @@ def load(
 
 
 def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
-    """Every key of a file and what becomes of it. ConfigError only if the file cannot be read as a whole."""
+    """Return every key of a file and what becomes of it. ConfigError only if the file cannot be read as a whole."""
     text = _read(path)
     settings = settings_of(config_class)
     if _is_toml(path, text, settings):
@@ -106,7 +108,7 @@ def examine_file(path: Path, config_class: type, keys: JavaKeys) -> list[Setting
 
 
 def examine_properties(text: str, source: str, config_class: type, keys: JavaKeys) -> list[SettingFinding]:
-    """The same for properties text from anywhere, a request body for instance."""
+    """Return the same for properties text from anywhere, a request body for instance."""
     by_java = {one.java: one for one in settings_of(config_class).values()}
     return [
         _judge_java(f"{source} line {entry.line}", entry.key, entry.value, by_java, keys)
@@ -115,7 +117,7 @@ def examine_properties(text: str, source: str, config_class: type, keys: JavaKey
 
 
 def first_error(findings: Iterable[SettingFinding]) -> str | None:
-    """The first error in one line, saying how many more there are."""
+    """Return the first error in one line, saying how many more there are."""
     errors = [str(one) for one in findings if one.error]
     more = f" (and {len(errors) - 1} more: `pyromq config check` lists them)" if len(errors) > 1 else ""
     return errors[0] + more if errors else None
@@ -132,7 +134,7 @@ def _build(config_class: type[C], findings: list[SettingFinding]) -> C:
 
 
 def _placed(text: str, findings: list[SettingFinding]) -> str:
-    """The error with the place of the setting that it begins with, if it came from somewhere."""
+    """Return the error with the place of the setting that it begins with, if it came from somewhere."""
     begins = re.match(r"\w+", text)
     for one in reversed(findings):
         if begins is not None and one.setting is not None and begins[0] in (one.setting.java, one.setting.name):

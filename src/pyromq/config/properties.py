@@ -23,7 +23,10 @@ class Entry(NamedTuple):
 
 
 def parse(text: str, source: str = "properties") -> list[Entry]:
-    """Every entry in order, repeated keys included. ConfigError names `source` and line of a malformed escape."""
+    """Return every entry in order, repeated keys included.
+
+    ConfigError names `source` and line of a malformed escape.
+    """
     entries = []
     for number, line in _logical_lines(text):
         key_end, value_start = _split(line)
@@ -35,12 +38,14 @@ def parse(text: str, source: str = "properties") -> list[Entry]:
 
 
 def render(pairs: Mapping[str, str]) -> str:
-    """One line per pair, escaped so that `parse` and Java read the same pairs back."""
+    """Return one line per pair, escaped so that `parse` and Java read the same pairs back."""
     return "".join(f"{_escape(key, '=: #!')}={_escape_value(value)}\n" for key, value in pairs.items())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments and blank ones; a line that ends in an odd number of backslashes takes in the next."""
+    """Yield lines without comments and blank ones; a line that ends in an odd number of backslashes takes in the
+    next.
+    """
     begun, joined = 0, ""
     for number, natural in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         line = natural.lstrip(BLANK)
@@ -58,7 +63,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[int, int]:
-    """Where the key ends and the value starts: the first bare `=`, `:` or blank, with blanks around it."""
+    """Return where the key ends and the value starts: the first bare `=`, `:` or blank, with blanks around it."""
     at = 0
     while at < len(line) and line[at] not in "=:" + BLANK:
         at += 2 if line[at] == "\\" else 1

@@ -48,7 +48,10 @@ class Setting:
     wide: bool
 
     def parse(self, raw: object) -> Any:
-        """The typed value of text (file, environment, flag) or of a TOML value. ValueError says what is wrong."""
+        """Return the typed value of text (file, environment, flag) or of a TOML value.
+
+        ValueError says what is wrong.
+        """
         if isinstance(raw, str):
             value = self._from_text(raw.strip())
         elif self.kind is float and type(raw) is int:
@@ -63,7 +66,7 @@ class Setting:
         return value
 
     def render(self, value: Any) -> str:
-        """The value as Java writes it in a properties file."""
+        """Return the value as Java writes it in a properties file."""
         if value is None:
             return ""
         if isinstance(value, bool):
@@ -73,7 +76,7 @@ class Setting:
         return ";".join(value) if isinstance(value, tuple) else str(value)
 
     def check(self, value: Any) -> None:
-        """ValueError if the value is outside the setting's range."""
+        """Raise ValueError if the value is outside the setting's range."""
         if value is None or isinstance(value, (str, tuple, Path, Enum)):
             return
         self._check_type(value)
@@ -156,7 +159,7 @@ def setting(
 
 
 def settings_of(config_class: type) -> Mapping[str, Setting]:
-    """Every setting of a daemon's dataclass by field name, in order of declaration."""
+    """Return every setting of a daemon's dataclass by field name, in order of declaration."""
     found = _KNOWN.get(config_class)
     if found is None:  # reading type hints is dear
         found = _KNOWN[config_class] = _read_settings(config_class)
@@ -200,7 +203,7 @@ def check_ranges(config: Any) -> None:
 
 
 def render_all(config: Any) -> dict[str, str]:
-    """Every setting under its Java key."""
+    """Return every setting under its Java key."""
     return {one.java: one.render(getattr(config, one.name)) for one in settings_of(type(config)).values()}
 
 
@@ -217,5 +220,5 @@ def _camel(name: str) -> str:
 
 
 def _number(value: float) -> str:
-    """The number as one types it: 1048576, not 1.04858e+06."""
+    """Return the number as one types it: 1048576, not 1.04858e+06."""
     return str(int(value)) if value == int(value) else f"{value:g}"

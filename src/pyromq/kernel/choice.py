@@ -72,7 +72,10 @@ def is_forced() -> bool:
 
 
 def native() -> ModuleType | None:
-    """The native module, if it serves. ConfigError if it was built from other sources than those that lie here."""
+    """Return the native module, if it serves.
+
+    ConfigError if it was built from other sources than those that lie here.
+    """
     if kernel_name() != "native":
         return None
     spec = find_spec(_MODULE)

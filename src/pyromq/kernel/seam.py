@@ -45,7 +45,7 @@ class FeedConnection(Protocol):
 
     @property
     def listener(self) -> str:
-        """The name of the server that accepted it: verdicts differ between the ports of a broker."""
+        """Return the name of the server that accepted it: verdicts differ between the ports of a broker."""
         ...
 
     @property
@@ -78,7 +78,7 @@ Feed = Callable[[FeedConnection, memoryview], Fed | bytes]
 
 
 def as_fed(outcome: Fed | bytes, received: memoryview) -> Fed:
-    """What a feed did with these bytes, in full."""
+    """Return what a feed did with these bytes, in full."""
     return Fed(len(received), outcome) if isinstance(outcome, bytes) else outcome
 
 

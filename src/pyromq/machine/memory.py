@@ -13,7 +13,7 @@ _UNKNOWN = 8 << 30  # where the system tells nothing
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Bytes. `root`: where proc and sys are mounted, another folder in tests."""
+    """Return the bytes that this process may use. `root`: where proc and sys are mounted, another folder in tests."""
     found = [one for one in (_physical(), _address_space(), *_control_groups(root)) if 0 < one < _NO_LIMIT]
     return min(found, default=_UNKNOWN)
 
@@ -35,7 +35,7 @@ def _address_space() -> int:
 
 
 def _control_groups(root: Path) -> Iterator[int]:
-    """The limits of our group and of all above it, in both versions."""
+    """Yield the limits of our group and of all above it, in both versions."""
     try:
         lines = (root / "proc/self/cgroup").read_text("ascii", "replace").splitlines()
     except OSError:

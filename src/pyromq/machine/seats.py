@@ -19,7 +19,7 @@ class Seats:
         self._rows: list[Row] = []
 
     def row(self) -> Row:
-        """The seats of one more listener."""
+        """Return the seats of one more listener."""
         row = Row(self)
         self._rows.append(row)
         return row
@@ -29,7 +29,7 @@ class Seats:
         return sum(row.taken for row in self._rows)
 
     def may_seat(self, asking: Row) -> bool:
-        """Whether a free seat is left that no other listener has to itself."""
+        """Return whether a free seat is left that no other listener has to itself."""
         kept = self.total // _KEPT_SHARE
         spoken_for = sum(max(row.taken, kept) for row in self._rows if row is not asking)
         return asking.taken + spoken_for < self.total
@@ -43,7 +43,7 @@ class Row:
         self.taken = 0
 
     def take(self) -> bool:
-        """False: there is none."""
+        """Take a seat. Return False if there is none."""
         if not self.seats.may_seat(self):
             return False
         self.taken += 1

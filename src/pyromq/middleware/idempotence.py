@@ -35,7 +35,7 @@ class Seen(Protocol):
     """Where the words of messages that are done are kept."""
 
     async def known(self, words: Sequence[str]) -> set[str]:
-        """Those of them that were noted."""
+        """Return those of them that were noted."""
         ...
 
     async def note(self, words: Sequence[str]) -> None: ...

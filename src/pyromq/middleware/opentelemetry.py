@@ -40,7 +40,7 @@ class OpenTelemetry(Middleware):
         self._tracer = trace.get_tracer("pyromq", __version__, provider)
 
     async def send(self, drafts: list[Draft], call_next: SendNext) -> list[SendResult]:
-        """One span for the request; each message carries its context along."""
+        """Make one span for the request; each message carries its context along."""
         topic = drafts[0].topic
         attributes = _common(topic, "send", [draft.properties for draft in drafts])
         with self._span(f"send {topic}", self._trace.SpanKind.PRODUCER, attributes) as span:
@@ -53,7 +53,7 @@ class OpenTelemetry(Middleware):
             return results
 
     async def handle(self, messages: list[Received], call_next: HandleNext) -> Outcomes:
-        """One message: its span continues the sender's. A batch: one span, linked to all the senders'."""
+        """Make a span for one message, which continues the sender's. A batch: one span, linked to all the senders'."""
         first = messages[0]
         contexts = [self._propagate.extract(each.properties) for each in messages]
         links = [self._trace.Link(self._trace.get_current_span(each).get_span_context()) for each in contexts]

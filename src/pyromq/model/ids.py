@@ -21,7 +21,7 @@ HOST_V6_BYTES = 20
 
 
 def pack_host(ip: str, port: int) -> bytes:
-    """Address and port as they stand in a record: 8 bytes for IPv4, 20 for IPv6."""
+    """Return the address and port as they stand in a record: 8 bytes for IPv4, 20 for IPv6."""
     return ipaddress.ip_address(ip).packed + _PORT.pack(port)
 
 
@@ -63,7 +63,7 @@ class UniqueId(NamedTuple):
     counter: int
 
     def born_near(self, now_ms: int) -> int:
-        """The latest time at or before now that fits (the client's clock is taken to be in our time zone)."""
+        """Return the latest time at or before now that fits (the client's clock is taken to be in our time zone)."""
         month = month_start_ms(now_ms)
         if month + self.month_ms > now_ms:
             month = month_start_ms(month - 1)

@@ -154,10 +154,10 @@ class StoredMessage(Message):
 
     @property
     def offset_id(self) -> str:
-        """The broker's id: where the record is."""
+        """Return the broker's id: where the record is."""
         return offset_message_id(self.store_host, self.physical_offset)
 
     @property
     def message_id(self) -> str:
-        """The id that users see: the client's own where it gave one."""
+        """Return the id that users see: the client's own where it gave one."""
         return self.unique_id or self.offset_id

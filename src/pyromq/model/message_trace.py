@@ -108,7 +108,7 @@ class MessageTrace:
 
 
 def assemble(events: Iterable[Traced], message_id: str) -> MessageTrace:
-    """The story of one message; events of others, which share trace messages with it, are left out."""
+    """Return the story of one message; events of others, which share trace messages with it, are left out."""
     own = sorted((event for event in events if is_about(event, message_id)), key=lambda event: event.time_ms)
     return MessageTrace(
         message_id,
@@ -127,7 +127,7 @@ def stories(events: Iterable[Traced], word: str) -> list[MessageTrace]:
 
 
 def message_ids(events: Iterable[Traced], key: str) -> list[str]:
-    """Ids of the messages with a key, in order of their first event: a query by key finds these first."""
+    """Return ids of the messages with a key, in order of their first event: a query by key finds these first."""
     found = [event for event in events if key in event.keys.split()]
     return list(dict.fromkeys(event.message_id for event in sorted(found, key=lambda event: event.time_ms)))
 
@@ -138,7 +138,7 @@ def is_about(event: Traced, message_id: str) -> bool:
 
 
 def _deliveries(events: Iterable[Traced]) -> tuple[Delivery, ...]:
-    """Both halves of a delivery carry the same request id; clients may have lost either."""
+    """Return the deliveries. Both halves of one carry the same request id; clients may have lost either."""
     befores: dict[str, ConsumeStarted] = {}
     afters: dict[str, Consumed] = {}
     for event in events:

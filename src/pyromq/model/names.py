@@ -79,7 +79,7 @@ def is_retry(topic: str) -> bool:
 
 
 def is_sendable(topic: str) -> bool:
-    """Whether a client may send to it. Not to a revive log either: a Java broker obeys what it finds there."""
+    """Return whether a client may send to it. Not to a revive log either: a Java broker obeys what it finds there."""
     return topic not in NO_SEND_TOPICS and not topic.startswith(REVIVE_PREFIX)
 
 
@@ -93,19 +93,20 @@ def is_system_group(group: str) -> bool:
 
 
 def topic_fault(topic: str) -> str | None:
-    """What is wrong with a topic's name, None if nothing."""
+    """Return what is wrong with a topic's name, None if nothing."""
     longest = MAX_RETRY_TOPIC if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC
     return _fault("topic", topic, longest)
 
 
 def group_fault(group: str) -> str | None:
-    """The same for a group's name."""
+    """Return the same for a group's name."""
     return _fault("group", group, MAX_GROUP)
 
 
 def label_fault(what: str, text: str) -> str | None:
-    """What is wrong with a text by which a client calls itself: its id, which may hold nearly anything, or a group that
-    need not exist."""
+    """Return what is wrong with a text by which a client calls itself: its id, which may hold nearly anything, or a
+    group that need not exist.
+    """
     if len(text) > MAX_LABEL:
         return f"the {what} {text[:64] + '...'!r} has {len(text)} characters, at most {MAX_LABEL} are allowed"
     return None if text.isprintable() else f"the {what} {text!r} has characters that cannot be printed"

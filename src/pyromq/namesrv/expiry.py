@@ -13,7 +13,7 @@ from .route_table import RouteTable
 
 
 def monotonic_ms(clock: Clock) -> int:
-    """What the route table calls `now_ms`: durations must not follow a wall clock that is set."""
+    """Return what the route table calls `now_ms`: durations must not follow a wall clock that is set."""
     return int(clock.monotonic() * 1000)
 
 

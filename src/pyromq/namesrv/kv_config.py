@@ -70,7 +70,10 @@ class KvConfig:
 
     @classmethod
     def open(cls, path: Path, run_blocking: RunBlocking, limits: Callable[[], KvLimits] = KvLimits) -> KvConfig:
-        """Empty if there is no file. ConfigError names one that cannot be read, and the `.bak` that could be used."""
+        """Return the table, empty if there is no file.
+
+        ConfigError names one that cannot be read, and the `.bak` that could be used.
+        """
         try:
             return cls(path, read(path), run_blocking, limits)
         except FileNotFoundError:
@@ -82,7 +85,7 @@ class KvConfig:
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> Mapping[str, str] | None:
-        """None if nothing was ever put there; an emptied namespace stays, as in Java."""
+        """Return the pairs of a namespace. None: nothing was ever put there; an emptied namespace stays, as in Java."""
         return self._table.get(namespace)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
@@ -144,7 +147,7 @@ class _Draft:
         self._own: set[str] = set()
 
     def apply(self, change: _Change) -> bool:
-        """False: refused, and who asked for it is told."""
+        """Return False if refused, and who asked for it is told."""
         entries = self.table.get(change.namespace)
         old = None if entries is None else entries.get(change.key)
         if change.value == old:

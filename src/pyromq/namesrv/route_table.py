@@ -131,7 +131,7 @@ class RouteTable:
         )
 
     def heartbeat(self, cluster: str, address: str, now_ms: int) -> bool:
-        """Whether the broker is known; if so it lives on for another time-out."""
+        """Return whether the broker is known; if so it lives on for another time-out."""
         replica = self._replicas.get((cluster, address))
         if replica is None:
             return False
@@ -139,12 +139,14 @@ class RouteTable:
         return True
 
     def version(self, cluster: str, address: str) -> DataVersion | None:
-        """The topic table version that this broker last registered."""
+        """Return the topic table version that this broker last registered."""
         replica = self._replicas.get((cluster, address))
         return replica.version if replica else None
 
     def _ignore(self, new: Registration, holder: _Replica) -> Registered:
-        """Another address holds the id with a newer epoch: a master that was replaced and does not know it yet."""
+        """Refuse a registration whose id another address holds with a newer epoch: a master that was replaced and
+        does not know it yet.
+        """
         gone = self._replicas.get((new.cluster, new.address))
         left = self._remove([gone]) if gone is not None else Departures()
         reason = (
@@ -205,11 +207,11 @@ class RouteTable:
         return self._remove(found)
 
     def channel_lost(self, channel: object) -> Departures:
-        """Every broker that last registered over this connection leaves."""
+        """Remove every broker that last registered over this connection."""
         return self._remove([self._replicas[key] for key in self._channels.get(channel, ())])
 
     def expire(self, now_ms: int) -> Departures:
-        """Every broker that has been silent for longer than its time-out leaves."""
+        """Remove every broker that has been silent for longer than its time-out."""
         silent = [one for one in self._replicas.values() if one.seen_ms + one.timeout_ms < now_ms]
         return self._remove(silent, now_ms)
 
@@ -330,7 +332,7 @@ class RouteTable:
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def route(self, name: str) -> TopicRouteData | None:
-        """Where the topic's queues are, in order of broker name."""
+        """Return where the topic's queues are, in order of broker name."""
         topic = self._topics.get(name)
         if topic is None:
             return None
@@ -370,12 +372,12 @@ class RouteTable:
         return sorted(set().union(*(self._brokers[name].topics for name in names)))
 
     def has_flags(self, name: str, wanted: int, unwanted: int = 0) -> bool:
-        """Whether a topic's system flag, as the first of its brokers gave it, has one bit and not the other."""
+        """Return whether a topic's system flag, as the first of its brokers gave it, has one bit and not the other."""
         topic = self._topics.get(name)
         return topic is not None and _has_flags(topic, wanted, unwanted)
 
     def has_channel(self, channel: object) -> bool:
-        """Whether a broker that is there registered over this connection."""
+        """Return whether a broker that is there registered over this connection."""
         return channel in self._channels
 
     def broker_names(self) -> Iterator[str]:
@@ -414,7 +416,7 @@ def _has_flags(topic: _Topic, wanted: int, unwanted: int) -> bool:
 
 
 def _came_below(broker: _Broker, ha_address: str) -> MinBrokerChange:
-    """A replica with a smaller id than all others came: the others are told."""
+    """Return the notice to the others that a replica with a smaller id came."""
     smallest = min(broker.replicas)
     others = tuple(one.address for one in broker.replicas.values() if one.broker_id != smallest)
     address = broker.replicas[smallest].address
@@ -422,7 +424,7 @@ def _came_below(broker: _Broker, ha_address: str) -> MinBrokerChange:
 
 
 def _went_above(broker: _Broker, offline_address: str) -> MinBrokerChange:
-    """The replica with the smallest id left: all that remain are told."""
+    """Return the notice to all that remain that the replica with the smallest id left."""
     smallest = min(broker.replicas)
     everyone = tuple(one.address for one in broker.replicas.values())
     return MinBrokerChange(broker.name, smallest, broker.replicas[smallest].address, everyone, offline_address)

@@ -10,7 +10,9 @@ from ..protocol.bodies.route import BrokerData, TopicRouteData
 
 
 def with_acting_masters(topic: str, route: TopicRouteData) -> TopicRouteData:
-    """Where a master is lost, its smallest slave stands in its place, for reading and locking, not for writing."""
+    """Return the route in which, where a master is lost, its smallest slave stands in its place, for reading and
+    locking, not for writing.
+    """
     if topic.startswith(SYNC_BROKER_MEMBER_PREFIX):  # by this topic brokers find out who really is there
         return route
     read_only = {one.broker_name for one in route.queue_datas if not one.perm & Perm.WRITE}
@@ -21,7 +23,7 @@ def with_acting_masters(topic: str, route: TopicRouteData) -> TopicRouteData:
 
 
 def in_zone(route: TopicRouteData, zone: str) -> TopicRouteData:
-    """Brokers of the client's own zone, and those whose master is lost: a far slave is better than none."""
+    """Return brokers of the client's own zone, and those whose master is lost: a far slave is better than none."""
     kept = [one for one in route.broker_datas if MASTER_ID not in one.broker_addrs or _same(one.zone_name, zone)]
     names = {one.broker_name for one in kept}
     removed = {

@@ -89,7 +89,7 @@ class NameServer:
         self.expiry = asyncio.get_running_loop().create_task(self.loops.keep("silent brokers", loop))
 
     async def listen(self) -> str:
-        """The address, with the port that was taken where the setting says 0."""
+        """Return the address, with the port that was taken where the setting says 0."""
         host, port = self._config.bind_address.strip("[]"), self._config.listen_port
         try:
             return await self.server.start(host, port)

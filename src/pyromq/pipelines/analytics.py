@@ -33,7 +33,7 @@ def analytics(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> Summary:
-    """One pass over what `source` has now."""
+    """Make one pass over what `source` has now."""
     frame = chosen(messages(spark, source, needed(_COLUMNS, where), since_ms=since_ms, until_ms=until_ms), where)
     return _summary(_grouped(frame, window, exact=True), window)
 
@@ -48,7 +48,9 @@ def analytics_stream(
     where: str = "",
     every: str = "",
 ) -> Summary:
-    """What is there now, or with `every` for ever; a message later than `late` after its window does not count."""
+    """Count what is there now, or with `every` for ever; a message later than `late` after its window does not
+    count.
+    """
     told = {"source": checkpoint.which(source), "window": window, "late": late, "where": where}
     checkpoint.begin(spark, folder, told, {})
     checkpoint.check_whole(spark, folder, _numbers(spark, folder))
@@ -69,7 +71,7 @@ def analytics_stream(
 
 
 def windows(spark: SparkSession, folder: str) -> DataFrame:
-    """The state of each window after the last whole batch of a stream."""
+    """Return the state of each window after the last whole batch of a stream."""
     from pyspark.sql import functions
 
     numbers = _numbers(spark, folder)

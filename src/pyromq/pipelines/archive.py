@@ -49,7 +49,7 @@ def archive(
     compression: str = "zstd",
     dry_run: bool = False,
 ) -> Summary:
-    """What is there now, or with `every` (`10 seconds`) for ever. `source`: options of the data source.
+    """Archive what is there now, or with `every` (`10 seconds`) for ever. `source`: options of the data source.
 
     A new archive begins with the earliest messages unless the options say otherwise. Topics of `first` are kept before
     the others: `expiring.py` finds those whose messages go soon. `catalog` and `table` say where an Iceberg table is.
@@ -105,12 +105,12 @@ def keep_batch(rows: Lake, batch: DataFrame, number: int, *, whole: bool = True)
 
 
 def read_archive(spark: SparkSession, folder: str) -> DataFrame:
-    """The archived messages, with the columns of the source and `date`."""
+    """Return the archived messages, with the columns of the source and `date`."""
     return open_archive(spark, folder).read(batches(spark, folder))
 
 
 def batches(spark: SparkSession, folder: str) -> list[int]:
-    """Numbers of the batches that hold something. PyroError if there is none."""
+    """Return numbers of the batches that hold something. PyroError if there is none."""
     numbers = [int(each["batch"]) for each in manifests(spark, folder) if each["queues"]]
     if not numbers:
         raise PyroError(f"{folder} holds no archive: it has no manifest. Make one by `pyromq pipeline archive`")
@@ -125,8 +125,10 @@ def open_archive(spark: SparkSession, folder: str) -> Lake:
 
 
 def summary(spark: SparkSession, folder: str, before: set[int] | None = None) -> Summary:
-    """What the archive holds: messages by queue, gaps, and up to where brokers may delete. Batches of `before` are not
-    of this run."""
+    """Return what the archive holds: messages by queue, gaps, and up to where brokers may delete.
+
+    Batches of `before` are not of this run.
+    """
     found = manifests(spark, folder)
     missing, _ = gaps(found)
     new = [each for each in found if int(each["batch"]) not in (before or ())]
@@ -155,7 +157,7 @@ def _covers(given: Mapping[str, str], topic: str) -> bool:
 
 
 def _begun(spark: SparkSession, folder: str) -> list[str]:
-    """The topics of a batch that was planned and is not committed: Spark repeats it first."""
+    """Return the topics of a batch that was planned and is not committed: Spark repeats it first."""
     planned_ = _logged_offsets(spark, folder)
     committed = {name for name, _ in read_texts(spark, f"{folder}/checkpoint/commits", "", named=True)}
     last = max(planned_, default=-1)
@@ -166,13 +168,13 @@ def _begun(spark: SparkSession, folder: str) -> list[str]:
 
 
 def _waiting(spark: SparkSession, given: Mapping[str, str], folder: str) -> Summary:
-    """What a run would take, by Spark's own offset log; nothing is written."""
+    """Return what a run would take, by Spark's own offset log; nothing is written."""
     told = planned(given, begin=_logged(spark, folder))
     return Summary("archive (dry run)", {**told.facts, "folder": folder}, told.tables)
 
 
 def _logged(spark: SparkSession, folder: str) -> Offsets:
-    """Where the last planned batch of the checkpoint ends; nothing if there is none."""
+    """Return where the last planned batch of the checkpoint ends; nothing if there is none."""
     found = _logged_offsets(spark, folder)
     return found[max(found)] if found else {}
 

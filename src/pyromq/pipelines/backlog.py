@@ -59,7 +59,7 @@ def _by_topic(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _waiting(spark: SparkSession, named: DataFrame, lag: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What each group has not consumed, by tag: a second pass, of the groups that have been somewhere."""
+    """Return what each group has not consumed, by tag: a second pass, of the groups that have been somewhere."""
     from pyspark.sql import functions
 
     places = [(row["group"], row["topic"], row["broker"], row["queue"], row["committed"]) for row in lag if row["lag"]]

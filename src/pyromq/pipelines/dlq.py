@@ -26,7 +26,7 @@ _SHORT = "yyyy-MM-dd HH:mm:ss"
 
 
 def dead_letters(spark: SparkSession, source: Mapping[str, str], group: str) -> DataFrame:
-    """The columns of a read, and `origin`: the topic that each message failed in."""
+    """Return the columns of a read, and `origin`: the topic that each message failed in."""
     return _with_origin(messages(spark, {"topic": f"{DLQ_PREFIX}{group}", **source}))
 
 
@@ -77,8 +77,10 @@ def _grouped(frame: DataFrame) -> DataFrame:
 def _reasons(
     spark: SparkSession, source: Mapping[str, str], group: str, found: DataFrame, traces: str
 ) -> list[dict[str, Any]]:
-    """How the group's listener ended with each message, by topic; null where no consumer told. A client that serves
-    several groups may leave out which it was."""
+    """Return how the group's listener ended with each message, by topic; null where no consumer told.
+
+    A client that serves several groups may leave out which it was.
+    """
     from pyspark.sql import functions
 
     failed = traced(spark, {**source, "topic": traces}).where("what = 'ended' AND NOT success")
@@ -103,7 +105,7 @@ def redrive(
     every: str = "",
     dry_run: bool = False,
 ) -> Summary:
-    """A selection back to the topics where it failed, or to `target`'s topic. Dead letters stay until they expire.
+    """Send a selection back to the topics where it failed, or to `target`'s topic. Dead letters stay until they expire.
 
     The checkpoint in `folder` remembers how far it came: the next run with it sends what has died since.
     """

@@ -31,7 +31,7 @@ def reconcile(
     by: str = _ID,
     examples: int = 20,
 ) -> Summary:
-    """What of `left` is in `right`. `by` is Spark SQL for the id, `where` chooses on both sides."""
+    """Return what of `left` is in `right`. `by` is Spark SQL for the id, `where` chooses on both sides."""
     from pyspark.sql import functions
 
     sides = [
@@ -79,7 +79,7 @@ def _side(
 
 
 def _judged(both: DataFrame) -> DataFrame:
-    """A row for each id. Doubled before differing: a second, other message of the same id is both."""
+    """Return a row for each id. Doubled before differing: a second, other message of the same id is both."""
     from pyspark.sql import functions
 
     found = both.groupBy("id").agg(

@@ -87,7 +87,7 @@ class _Choice(NamedTuple):
 
 
 def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
-    """The options of a write that keeps the rate (0: none); the one task of each step keeps it."""
+    """Return the options of a write that keeps the rate (0: none); the one task of each step keeps it."""
     return dict(target) | ({"maxMessagesPerSecond": str(rate)} if rate else {})
 
 
@@ -116,7 +116,7 @@ def _streamed(
 
 
 def _standing(source: Mapping[str, str], group: str) -> str:
-    """Where a group stands in each queue, as JSON; the first message where it has not been."""
+    """Return where a group stands in each queue, as JSON; the first message where it has not been."""
     options = read_options(source, Use.STREAM)
     with Cluster(options) as cluster:
         _, bounds = with_retries(cluster, options)
@@ -125,7 +125,7 @@ def _standing(source: Mapping[str, str], group: str) -> str:
 
 
 def outgoing() -> list[Column]:
-    """The columns of a write, with where each message came from."""
+    """Return the columns of a write, with where each message came from."""
     from pyspark.sql import functions
 
     place = functions.concat_ws("/", "brokerName", "queueId", "queueOffset")

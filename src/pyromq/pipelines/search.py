@@ -29,7 +29,7 @@ def search(
     until_ms: int | None = None,
     most: int = 100,
 ) -> Summary:
-    """What fits all that is given, the first `most` by store time; `matching` gives them as rows."""
+    """Return what fits all that is given, the first `most` by store time; `matching` gives them as rows."""
     from pyspark.sql import Observation, functions
 
     frame = messages(spark, source, since_ms=since_ms, until_ms=until_ms)
@@ -57,7 +57,7 @@ def matching(
     body_pattern: str = "",
     where: str = "",
 ) -> DataFrame:
-    """The rows that fit. ConfigError if nothing says what is looked for."""
+    """Return the rows that fit. ConfigError if nothing says what is looked for."""
     from pyspark.sql import functions
 
     text = functions.col("body").cast("string")  # what is no UTF-8 stays, where decode would fail

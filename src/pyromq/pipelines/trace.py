@@ -30,7 +30,7 @@ _PARTS = (50, 95, 99)
 
 
 def events(bodies: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
-    """A row of `EVENTS` for each event; bodies that are no trace are left out (anybody may send there)."""
+    """Yield a row of `EVENTS` for each event; bodies that are no trace are left out (anybody may send there)."""
     for body in bodies:
         try:
             found = decode_trace(body)
@@ -50,7 +50,7 @@ def events(bodies: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
 def traced(
     spark: SparkSession, source: Mapping[str, str], since_ms: int | None = None, seen: Observation | None = None
 ) -> DataFrame:
-    """The events of the trace topic as rows; `seen` gets the bytes of the bodies."""
+    """Return the events of the trace topic as rows; `seen` gets the bytes of the bodies."""
     import pyarrow as pa
     from pyspark.sql import functions
 
@@ -128,7 +128,7 @@ def _stored(
 
 
 def _stages(found: DataFrame, stored: DataFrame | None) -> DataFrame:
-    """A row for each message and group that had it; `group` is null where nobody had."""
+    """Return a row for each message and group that had it; `group` is null where nobody had."""
     from pyspark.sql import functions
 
     sent = found.where("what = 'sent'").groupBy("id").agg(

@@ -50,7 +50,7 @@ class Command(msgspec.Struct, gc=False):
 
 
 def encode_header(command: Command) -> bytes:
-    """The header bytes in the command's own encoding."""
+    """Return the header bytes in the command's own encoding."""
     if command.encoding is Encoding.JSON:
         return _JSON_ENCODER.encode(
             _JsonOut(
@@ -68,7 +68,7 @@ def encode_header(command: Command) -> bytes:
 
 
 def decode_header(encoding: int, header: bytes | memoryview, max_fields: int) -> Command:
-    """A command without its body. ProtocolError says what is wrong with the bytes."""
+    """Return a command without its body. ProtocolError says what is wrong with the bytes."""
     if encoding == 0:
         if len(header) > _SMALL_HEADER:
             _check_strings(header, max_fields)
@@ -156,7 +156,9 @@ def _decode_json(header: bytes | memoryview) -> Command:
 
 
 def _decode_loosely(header: bytes | memoryview) -> _JsonIn:
-    """Other types than Java's are common (C++, Node), fastjson's dialect is not, but every Java server reads it."""
+    """Decode a header loosely: other types than Java's are common (C++, Node), fastjson's dialect is not, but every
+    Java server reads it.
+    """
     try:
         raw = read_json(_LOOSE_DECODER.decode, header, _ODD_LIMITS)
     except msgspec.DecodeError as fault:

@@ -32,7 +32,7 @@ class CompressionMissing(PyroError):
 
 
 def compression_of(sys_flag: int) -> Compression | None:
-    """None where the body is plain. ProtocolError for a type that does not exist."""
+    """Return None where the body is plain. ProtocolError for a type that does not exist."""
     if not sys_flag & SysFlag.COMPRESSED:
         return None
     kind = (sys_flag & SysFlag.COMPRESSION_MASK) >> SysFlag.COMPRESSION_SHIFT
@@ -43,7 +43,7 @@ def compression_of(sys_flag: int) -> Compression | None:
 
 
 def compressed_flag(kind: Compression) -> int:
-    """The bits that a sysFlag gets for a body compressed this way."""
+    """Return the bits that a sysFlag gets for a body compressed this way."""
     return SysFlag.COMPRESSED | kind << SysFlag.COMPRESSION_SHIFT
 
 
@@ -56,7 +56,7 @@ def compress(body: bytes, kind: Compression, level: int = DEFAULT_LEVEL) -> byte
 
 
 def decompress(body: bytes, kind: Compression, limit: int = DEFAULT_PLAIN_LIMIT) -> bytes:
-    """The plain body. ProtocolError if it is damaged, cut short, or would be longer than `limit`."""
+    """Return the plain body. ProtocolError if it is damaged, cut short, or would be longer than `limit`."""
     try:
         plain, complete = _decompress(bytes(body), kind, limit + 1)
     except CompressionMissing:

@@ -73,7 +73,7 @@ FILE_LIMITS = JsonLimits(
 
 
 def parse_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> Any:
-    """The value as Python builtins. ProtocolError says what is wrong and where."""
+    """Return the value as Python builtins. ProtocolError says what is wrong and where."""
     try:
         return read_json(_ANY.decode, data, limits)
     except msgspec.DecodeError as fault:
@@ -81,7 +81,7 @@ def parse_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) ->
 
 
 def read_json(decode: Callable[[bytes | memoryview], T], data: bytes | memoryview, limits: JsonLimits) -> T:
-    """What `decode` makes of the text, or of its standard form. ProtocolError, or what `decode` said at last."""
+    """Return what `decode` makes of the text, or of its standard form. ProtocolError, or what `decode` said at last."""
     _check_size(data, limits)
     try:
         return decode(data)
@@ -120,7 +120,9 @@ def _check_size(data: bytes | memoryview, limits: JsonLimits) -> None:
 
 
 def _fault_place(refusal: Exception) -> int:
-    """Where to begin with repairs: in front of what msgspec could not read; at the beginning if it does not say."""
+    """Return where to begin with repairs: in front of what msgspec could not read; at the beginning if it does not
+    say.
+    """
     found = _FAULT_PLACE.search(str(refusal))
     return max(0, int(found[1]) - 1) if found is not None else 0
 
@@ -171,7 +173,10 @@ def quote_keys(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) ->
 
 
 def standard_json(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> bytes:
-    """The same value in standard JSON, members that are null left out. ProtocolError says what is wrong and where."""
+    """Return the same value in standard JSON, members that are null left out.
+
+    ProtocolError says what is wrong and where.
+    """
     if len(data) > limits.scanned_bytes:
         raise ProtocolError(
             f"{len(data)} bytes that are no standard JSON, the limit of the dialect is {limits.scanned_bytes}"
@@ -220,7 +225,7 @@ class _Scanner:
         return value
 
     def _next(self) -> str:
-        """The next character that means something, not consumed; empty at the end."""
+        """Return the next character that means something, not consumed; empty at the end."""
         blank = _BLANK.match(self._text, self._at)
         if blank is not None:
             self._at = blank.end()

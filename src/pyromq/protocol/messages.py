@@ -67,7 +67,7 @@ class UnreadableMessage(StoredMessage):
 
     @property
     def next_offset(self) -> int:
-        """The queue offset behind it: an inner batch takes as many as it has messages."""
+        """Return the queue offset behind it: an inner batch takes as many as it has messages."""
         if self.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
             return self.queue_offset + 1
         return self.queue_offset + (whole_number(self.properties.get(Property.INNER_NUM), 1, INT_MAX) or 1)
@@ -87,7 +87,7 @@ class ReadMessages(NamedTuple):
 
 
 def decode_messages(body: bytes | memoryview, *, plain_limit: int = DEFAULT_PLAIN_LIMIT) -> list[StoredMessage]:
-    """All messages of a pull response. ProtocolError if one is damaged, cut, or too large once decompressed."""
+    """Return all messages of a pull response. ProtocolError if one is damaged, cut, or too large once decompressed."""
     found = read_messages(body, plain_limit=plain_limit)
     for message in found.unreadable:
         raise (CompressionMissing if message.is_curable else ProtocolError)(message.fault)
@@ -129,7 +129,10 @@ def read_messages(
 def read_record(
     raw: bytes, *, plain_limit: int = DEFAULT_PLAIN_LIMIT, verify: bool = True, with_body: bool = True
 ) -> list[StoredMessage]:
-    """The messages of one framed record, or one `UnreadableMessage`. Without its body none is decompressed for it."""
+    """Return the messages of one framed record, or one `UnreadableMessage`.
+
+    Without its body none is decompressed for it.
+    """
     try:
         record = decode_record(raw, verify=verify)
         if not with_body and record.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
@@ -236,7 +239,7 @@ def decode_records(body: bytes | memoryview, *, verify: bool = True) -> Iterator
 
 
 def unwrap(record: Record, plain_limit: int = DEFAULT_PLAIN_LIMIT) -> list[StoredMessage]:
-    """The message of a record, or the messages of an inner batch."""
+    """Return the message of a record, or the messages of an inner batch."""
     kind = compression_of(record.sys_flag)
     plain = record.body if kind is None else decompress(record.body, kind, plain_limit)
     if record.sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:

@@ -21,7 +21,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """The same as headers carry it."""
+    """Return the same as headers carry it."""
     text = "".join([f"{name}{NAME_END}{value}{PAIR_END}" for name, value in properties.items()])
     if text.count(NAME_END) != len(properties) or text.count(PAIR_END) != len(properties):
         raise ValueError(f"property {_smuggler(properties)!r} holds 0x01 or 0x02, which separate properties")
@@ -54,7 +54,7 @@ def decode_properties(raw: bytes | memoryview | str) -> dict[str, str]:
 
 
 def find_property(raw: bytes, name: bytes) -> bytes | None:
-    """One value out of the bytes, without decoding the others: the append and dispatch loops live on it."""
+    """Return one value out of the bytes, without decoding the others: the append and dispatch loops live on it."""
     head = name + b"\x01"
     end = len(raw)
     for _ in range(_FEW):
@@ -72,7 +72,9 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
 
 
 def _find_among_many(raw: bytes, head: bytes) -> bytes | None:
-    """The same where names that end alike, or pairs without a value, come in thousands: in one pass of the pattern."""
+    """Return the same where names that end alike, or pairs without a value, come in thousands: in one pass of the
+    pattern.
+    """
     value = None
     for found in re.finditer(b"(?:^|(?<=\x02))" + re.escape(head) + b"([^\x02]++)", raw):
         value = found[1]

@@ -70,7 +70,7 @@ class Record(msgspec.Struct, kw_only=True):
 
 
 def encode_record(record: Record, *, with_crc: bool = False) -> bytes:
-    """The record's bytes. Body CRC, total size and the host bits of sysFlag follow from the other fields.
+    """Return the record's bytes. Body CRC, total size and the host bits of sysFlag follow from the other fields.
 
     `with_crc` adds the whole-record CRC property. V2 is written where the topic needs it or the record says so.
     """
@@ -118,12 +118,12 @@ def host_bits(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
 
 
 def property_bytes(raw: bytes) -> bytes:
-    """The properties of one whole record that is known to be sound."""
+    """Return the properties of one whole record that is known to be sound."""
     return raw[properties_at(raw) :]
 
 
 def properties_at(raw: bytes) -> int:
-    """Where the properties of such a record begin: what a filter asks of each, so no more is read."""
+    """Return where the properties of such a record begin: what a filter asks of each, so no more is read."""
     flags = raw[39]  # the low byte of sysFlag
     if not flags & _ANY_V6 and raw[7] == _V1_END:  # nearly all
         at = 88 + int(INT.unpack_from(raw, 84)[0])
@@ -219,7 +219,7 @@ def locate(raw: bytes | memoryview, at: int = 0) -> Layout:
 
 
 def decode_record(raw: bytes | memoryview, at: int = 0, *, verify: bool = True) -> Record:
-    """The record that starts at `at`; `size` says how many bytes it took. RecordError says what is wrong.
+    """Return the record that starts at `at`; `size` says how many bytes it took. RecordError says what is wrong.
 
     `verify` checks the body CRC and, where the record has one, the whole-record CRC. Layout is always checked.
     """
@@ -278,7 +278,7 @@ def decode_remains(raw: bytes) -> Record:
 
 
 def check_crc(view: memoryview, at: int, found: Layout) -> None:
-    """RecordError if the body or, where the record carries its own CRC, anything in it is not as it was written.
+    """Raise RecordError if the body or, where the record carries its own CRC, anything in it is not as it was written.
 
     Every value is legal, 0 too.
     """
@@ -297,7 +297,9 @@ def check_crc(view: memoryview, at: int, found: Layout) -> None:
 
 
 def with_room_for_crc(properties: bytes) -> bytes:
-    """Properties without an older CRC (a record that is put again) and with an end mark, ready for the new one."""
+    """Return properties without an older CRC (a record that is put again) and with an end mark, ready for the new
+    one.
+    """
     at = properties.find(CRC_NAME)
     if at >= 0:
         tail = len(properties) - CRC_PROPERTY_BYTES
@@ -315,7 +317,7 @@ def crc_property(crc: int) -> bytes:
 
 
 def whole_record_crc(properties: bytes) -> int | None:
-    """The value of a CRC property that stands where a writer puts it, at the very end; None without one."""
+    """Return the value of a CRC property that stands where a writer puts it, at the very end; None without one."""
     tail = properties[-CRC_PROPERTY_BYTES:]
     if len(tail) < CRC_PROPERTY_BYTES or not tail.startswith(CRC_NAME + b"\x01") or not tail.endswith(b"\x02"):
         return None

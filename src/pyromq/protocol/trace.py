@@ -41,13 +41,13 @@ def encode_trace(events: Iterable[Traced]) -> bytes:
 
 
 def decode_trace(body: bytes) -> list[Traced]:
-    """The events of one body. Kinds that nobody knows are left out; a broken record raises TraceError."""
+    """Return the events of one body. Kinds that nobody knows are left out; a broken record raises TraceError."""
     records = body.decode("utf-8", "replace").split(RECORD)
     return [event for record in records if record and (event := _event(record.split(FIELD))) is not None]
 
 
 def trace_keys(events: Iterable[Traced]) -> list[str]:
-    """What a trace message is found by: the ids and keys of all messages in it, each once, in order."""
+    """Return what a trace message is found by: the ids and keys of all messages in it, each once, in order."""
     words: dict[str, None] = {}
     for event in events:
         words[event.message_id] = None
@@ -67,7 +67,7 @@ def trace_query(trace_topic: str, word: str) -> QueryMessage:
 
 
 def answered_events(body: bytes | memoryview) -> list[Traced]:
-    """The events in a good answer. Trace topics take messages from anybody: what is no trace is left out."""
+    """Return the events in a good answer. Trace topics take messages from anybody: what is no trace is left out."""
     events: list[Traced] = []
     for message in read_messages(body).messages:
         if isinstance(message, UnreadableMessage):

@@ -83,7 +83,7 @@ def duration_s(value: str) -> float:
 
 
 def time_ms(value: str) -> int:
-    """Milliseconds since 1970, or ISO 8601; without a zone it is UTC."""
+    """Return milliseconds since 1970, or ISO 8601; without a zone it is UTC."""
     if value.strip().isdigit():
         return int(value)
     try:

@@ -233,7 +233,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
 
 
 def connection_options(given: Mapping[str, str], use: Use) -> NetOptions:
-    """How to reach a cluster, and nothing else."""
+    """Return how to reach a cluster, and nothing else."""
     options = _read(NetOptions, given, use)
     _check_net(options)
     return options

@@ -11,7 +11,7 @@ from .schema import COLUMNS, check_columns
 
 
 def arrow_of(schema: StructType) -> pa.Schema:
-    """ConfigError for a column that does not exist, or one whose type cannot be made."""
+    """Return the Arrow schema. ConfigError for a column that does not exist, or one whose type cannot be made."""
     check_columns(schema.names)
     found = to_arrow_schema(schema, timezone="UTC")
     for field, asked in zip(found, schema, strict=True):

@@ -24,7 +24,7 @@ _IDLE_WORKER = getattr(concurrent.futures.thread, "_worker", None)
 
 
 def outside_waits(held: CodeType, old_threads: Set[int], own_timers: Collection[object] = ()) -> list[str]:
-    """Where handlers and threads of ours are that something outside may still end, one line each.
+    """Return where handlers and threads of ours are that something outside may still end, one line each.
 
     `held`: code in which a handler waits for the test, by intention. `old_threads` are of `busy_threads`, before.
     `own_timers` of the loop wake no handler.
@@ -42,7 +42,7 @@ def outside_waits(held: CodeType, old_threads: Set[int], own_timers: Collection[
 
 
 def waiting_handlers(held: CodeType) -> list[str]:
-    """Where handlers of users stand, whatever they wait for."""
+    """Return where handlers of users stand, whatever they wait for."""
     found: list[str] = []
     for _, frames in _our_tasks(held):
         seen = [frame for frame in frames if not frame.f_code.co_filename.startswith(_ASYNCIO)]
@@ -62,12 +62,12 @@ def _our_tasks(held: CodeType) -> Iterator[tuple[asyncio.Task[Any], list[FrameTy
 
 
 def busy_threads() -> set[int]:
-    """All but those of pools that wait for work. This thread is one of them."""
+    """Return all but those of pools that wait for work. This thread is one of them."""
     return {ident for ident, frame in sys._current_frames().items() if not _is_idle(frame)}
 
 
 def _leaves(task: asyncio.Task[Any], frames: list[FrameType]) -> Iterator[tuple[FrameType, Any]]:
-    """The innermost frame that is not asyncio's, and the future it waits for; through tasks that it waits for."""
+    """Yield the innermost frame that is not asyncio's, and the future it waits for; through tasks that it waits for."""
     inner = next((frame for frame in reversed(frames) if not frame.f_code.co_filename.startswith(_ASYNCIO)), frames[-1])
     waits_for = getattr(task, "_fut_waiter", None)
     parts = getattr(waits_for, "_children", (waits_for,))  # of `gather`
@@ -94,7 +94,7 @@ def _frame(awaited: Any) -> FrameType | None:
 
 
 def _driven(frame: FrameType) -> Any:
-    """A coroutine that one of our generators takes forward by hand (`client/consume/attempts.py`)."""
+    """Return a coroutine that one of our generators takes forward by hand (`client/consume/attempts.py`)."""
     if frame.f_code.co_flags & inspect.CO_GENERATOR and _is_ours(frame.f_code):
         return next((each for each in frame.f_locals.values() if getattr(each, "cr_suspended", False)), None)
     return None
@@ -111,7 +111,7 @@ def _place(frame: FrameType) -> str:
 
 
 def _in_thread(frame: FrameType) -> CodeType | None:
-    """The user's plain function for which a frame of ours waits (`client/consume/handlers.py`)."""
+    """Return the user's plain function for which a frame of ours waits (`client/consume/handlers.py`)."""
     if not _is_ours(frame.f_code):
         return None
     handler = inspect.unwrap(frame.f_locals.get("handler"))  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ def _is_at_work(leaf: Any) -> bool:
 
 
 def _outside_can_wake(old_threads: Set[int], own_timers: Collection[object]) -> bool:
-    """A timer of the loop, a thread at work or a connection is there."""
+    """Return whether a timer of the loop, a thread at work or a connection is there."""
     loop: Any = asyncio.get_running_loop()
     try:
         timers, sockets, own = loop._scheduled, loop._selector.get_map().values(), loop._ssock.fileno()
@@ -148,5 +148,5 @@ def _listens(fd: int) -> bool:
 
 
 def _is_idle(frame: FrameType) -> bool:
-    """A thread of a pool that waits for work."""
+    """Return whether it is a thread of a pool that waits for work."""
     return _IDLE_WORKER is not None and frame.f_code is _IDLE_WORKER.__code__

@@ -67,7 +67,10 @@ class RmqClient:
     async def receive_one(
         self, topic: str, group: str = GROUP, *, filter: Filter | None = None, wait_s: float = RECEIVE_S
     ) -> Received:
-        """The group's next message, acked. Waits at most `wait_s` of real time, in which the test's clock stands."""
+        """Return the group's next message, acked.
+
+        Waits at most `wait_s` of real time, in which the test's clock stands.
+        """
         mailbox = await self._mailbox(topic, group, filter)
         try:
             async with SystemClock().timeout(wait_s):
@@ -79,7 +82,7 @@ class RmqClient:
             ) from None
 
     async def expect_nothing(self, topic: str, group: str = GROUP, *, filter: Filter | None = None) -> None:
-        """AssertionError if the group can get a message now."""
+        """Raise AssertionError if the group can get a message now."""
         mailbox = await self._mailbox(topic, group, filter)
         await self._broker.settle()
         if len(mailbox):

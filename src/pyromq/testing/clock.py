@@ -98,7 +98,7 @@ class ManualClock:
 
     @property
     def timers(self) -> int:
-        """How many timers are set: a part that was stopped leaves none behind."""
+        """Return how many timers are set: a part that was stopped leaves none behind."""
         return sum(not timer.is_cancelled for _, _, timer in self._timers)
 
     async def advance(

@@ -75,7 +75,7 @@ class Faults:
         self._active.clear()
 
     def around(self, serve: Handler) -> Handler:
-        """What the broker puts around its dispatcher."""
+        """Return what the broker puts around its dispatcher."""
 
         def faulty(request: Request) -> Answer:
             fault = next((each for each in self._active if each.takes(request.command.code)), None)

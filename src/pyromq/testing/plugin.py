@@ -29,7 +29,7 @@ if fixture is not None:
 
     @fixture
     async def rmq_broker(request: pytest.FixtureRequest) -> AsyncIterator[RmqBroker]:
-        """A real name server and broker in this process, on a clock that stands until the test moves it."""
+        """Yield a real name server and broker in this process, on a clock that stands until the test moves it."""
         from .broker import RmqBroker
 
         marker = request.node.get_closest_marker("rmq")
@@ -38,7 +38,7 @@ if fixture is not None:
 
     @fixture
     async def rmq_client(rmq_broker: RmqBroker) -> AsyncIterator[RmqClient]:
-        """A client of it: `send`, `receive_one`, and the whole SDK as `client`."""
+        """Yield a client of it: `send`, `receive_one`, and the whole SDK as `client`."""
         from .client import RmqClient
 
         made = RmqClient(rmq_broker, await rmq_broker.client())

@@ -42,7 +42,10 @@ class Settling:
         self._passing = 0  # tasks that wait here for the end of a pass: they are always ready
 
     async def settled(self, patience_s: float | None) -> list[str]:
-        """Empty, or what is still under way after so many seconds of real time. None: handlers are not waited for."""
+        """Return what is still under way after so many seconds of real time; empty: nothing.
+
+        None: handlers are not waited for.
+        """
         until: float | None = None
         while True:
             await self._at_rest()
@@ -71,7 +74,7 @@ class Settling:
         return task.done()
 
     def handlers(self) -> str:
-        """Where handlers stand, in words."""
+        """Return where handlers stand, in words."""
         return "; ".join(waiting_handlers(self._held)) or "no handler: a request or the clock is waited for"
 
     def _may_wait_outside(self) -> bool:

@@ -198,12 +198,12 @@ class SimulatedDisk:
             node.durable[offset] ^= 1 << bit
 
     def kill(self) -> SimulatedDisk:
-        """The process dies, the machine goes on: everything written stays, unsynced things stay unsynced."""
+        """Let the process die while the machine goes on: everything written stays, unsynced things stay unsynced."""
         self._off = True
         return self._successor(self._names, self._durable_names, list(self._name_changes))
 
     def crash(self, seed: int) -> SimulatedDisk:
-        """What a power cut now would leave on the medium: one of the outcomes that the sync calls allow.
+        """Return what a power cut now would leave on the medium: one of the outcomes that the sync calls allow.
 
         This disk stays as it is, so that one run can be asked for many outcomes.
         """
@@ -470,7 +470,7 @@ def _apply_names(names: dict[str, _Entry], change: _NameChange) -> None:
 
 
 def _reachable(names: dict[str, _Entry], name: str) -> bool:
-    """A file whose folder did not survive is gone with it."""
+    """Return what can be reached: a file whose folder did not survive is gone with it."""
     folder = folder_of(name)
     return not folder or (isinstance(names.get(folder), _Folder) and _reachable(names, folder))
 
@@ -492,7 +492,7 @@ def _resize(node: _Node, length: int) -> None:
 
 
 def _after_power_cut(node: _Node, rng: Random, last_moment: int, share: float) -> _Node:
-    """The file on the medium: changes up to a moment whole, later ones by the sector as chance has it.
+    """Return the file on the medium: changes up to a moment whole, later ones by the sector as chance has it.
 
     A sector that reaches the medium does so as the page cache had it at some time: never a later write without an
     earlier one to the same sector. Lengths reach it in order.

@@ -44,7 +44,7 @@ class RequestOf(Generic[H, B]):
 
     @property
     def header(self) -> H:
-        """The typed header. RequestRefused names the field that is missing or malformed."""
+        """Return the typed header. RequestRefused names the field that is missing or malformed."""
         if self._header is None:
             self._header = ROWS[self.command.code].takes.read_header(self.command.fields)
         found: H = self._header
@@ -52,7 +52,7 @@ class RequestOf(Generic[H, B]):
 
     @property
     def body(self) -> B:
-        """The typed body, decoded anew each time. RequestRefused says what is wrong with it."""
+        """Return the typed body, decoded anew each time. RequestRefused says what is wrong with it."""
         found: B = ROWS[self.command.code].takes.read_body(self.command.body)
         return found
 
@@ -160,12 +160,12 @@ class Dispatcher:
 
 
 async def await_answer(answer: Answer) -> Reply | None:
-    """The reply, now or when it is there."""
+    """Answer the reply, now or when it is there."""
     return answer if answer is None or isinstance(answer, Reply) else await answer
 
 
 def failed(request: Request, fault: Exception) -> Reply:
-    """An exception as a reply. A ProtocolError goes on: transport closes the connection."""
+    """Answer an exception as a reply. A ProtocolError goes on: transport closes the connection."""
     if isinstance(fault, RequestRefused):
         return Reply(fault.code, remark=str(fault), fields=fault.fields)
     if isinstance(fault, ProtocolError):
@@ -185,7 +185,7 @@ _CUT_OFF = {code & 0xFFFF: row for code, row in ROWS.items() if code > 0x7FFF}
 
 
 def unsupported(request: Request) -> Reply:
-    """Java's words for a code without a handler, and a hint where the binary header cut the code off."""
+    """Answer Java's words for a code without a handler, and a hint where the binary header cut the code off."""
     code = request.command.code
     remark = f" request type {code} not supported"
     meant = _CUT_OFF.get(code)

@@ -77,7 +77,7 @@ class OffsetAdmin:
     # --- 222 ------------------------------------------------------------------------------------------------------
 
     async def reset(self, request: RequestOf[ResetOffset, None]) -> Reply:
-        """Where each queue was set to. The next pull is sent there, or, the old way, the clients are told."""
+        """Answer where each queue was set to. The next pull is sent there, or, the old way, the clients are told."""
         header = request.header
         topic = self._topics.find(header.topic)
         if topic is None:
@@ -160,7 +160,7 @@ class OffsetAdmin:
     # --- 223 ------------------------------------------------------------------------------------------------------
 
     async def status(self, request: RequestOf[GetConsumerStatus, None]) -> Reply:
-        """What offsets the group's clients themselves hold; one that does not answer is left out."""
+        """Answer what offsets the group's clients themselves hold; one that does not answer is left out."""
         header = request.header
         group = self._online(header.group)
         members = [
@@ -197,7 +197,7 @@ class OffsetAdmin:
     # --- 314 ------------------------------------------------------------------------------------------------------
 
     async def clone(self, request: RequestOf[CloneGroupOffset, None]) -> Reply:
-        """One topic, or (where Java copies nothing) all topics of the source."""
+        """Copy the offsets of one topic, or (where Java copies nothing) of all topics of the source."""
         header = request.header
         if (fault := group_fault(header.dest_group)) is not None:
             raise RequestRefused(fault, ResponseCode.INVALID_PARAMETER)

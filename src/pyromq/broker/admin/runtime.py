@@ -146,14 +146,14 @@ class RuntimeInfo:
         }
 
     def _holds_part(self) -> dict[str, str]:
-        """Ours alone: requests that held the event loop longer than `loopHoldMs`."""
+        """Return the requests, which Java does not count, that held the event loop longer than `loopHoldMs`."""
         table = {"pyromqLoopHolds": str(self._holds.total)}
         for hold in self._holds.all():
             table[f"pyromqLoopHolds_{hold.code}"] = f"{hold.times} times, {hold.longest_ms:.0f} ms at most"
         return table
 
     def _queue_part(self) -> dict[str, str]:
-        """What waits to be served, where Java shows its thread pools; transactions have nothing waiting."""
+        """Return what waits to be served, where Java shows its thread pools; transactions have nothing waiting."""
         capacity = str(self._live.config.queued_requests)
         waits = {
             "send": RequestClass.SEND,
@@ -181,6 +181,6 @@ class RuntimeInfo:
 
 
 def midnight(now_ms: int) -> int:
-    """The start of the day of a time, where the broker is."""
+    """Return the start of the day of a time, where the broker is."""
     day = datetime.fromtimestamp(now_ms / 1000).replace(hour=0, minute=0, second=0, microsecond=0)
     return int(day.timestamp() * 1000)

@@ -79,7 +79,7 @@ class TopicAdmin:
         return Reply()
 
     async def create_many(self, request: RequestOf[RpcHeader, CreateTopicListRequestBody]) -> Reply:
-        """All or none: what is wrong with one is said before the first is made."""
+        """Create all or none: what is wrong with one is said before the first is made."""
         wanted = request.body.topic_config_list
         if not wanted:
             raise RequestRefused("topicConfigList is empty", ResponseCode.INVALID_PARAMETER)
@@ -90,7 +90,7 @@ class TopicAdmin:
         return Reply()
 
     def _checked(self, wanted: TopicConfig, force: bool) -> TopicConfig:
-        """The topic as it will be, its attributes altered from what they were."""
+        """Return the topic as it will be, its attributes altered from what they were."""
         name = wanted.topic_name
         self._check_name(name)
         before = self._topics.find(name)
@@ -143,7 +143,7 @@ class TopicAdmin:
     # --- 21, 305, 351 ---------------------------------------------------------------------------------------------
 
     async def get_all(self, request: RequestOf[GetAllTopicConfig, None]) -> Reply:
-        """The whole table, or a page of it: slaves ask for pages, tools for everything."""
+        """Answer the whole table, or a page of it: slaves ask for pages, tools for everything."""
         header = request.header
         topics = dict(self._topics.all())
         if header.max_topic_num is not None and header.max_topic_num > 0:

@@ -69,8 +69,11 @@ class ConsumerGroup:
 
     @property
     def client_ids(self) -> list[str]:
-        """Each once. Java's clients may lose sight of a connection after the broker was away and open another, and
-        heartbeats have come over both: told of itself twice, a client takes half of the queues and nobody the rest."""
+        """Return each client id once.
+
+        Java's clients may lose sight of a connection after the broker was away and open another, and heartbeats have
+        come over both: told of itself twice, a client takes half of the queues and nobody the rest.
+        """
         return list(dict.fromkeys(member.client_id for member in self.members.values()))
 
 
@@ -118,21 +121,21 @@ class Consumers:
         return iter(list(self._groups.values()))
 
     def groups_on(self, topic: str) -> list[str]:
-        """Groups with a member that subscribes to the topic."""
+        """Return groups with a member that subscribes to the topic."""
         return sorted(group.name for group in self._groups.values() if topic in group.subscriptions)
 
     def groups_of(self, peer: Peer) -> list[str]:
-        """Groups that a connection is a member of."""
+        """Return groups that a connection is a member of."""
         return sorted(self._groups_of.get(peer, ()))
 
     def find_client(self, group: str, client_id: str) -> Member | None:
-        """Where it was heard last, if it has two connections."""
+        """Return where it was heard last, if it has two connections."""
         members = self._groups[group].members.values() if group in self._groups else ()
         its = (member for member in members if member.client_id == client_id)
         return max(its, key=lambda member: member.seen, default=None)
 
     def count_with(self, peer: Peer, groups: set[str]) -> int:
-        """How many groups the connection would be a member of after a heartbeat with these."""
+        """Return how many groups the connection would be a member of after a heartbeat with these."""
         return len(groups | self._groups_of.get(peer, set()))
 
     def growth(self, peer: Peer, wanted: Iterable[ConsumerData]) -> int:
@@ -150,7 +153,7 @@ class Consumers:
     # --- coming and going -----------------------------------------------------------------------------------------
 
     def would_conflict(self, peer: Peer, client_id: str, data: ConsumerData) -> Conflict | None:
-        """What registering this would do, for brokers that refuse it."""
+        """Return what registering this would do, for brokers that refuse it."""
         group = self._groups.get(data.group_name)
         if group is None:
             return None
@@ -161,7 +164,7 @@ class Consumers:
     def register(
         self, peer: Peer, client_id: str, data: ConsumerData, now: float, *, fingerprint: int = 0, short: bool = False
     ) -> Registered:
-        """A heartbeat of one client for one group; a short one says nothing of subscriptions."""
+        """Note a heartbeat of one client for one group; a short one says nothing of subscriptions."""
         group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
         if (group.consume_type, group.message_model) != (data.consume_type, data.message_model):
             self._notify(group.name)
@@ -249,7 +252,10 @@ class Consumers:
 
 
 def _conflict(group: str, member: Member, others: Iterable[Member]) -> Conflict | None:
-    """The first difference between what a member wants and what another one does. Who said nothing has no wish."""
+    """Return the first difference between what a member wants and what another one does.
+
+    Who said nothing has no wish.
+    """
     mine = member.wishes
     if not mine:
         return None
@@ -265,7 +271,7 @@ def _conflict(group: str, member: Member, others: Iterable[Member]) -> Conflict 
 
 
 def _shared(wishes: dict[str, str], members: Iterable[Member]) -> dict[str, str]:
-    """The same as another member has it, if one does: members of a group want the same nearly always."""
+    """Return the same as another member has it, if one does: members of a group want the same nearly always."""
     return next((other.wishes for other in islice(members, _COMPARED) if other.wishes == wishes), wishes)
 
 
@@ -279,7 +285,7 @@ def _bytes(data: ConsumerData) -> int:
 
 
 def wish(subscription: SubscriptionData | None) -> str:
-    """What is subscribed to, in one spelling: `TagB || TagA` and `TagA||TagB` are the same."""
+    """Return what is subscribed to, in one spelling: `TagB || TagA` and `TagA||TagB` are the same."""
     if subscription is None:
         return NOTHING
     if (subscription.expression_type or "TAG") != "TAG":

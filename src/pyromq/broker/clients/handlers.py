@@ -100,7 +100,10 @@ class ClientHandlers:
         )
 
     def _checked_beat(self, request: RequestOf[None, HeartbeatData]) -> HeartbeatData:
-        """What is refused is told in our log too: most clients keep the answer to a heartbeat to themselves."""
+        """Return the heartbeat, checked.
+
+        What is refused is logged here too: most clients keep the answer to a heartbeat to themselves.
+        """
         config, client = self._live.config, "not read"
         try:
             check_size(request.raw_body, config)
@@ -114,8 +117,10 @@ class ClientHandlers:
         return beat
 
     async def _in_turns(self, peer: Peer, beat: HeartbeatData, texts: Iterable[str]) -> Reply | None:
-        """A heartbeat with many groups or long expressions: others are served in between. None: the client has gone
-        meanwhile."""
+        """Serve a heartbeat with many groups or long expressions in slices: others are served in between.
+
+        None: the client has gone meanwhile.
+        """
         async for text in self._slices.each(texts):
             with suppress(FilterFault):  # whoever registers it tells
                 sieve_for(SQL92, text)
@@ -136,7 +141,7 @@ class ClientHandlers:
         return Reply(header=HeartbeatAnswer(is_support_heart_beat_v2=True, is_sub_change=changed))
 
     def _consumer(self, peer: Peer, beat: HeartbeatData, data: ConsumerData) -> bool:
-        """True: the client must say again what it subscribes to."""
+        """Return True if the client must say again what it subscribes to."""
         config = self._live.config
         if config.reject_pull_consumer_enable and data.consume_type is ConsumeType.ACTIVELY:
             return False
@@ -229,7 +234,10 @@ class ClientHandlers:
         return wanted
 
     def _has_queue(self, queue: MessageQueue) -> bool:
-        """Queues that are not here are locked for nobody: nothing is in them, and the table must have an end."""
+        """Return whether the queue is here.
+
+        One that is not is locked for nobody: nothing is in them, and the table must have an end.
+        """
         topic = self._topics.find(queue.topic)
         return (
             topic is not None

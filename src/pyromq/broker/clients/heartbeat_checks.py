@@ -47,7 +47,7 @@ def check_content(beat: HeartbeatData, config: BrokerConfig) -> None:
 
 
 def expressions(beat: HeartbeatData) -> set[str]:
-    """What is to be compiled for it, each once: the costly part of a heartbeat."""
+    """Return what is to be compiled for it, each once: the costly part of a heartbeat."""
     return {
         one.sub_string
         for data in beat.consumer_data_set

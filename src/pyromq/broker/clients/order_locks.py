@@ -29,7 +29,7 @@ class OrderLocks:
         self._changed: set[str] = set()
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now: float) -> list[MessageQueue]:
-        """The queues that the client has now, renewed or newly taken."""
+        """Return the queues that the client has now, renewed or newly taken."""
         held = self._groups.setdefault(group, {})
         granted = []
         for queue in queues:
@@ -55,7 +55,7 @@ class OrderLocks:
             self._groups.pop(group, None)
 
     def is_locked(self, group: str, now: float) -> bool:
-        """Whether any queue of the group is held: then the group consumes in order."""
+        """Return whether any queue of the group is held: then the group consumes in order."""
         return any(lock.until > now for lock in self._groups.get(group, {}).values())
 
     def holders(self, now: float) -> list[tuple[str, MessageQueue, str, float]]:
@@ -81,7 +81,10 @@ class OrderLocks:
     # --- over restarts --------------------------------------------------------------------------------------------
 
     def take_changed(self) -> list[str]:
-        """The groups in which a queue has another owner, or none, since the last call. A renewal changes nothing."""
+        """Return the groups in which a queue has another owner, or none, since the last call.
+
+        A renewal changes nothing.
+        """
         changed, self._changed = sorted(self._changed), set()
         return changed
 

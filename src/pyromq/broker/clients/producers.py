@@ -33,7 +33,7 @@ class Producers:
         self._turn = 0
 
     def register(self, peer: Peer, client_id: str, group: str, now: float, now_ms: int) -> bool:
-        """A heartbeat. True: the client is new in this group."""
+        """Note a heartbeat. Return True if the client is new in this group."""
         members = self._groups.setdefault(group, {})
         before = members.get(peer)
         is_new = before is None
@@ -54,7 +54,7 @@ class Producers:
         return self._count * _PRODUCER_BYTES
 
     def count_with(self, peer: Peer, groups: set[str]) -> int:
-        """How many groups the connection would be a member of after a heartbeat with these."""
+        """Return how many groups the connection would be a member of after a heartbeat with these."""
         return len(groups | self._groups_of.get(peer, set()))
 
     def growth(self, peer: Peer, groups: set[str]) -> int:
@@ -89,7 +89,7 @@ class Producers:
         return self._groups
 
     def in_turn(self, group: str) -> Iterator[Producer]:
-        """The members, beginning with another one each time: who is asked for a transaction's outcome."""
+        """Yield the members, beginning with another one each time: who is asked for a transaction's outcome."""
         members = list(self._groups.get(group, {}).values())
         self._turn += 1
         for place in range(len(members)):

@@ -36,7 +36,7 @@ def rebuild_window(table: DuplicateTable, commit_log: CommitLog, delays: DelayLe
 
 
 def find_start(commit_log: CommitLog, delays: DelayLevels, since_ms: int) -> int:
-    """A position before which everything is older. Not always the last such position, never too late."""
+    """Return a position before which everything is older. Not always the last such position, never too late."""
     low = commit_log.start
     for base in commit_log.sequence.bases:
         first = commit_log.store_time_at(base) if base < commit_log.end else None
@@ -54,7 +54,7 @@ def find_start(commit_log: CommitLog, delays: DelayLevels, since_ms: int) -> int
 
 
 def _first_from(commit_log: CommitLog, delays: DelayLevels, start: int, end: int) -> Placed | None:
-    """The first whole record at or behind a position that need not be the start of one."""
+    """Return the first whole record at or behind a position that need not be the start of one."""
     for found in LogWalk(commit_log.sequence, delays, start, lambda fault: fault.position >= end):
         if isinstance(found, Placed):
             return found if found.position < end else None

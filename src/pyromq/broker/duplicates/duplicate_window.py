@@ -33,13 +33,16 @@ class SendId(NamedTuple):
     sequence: int
 
     def text(self, number: int | None = None) -> bytes:
-        """The property's value; `number` is a message's place in its batch."""
+        """Return the property's value; `number` is a message's place in its batch."""
         told = b"%s/%d/%d" % self
         return told if number is None else b"%s/%d" % (told, number)
 
 
 def read_send_id(properties: bytes) -> tuple[SendId, int | None] | None:
-    """What a property string says, and the place in the batch. None without one; ValueError if it is malformed."""
+    """Return what a property string says, and the place in the batch.
+
+    None without one; ValueError if it is malformed.
+    """
     value = find_property(properties, SEND_ID)
     if value is None:
         return None
@@ -90,7 +93,7 @@ class DuplicateTable:
         return len(self._producers)
 
     def find(self, identity: SendId, topic: str, now_ms: int) -> Known | None:
-        """The first send of this identity; None if it is new. RequestRefused if it must be neither."""
+        """Return the first send of this identity; None if it is new. RequestRefused if it must be neither."""
         self._forget_old(now_ms)
         producer = self._producers.get(identity.producer)
         if producer is None or identity.epoch > producer.epoch:
@@ -187,5 +190,5 @@ class DuplicateTable:
 
 
 def _lean(placed: Placed) -> Placed:
-    """What an answer needs: the properties of a hundred thousand messages need not stay in memory."""
+    """Return what an answer needs: the properties of a hundred thousand messages need not stay in memory."""
     return placed._replace(properties=b"")

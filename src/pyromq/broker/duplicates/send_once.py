@@ -128,7 +128,9 @@ def _decoded(body: bytes) -> list[BatchEntry]:
 
 
 def _numbered(entries: Sequence[BatchEntry], identity: SendId) -> list[BatchEntry]:
-    """The messages of a batch, each with the batch's identity and its place in it: that is what the log keeps."""
+    """Return the messages of a batch, each with the batch's identity and its place in it: that is what the log
+    keeps.
+    """
     if not entries:
         raise illegal_batch("there is no message in it")
     mark = b"%s\x01%s/" % (SEND_ID, identity.text())

@@ -55,7 +55,10 @@ class Catch:
         self._bytes = 0
 
     def take(self, records: Sequence[bytes], sieve: Sieve | RetrySieve, now: Monotonic, until: float) -> int | None:
-        """Where to go on if it is full now, or if the time is over; else None. One record is always looked at."""
+        """Return where to go on if it is full now, or if the time is over; else None.
+
+        One record is always looked at.
+        """
         if sum(map(len, records)) * sieve.tests < _LIGHT:
             return self._take(records, sieve)
         for raw in records:
@@ -79,7 +82,7 @@ class Catch:
 
 
 def sift(reader: Reader, search: Search, sieve: Sieve | RetrySieve, now: Monotonic) -> Sifted:
-    """The next matches from the search's offset on, as far as one look goes."""
+    """Return the next matches from the search's offset on, as far as one look goes."""
     catch, at, until = Catch(search), search.offset, now() + LOOK_S
     entries = size = 0
     wanted = _STEP_ENTRIES

@@ -67,7 +67,10 @@ def tag_codes(tags: Iterable[str]) -> frozenset[int] | None:
 
 
 def codes_of(subscription: SubscriptionData) -> frozenset[int] | None:
-    """Some clients send hashes, some tags, some the text alone. None also where tags are not what is asked for."""
+    """Return the tag hashes: some clients send hashes, some tags, some the text alone.
+
+    None also where tags are not what is asked for.
+    """
     if not is_by_tags(subscription.expression_type):
         return None
     if subscription.code_set:
@@ -90,7 +93,7 @@ class Sieve:
         self.failed = 0
 
     def accepted(self, records: Iterable[bytes]) -> Iterator[bytes]:
-        """Those that match, of whole records as the log holds them; each is looked at when it is its turn."""
+        """Return those that match, of whole records as the log holds them; each is looked at when it is its turn."""
         if self._loop is not None:
             return self._loop(records, self._failed)
         return (raw for raw in records if self.accepts_properties(decode_properties(property_bytes(raw))))
@@ -156,7 +159,9 @@ def sieve_for(expression_type: str | None, text: str) -> Sieve:
 
 @lru_cache(256)
 def _sieve_or_fault(text: str) -> Sieve | str:
-    """What is wrong with an expression is found once, too: that may take as long as compiling it."""
+    """Return the compiled expression, or what is wrong with it, which is found once, too: that may take as long as
+    compiling it.
+    """
     try:
         return Sieve(compile_sql(text))
     except FilterFault as fault:
@@ -164,7 +169,7 @@ def _sieve_or_fault(text: str) -> Sieve | str:
 
 
 def parsed(expression_type: str | None, text: str) -> Sieve:
-    """The same for a request: what is wrong with the expression is refused with the code that clients know."""
+    """Return the same for a request: what is wrong with the expression is refused with the code that clients know."""
     try:
         return sieve_for(expression_type, text)
     except FilterFault as fault:

@@ -41,7 +41,10 @@ _LOOKUP = """\
 
 
 def record_loop(expression: Sql92) -> Loop | None:
-    """A generator of the records that match; what cannot be asked of one is told to `failed`. None: decode instead."""
+    """Return a generator of the records that match; what cannot be asked of one is told to `failed`.
+
+    None: decode instead.
+    """
     if expression.of_bytes is None or len(expression.names) > MOST_PROPERTIES:
         return None
     lookups = "".join(_lookup(number, name.encode()) for number, name in enumerate(expression.names))

@@ -41,12 +41,12 @@ def message_type(properties: Mapping[str, str]) -> str:
 
 
 def takes_plain(attributes: Mapping[str, str]) -> bool:
-    """Whether a topic takes every message that has neither a special property nor a sharding key, as it is."""
+    """Return whether a topic takes every message that has neither a special property nor a sharding key, as it is."""
     return all(name == RESERVE_TIME or value in _PLAIN.get(name, ()) for name, value in attributes.items())
 
 
 def type_fault(topic: str, attributes: Mapping[str, str], properties: Mapping[str, str]) -> str | None:
-    """Why the topic does not take the message; None if it does. A topic that names no kind takes all."""
+    """Return why the topic does not take the message; None if it does. A topic that names no kind takes all."""
     wanted = attributes.get(MESSAGE_TYPE)
     if wanted is None or wanted in ANYTHING:
         return None
@@ -63,5 +63,5 @@ def type_fault(topic: str, attributes: Mapping[str, str], properties: Mapping[st
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """The delay level; a dead letter has -1, and what is no number counts as none."""
+    """Return the delay level; a dead letter has -1, and what is no number counts as none."""
     return whole_number(properties.get(Property.DELAY), high=INT_MAX) or 0

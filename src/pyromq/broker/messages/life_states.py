@@ -60,7 +60,9 @@ class Copy:
 
 
 def classify(topic: str, record: Record, pairs: Mapping[str, str], due_ms: int) -> Copy | None:
-    """What a record with the message's unique key is to the message of that topic; None: it belongs to another."""
+    """Return what a record with the message's unique key is to the message of that topic; None: it belongs to
+    another.
+    """
     origin = pairs.get(Property.RETRY_TOPIC)
     held = record.topic
     if held == topic:
@@ -120,7 +122,7 @@ class Progress:
 
 
 def of_group(group: str, copies: Iterable[Copy], progress: Progress) -> dict[str, Any]:
-    """Where the message stands with one group."""
+    """Return where the message stands with one group."""
     mine = [copy for copy in copies if copy.group in ("", group)]
     newest = mine[-1]
     retry = {"retry": newest.record.reconsume_times}

@@ -152,7 +152,7 @@ class MessageLife:
         return told
 
     def _or_aside(self, state: dict[str, Any], newest: Copy) -> dict[str, Any]:
-        """What no loop handles any more neither waits nor was decided."""
+        """Return the state, or that it was put aside: what no loop handles any more neither waits nor was decided."""
         aside = self._quarantine.get(newest.position)
         if aside is None or state["state"] not in _WAITING:
             return state

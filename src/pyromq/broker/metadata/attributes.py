@@ -84,7 +84,10 @@ def parse_changes(text: str | None) -> dict[str, str]:
 def alter(
     known: Mapping[str, Attribute], current: Mapping[str, str] | None, changes: Mapping[str, str]
 ) -> dict[str, str]:
-    """The attributes after the changes. `current` is None for what is being created. RequestRefused says why not."""
+    """Return the attributes after the changes.
+
+    `current` is None for what is being created. RequestRefused says why not.
+    """
     after = dict(current or {})
     seen: set[str] = set()
     for signed, value in changes.items():

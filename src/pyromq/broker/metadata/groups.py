@@ -61,7 +61,7 @@ class Groups:
         return self._groups.get(name)
 
     def ensure(self, name: str, config: BrokerConfig) -> SubscriptionGroupConfig | None:
-        """The group, made with Java's defaults if that is allowed and its name is; else None.
+        """Return the group, made with Java's defaults if that is allowed and its name is; else None.
 
         RequestRefused if there are so many groups that only an administrator makes another one.
         """
@@ -73,7 +73,7 @@ class Groups:
         return group
 
     def makes(self, name: str, config: BrokerConfig) -> bool:
-        """Whether this missing group would be made for somebody who consumes with it."""
+        """Return whether this missing group would be made for somebody who consumes with it."""
         return config.may_create_group(name) and names.group_fault(name) is None
 
     def check_room(self, more: int, name: str, config: BrokerConfig) -> None:

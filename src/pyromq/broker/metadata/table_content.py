@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 def section(content: Mapping[str, Any], name: str) -> dict[Any, Any]:
-    """A section that is an object; empty if it is missing."""
+    """Return a section that is an object; empty if it is missing."""
     found = content.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def entry(kind: type[T], value: object, what: str) -> T:
-    """One typed value; `what` says in words where it stands."""
+    """Return one typed value; `what` says in words where it stands."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as fault:
@@ -43,7 +43,7 @@ def numbered(kind: type[T], saved: Mapping[str, object], what: str) -> dict[int,
 
 
 def with_name(value: object, member: str, name: str) -> object:
-    """An entry that leaves its own name to the key that it stands under."""
+    """Return an entry that leaves its own name to the key that it stands under."""
     return {member: name} | value if isinstance(value, dict) else value
 
 
@@ -53,5 +53,5 @@ def read_version(content: Mapping[str, Any], file: str) -> DataVersion:
 
 
 def next_version(version: DataVersion, now_ms: int) -> DataVersion:
-    """Name servers and slaves compare versions to see whether they are up to date."""
+    """Return the next version, by which name servers and slaves see whether they are up to date."""
     return DataVersion(counter=version.counter + 1, state_version=version.state_version, timestamp=now_ms)

@@ -66,14 +66,14 @@ class Topics:
         return self._topics
 
     def page(self, start: int, count: int) -> dict[str, TopicConfig]:
-        """A stretch of the topics in order of their names."""
+        """Return a stretch of the topics in order of their names."""
         return {name: self._topics[name] for name in sorted(self._topics)[start : start + count]}
 
     def is_system(self, name: str) -> bool:
         return name in self._system or names.is_system_topic(name)
 
     def system_names(self) -> list[str]:
-        """What request 305 lists: names by rule and those of this broker."""
+        """Return what request 305 lists: names by rule and those of this broker."""
         return sorted(self._system | names.SYSTEM_TOPICS)
 
     def watch(self, watcher: TopicWatcher) -> None:
@@ -101,7 +101,9 @@ class Topics:
         return True
 
     def inherit(self, name: str, parent: str, client_queues: int, sys_flag: int = 0) -> TopicConfig | None:
-        """The topic, made from `parent` by a send if it is missing; None if the parent does not pass itself on."""
+        """Return the topic, made from `parent` by a send if it is missing; None if the parent does not pass itself
+        on.
+        """
         existing = self._topics.get(name)
         if existing is not None:
             return existing
@@ -121,7 +123,7 @@ class Topics:
         return topic
 
     def ensure(self, name: str, queues: int, perm: int = int(Perm.READ_WRITE), sys_flag: int = 0) -> TopicConfig:
-        """The topic, made with these values if it is missing: retry and dead-letter topics."""
+        """Return the topic, made with these values if it is missing: retry and dead-letter topics."""
         existing = self._topics.get(name)
         if existing is None:
             existing = TopicConfig(

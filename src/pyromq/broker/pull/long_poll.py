@@ -58,7 +58,7 @@ class LongPoll(Generic[T]):
         heappush(self._deadlines, (pull.deadline, self._pushed, pull))
 
     def waits_on(self, topic: str) -> bool:
-        """Whether any pull of the topic is held."""
+        """Return whether any pull of the topic is held."""
         return topic in self._by_topic
 
     def take_arrived(self, topic: str, queue_id: int, readable: int) -> list[HeldPull[T]]:

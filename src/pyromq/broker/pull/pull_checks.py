@@ -148,7 +148,7 @@ class PullChecks:
             )
 
     def _by_heartbeat(self, header: PullMessage, group: SubscriptionGroupConfig, config: BrokerConfig) -> Wanted:
-        """The subscription that the group's heartbeats told of."""
+        """Return the subscription that the group's heartbeats told of."""
         members = self._consumers.find(header.consumer_group)
         if members is None:
             raise RequestRefused(
@@ -183,7 +183,7 @@ class PullChecks:
         return self._sieved(header, sieve, config)
 
     def _registered(self, header: PullMessage) -> Sieve:
-        """The filter that a heartbeat has left, if it is the one that the pull means."""
+        """Return the filter that a heartbeat has left, if it is the one that the pull means."""
         data = self._filters.find(header.topic, header.consumer_group)
         sieve = self._filters.sieve(header.topic, header.consumer_group)
         if data is None or sieve is None:

@@ -35,7 +35,7 @@ class Ticket:
 
     @property
     def size(self) -> int:
-        """Bytes of the request, about: all its fields are kept, also those that nobody reads."""
+        """Return bytes of the request, about: all its fields are kept, also those that nobody reads."""
         fields = self.request.command.fields
         return sum(map(len, fields)) + sum(map(len, fields.values()))
 
@@ -59,7 +59,7 @@ class KernelTicket:
 
 
 def limits_of(header: PullMessage, config: BrokerConfig) -> tuple[int, int]:
-    """Messages and bytes of one pull; the first message is given whatever its size."""
+    """Return messages and bytes of one pull; the first message is given whatever its size."""
     if header.consumer_group in config.large_pull_groups:
         count, size = config.large_pull_count, config.large_pull_bytes
     else:

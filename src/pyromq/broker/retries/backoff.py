@@ -17,7 +17,7 @@ def level_for(failed_before: int) -> int:
 
 
 def policy_delay_ms(policy: GroupRetryPolicy, failed_before: int) -> int | None:
-    """Milliseconds by the group's own policy, None if it has none. The last time of a list goes on for ever."""
+    """Return milliseconds by the group's own policy, None if it has none. The last time of a list goes on for ever."""
     exponential = policy.exponential_retry_policy
     if policy.type == "EXPONENTIAL" and exponential is not None:
         grown: int = exponential.initial * max(1, exponential.multiplier) ** min(max(failed_before, 0), MOST_DOUBLINGS)

@@ -123,7 +123,7 @@ class DeadLetters:
             )
 
     async def read(self, queue: StoredQueue, end: int | None = None) -> AsyncIterator[Record]:
-        """The dead letters of a queue, the oldest first, up to a place in the log."""
+        """Yield the dead letters of a queue, the oldest first, up to a place in the log."""
         offset = queue.min_offset
         while True:
             selection = await self._store.select(
@@ -173,6 +173,6 @@ class DeadLetters:
 
 
 def _with_death(record: Record) -> bytes:
-    """Its properties with the time of its death; where that has no room it counts from now on."""
+    """Return its properties with the time of its death; where that has no room it counts from now on."""
     pairs = decode_properties(record.properties) | {DIED: str(died_ms(record))}
     return fit_properties(pairs, "time of death", (Property.REAL_TOPIC, Property.REAL_QID, DIED))

@@ -45,7 +45,7 @@ class Rule:
     code: ResponseCode = ResponseCode.MESSAGE_ILLEGAL
 
     def allows(self, value: str) -> bool:
-        """Whether a client may send this value."""
+        """Return whether a client may send this value."""
         return self.setter is Setter.CLIENT and (self.valid is None or self.valid(value))
 
 

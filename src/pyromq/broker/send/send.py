@@ -159,7 +159,7 @@ class SendHandler:
         self._intake.put(record, lambda outcome: self._answer(send, outcome), send.wait_s)
 
     def _look(self, send: _Send, properties: dict[str, str]) -> Mapping[str, str]:
-        """What only some messages have: checked against the topic, and changed where Java changes it."""
+        """Return what only some messages have: checked against the topic, and changed where Java changes it."""
         topic, config = send.to.topic, send.config
         if send.to.dead:
             return without_own(properties) | {Property.DELAY: "-1"}
@@ -327,7 +327,9 @@ def _needs_a_look(topic: TopicConfig, properties: str) -> bool:
 
 
 def _is_text_of(text: str, properties: Mapping[str, str]) -> bool:
-    """Whether the text says just these, which were decoded from it and may lack some since: then it is stored as is."""
+    """Return whether the text says just these, which were decoded from it and may lack some since: then it is
+    stored as is.
+    """
     count = len(properties)
     return text.count(NAME_END) == count == text.count(PAIR_END) and text.endswith(PAIR_END)
 
@@ -347,7 +349,7 @@ def late_reply(config: BrokerConfig, fields: dict[str, str]) -> Reply:
 
 
 def most_in_batch(frame: FrameLimits, store_host: bytes) -> int:
-    """How many messages a batch may have, so that one answer can carry their ids."""
+    """Return how many messages a batch may have, so that one answer can carry their ids."""
     room = min(frame.frame_bytes, MOST_HEADER_BYTES)
     other = min(_OTHER_ANSWER_BYTES, room // 4)
     return max(1, (room - other) // (len(offset_message_id(store_host, 0)) + 1))
@@ -363,7 +365,7 @@ def _sys_flag(header: SendMessage, topic: TopicConfig) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def born_host(address: str) -> bytes:
-    """A peer's address as a record holds it. What is no IP address (in-memory streams) is stored as nothing."""
+    """Return a peer's address as a record holds it. What is no IP address (in-memory streams) is stored as nothing."""
     host, port = parse_address(address)
     try:
         return pack_host(host, port)

@@ -64,7 +64,7 @@ class SendChecks:
         return Destination(topic, queue_id)
 
     def standing(self, name: str, config: BrokerConfig) -> TopicConfig | None:
-        """The topic, if it exists and every send to it passes what depends on topic and settings alone."""
+        """Return the topic, if it exists and every send to it passes what depends on topic and settings alone."""
         topic = self._topics.find(name)
         if topic is None or names.topic_fault(name) is not None or not names.is_sendable(name):
             return None
@@ -76,7 +76,7 @@ class SendChecks:
         return topic
 
     def _look(self, header: SendMessage, config: BrokerConfig) -> TopicConfig:
-        """What depends on topic and settings alone. The verdict holds until one of them is another object."""
+        """Return what depends on topic and settings alone. The verdict holds until one of them is another object."""
         self._check_open(config)
         topic = self._topic(header, config)
         self._check_permission(topic, config)
@@ -166,7 +166,9 @@ class SendChecks:
     def _retry(
         self, header: SendMessage, topic: TopicConfig, queue_id: int, config: BrokerConfig, client_version: int
     ) -> Destination:
-        """A message that a consumer gave back by sending it: tried too often, it goes to the dead letters."""
+        """Return where a message goes that a consumer gave back by sending it: tried too often, it goes to the dead
+        letters.
+        """
         name = header.topic.removeprefix(names.RETRY_PREFIX)
         group = self._groups.ensure(name, config)
         if group is None:

@@ -37,7 +37,7 @@ class Stamp:
         return "".join(f"{name}\x01{value}\x02" for name, value in own.items())
 
     def single(self, properties: str, trace_on: bool) -> tuple[bytes, str]:
-        """The stored properties of a message that came alone, and its unique id."""
+        """Return the stored properties of a message that came alone, and its unique id."""
         if _HAS_RESERVED.search(properties):
             pairs = decode_properties(properties)
             for name in RESERVED:
@@ -52,7 +52,7 @@ class Stamp:
         return f"{properties}{Property.UNIQ_KEY}\x01{unique}\x02{self.tails[trace_on]}".encode(), unique
 
     def changed(self, properties: Mapping[str, str], trace_on: bool) -> tuple[bytes, str]:
-        """The same from pairs, where something was changed on the way."""
+        """Return the same from pairs, where something was changed on the way."""
         return self.single(rejoin_properties(properties).decode(), trace_on)
 
     def inner_batch(self, properties: str, count: int, trace_on: bool) -> tuple[bytes, str]:

@@ -146,12 +146,12 @@ class Counters:
         return self._tables.get(name, {}).get(key)
 
     def data(self, name: str, key: str) -> BrokerStatsData | None:
-        """What request 315 answers; None: nothing was ever counted under it."""
+        """Return what request 315 answers; None: nothing was ever counted under it."""
         counter = self.find(name, key)
         return None if counter is None else self._spans.data(counter)
 
     def of_day(self, name: str, key: str) -> int:
-        """What the last day had, nothing left out: `data` knows it by points alone."""
+        """Return what the last day had, nothing left out: `data` knows it by points alone."""
         counter = self.find(name, key)
         return 0 if counter is None else self._spans.of_day(counter)
 
@@ -168,7 +168,7 @@ class Counters:
             pass
 
     def sampling(self, now_ms: int) -> Iterator[None]:
-        """The same in slices, for a broker with very many queues."""
+        """Yield the same in slices, for a broker with very many queues."""
         yield from self._settling()
         self._now_ms = now_ms
         yield from self._spans.sampling(now_ms, _SLICE)

@@ -75,7 +75,7 @@ class PutTimes:
         return "".join(f"{name}:{count} " for name, count in zip(_SPREAD_NAMES, self._last_spread, strict=True))
 
     def percentile_text(self, share: float) -> str:
-        """Milliseconds within which this share of the last minute's puts ended, evenly spread within a step."""
+        """Return milliseconds within which this share of the last minute's puts ended, evenly spread within a step."""
         wanted, passed, begin = int(sum(self._last_counts) * share), 0, 0
         for end, count in zip(_ENDS, self._last_counts, strict=False):
             if wanted <= passed + count:

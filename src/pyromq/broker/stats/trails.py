@@ -65,7 +65,7 @@ class _Ticks:
             del trail[0]
 
     def first(self, counter: Counter) -> Point:
-        """What the span begins with."""
+        """Return what the span begins with."""
         trail: list[Point] = getattr(counter, self.trail)
         begin = self.last_ms - self.span.ms
         return next((point for point in reversed(trail) if point.at_ms <= begin), trail[0])
@@ -115,7 +115,9 @@ class Spans:
         )
 
     def of_day(self, counter: Counter) -> int:
-        """All that was added in the last 24 hours or a little more, up to now: it falls only by what is older."""
+        """Return all that was added in the last 24 hours or a little more, up to now: it falls only by what is
+        older.
+        """
         return counter.value - self._day.first(counter).value
 
     def is_idle(self, counter: Counter) -> bool:

@@ -35,7 +35,9 @@ class LevelTimes:
             seen.popleft()
 
     def is_too_far(self, level: int, due_ms: int, now_ms: int) -> bool:
-        """Whether an entry tells a time that is not to be waited for: the clock was ahead when that was written."""
+        """Return whether an entry tells a time that is not to be waited for: the clock was ahead when that was
+        written.
+        """
         delay_ms = self._delay_ms(level)
         return delay_ms is not None and due_ms > now_ms + delay_ms + SET_BACK_MS and self._is_set_back(now_ms)
 

@@ -42,7 +42,7 @@ class LevelPark:
         return None if parked is None else check_fits(parked)
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record | None:
-        """The same of a message that was accepted before: it gives up what it can rather than being refused."""
+        """Return the same of a message that was accepted before: it gives up what it can rather than being refused."""
         level = delay_level(properties)
         if level <= 0:
             return None
@@ -65,7 +65,7 @@ class LevelPark:
         return self._parked(record, level, pairs)
 
     def delay_ms(self, level: int) -> int | None:
-        """None: there is no such level in this table."""
+        """Return None if there is no such level in this table."""
         return self._levels.get(level)
 
     def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record:
@@ -113,7 +113,7 @@ def wanted_level(pairs: Mapping[str, str]) -> int:
 
 
 def unpark(record: Record, pairs: dict[str, str], store_host: bytes) -> Record | None:
-    """The message as it reaches its topic, with DELAY, REAL_TOPIC and REAL_QID as Java leaves them in it.
+    """Return the message as it reaches its topic, with DELAY, REAL_TOPIC and REAL_QID as Java leaves them in it.
 
     None if the record does not say where it belongs.
     """

@@ -40,7 +40,7 @@ class Pending:
         self._precision_ms = precision_ms
 
     async def __call__(self, unique: str) -> list[PendingMessage]:
-        """Those with this unique id that have not reached their topic, the oldest first. Mostly one or none."""
+        """Return those with this unique id that have not reached their topic, the oldest first. Mostly one or none."""
         return [*await self._timed(unique), *await self._levelled(unique)]
 
     async def _timed(self, unique: str) -> list[PendingMessage]:

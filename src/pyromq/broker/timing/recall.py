@@ -78,14 +78,14 @@ class Recall:
         return Reply(fields={"msgId": handle.unique} | region)
 
     async def _is_recalled(self, marker: Record, unique: str) -> bool:
-        """Whether the same marker is stored, which the index knows, also after a restart."""
+        """Return whether the same marker is stored, which the index knows, also after a restart."""
         wanted = _identity(marker)
         if wanted in self._latest:
             return False  # its put is asked
         return any(_identity(one) == wanted for one in await self._store.by_key(KeyQuery(TIMER_TOPIC, unique)))
 
     def _put(self, marker: Record, wait_s: float) -> asyncio.Future[Outcome]:
-        """Its outcome, or that of the same one just before. Who goes away must not end it for others."""
+        """Return its outcome, or that of the same one just before. Who goes away must not end it for others."""
         identity = _identity(marker)
         before = self._latest.get(identity)
         if before is not None:
@@ -162,7 +162,7 @@ class Recall:
 
 
 def delete_key(config: BrokerConfig, topic: str, unique: str) -> str:
-    """How a marker names its message; a setting that all brokers of the store must agree on."""
+    """Return how a marker names its message; a setting that all brokers of the store must agree on."""
     return f"{topic}+{unique}" if config.append_topic_for_timer_delete_key else unique
 
 

@@ -42,7 +42,7 @@ class TimerFeed:
         self.lost = 0
 
     async def take_in(self) -> bool:
-        """Everything that arrived. False: the wheel has no room before what is due was taken out."""
+        """Take in everything that arrived. Return False if the wheel has no room before what is due was taken out."""
         while True:
             selection = await self._select()
             if selection is None:
@@ -57,7 +57,7 @@ class TimerFeed:
             self._timers.skip_to(selection.next_offset)
 
     async def _select(self) -> Selection | None:
-        """The next entries, None if there are none. What cannot be had is stepped over."""
+        """Return the next entries, None if there are none. What cannot be had is stepped over."""
         while True:
             at = self._timers.queue_offset
             selection = await self._store.select(
@@ -77,7 +77,7 @@ class TimerFeed:
             self._timers.skip_to(selection.next_offset)
 
     def _waiting(self, raw: bytes) -> TimedRecord | None:
-        """None: it was put aside, now or before."""
+        """Return None if it was put aside, now or before."""
         position = position_of(raw)
         if position in self._quarantine:
             return None

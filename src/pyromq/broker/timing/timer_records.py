@@ -96,7 +96,7 @@ class TimerPark:
         return msgspec.structs.replace(record, topic=TIMER_TOPIC, queue_id=0, properties=properties)
 
     def _due(self, name: str, text: str, now: int) -> int:
-        """What is no number was refused at the door (`property_rules.py`)."""
+        """Return the time for which it waits. What is no number was refused before (`property_rules.py`)."""
         number = whole_number(text, -LONG_MAX, LONG_MAX) or 0
         if name == Property.TIMER_DELIVER_MS:
             return number
@@ -104,7 +104,7 @@ class TimerPark:
 
 
 def _own(raw: bytes) -> dict[str, str]:
-    """What the message says, without its way through a timer before this one."""
+    """Return what the message says, without its way through a timer before this one."""
     return {name: value for name, value in decode_properties(raw).items() if name not in _BEFORE}
 
 
@@ -117,12 +117,12 @@ def _illegal(why: str, most: int) -> RequestRefused:
 
 
 def slot_of(due_ms: int, precision_ms: int) -> int:
-    """The slot of a time, as Java rounds: it is taken one precision later, so never early."""
+    """Return the slot of a time, as Java rounds: it is taken one precision later, so never early."""
     return (due_ms - 1) // precision_ms * precision_ms
 
 
 def waiting(raw: bytes) -> TimedRecord | None:
-    """What the timer must know of a record of its topic; None if it does not say for what it waits."""
+    """Return what the timer must know of a record of its topic; None if it does not say for what it waits."""
     found = locate(raw)
     properties = raw[found.properties_at : found.end]
     out, topic = whole_number(find_property(properties, _OUT)), find_property(properties, _TOPIC)
@@ -145,7 +145,7 @@ def _topic(name: bytes) -> tuple[str, int]:
 
 
 def unpark(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record | None:
-    """The message as it reaches its topic; None if the record does not say where it belongs."""
+    """Return the message as it reaches its topic; None if the record does not say where it belongs."""
     topic, queue_id = pairs.get(Property.REAL_TOPIC, ""), whole_number(pairs.get(Property.REAL_QID), high=INT_MAX)
     if not topic or queue_id is None:
         return None
@@ -154,7 +154,7 @@ def unpark(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: i
 
 
 def again(record: Record, pairs: Mapping[str, str], enqueued_ms: int, now_ms: int, store_host: bytes) -> Record:
-    """A copy of it that waits on: the rest of its time, or beyond the file that it is in."""
+    """Return a copy of it that waits on: the rest of its time, or beyond the file that it is in."""
     turns = (whole_number(pairs.get(_TURNS), high=INT_MAX - 1) or 0) + 1
     properties = fit_properties(_stamped(pairs, enqueued_ms, now_ms) | {_TURNS: str(turns)}, (_TURNS,))
     return _copy(record, properties, TIMER_TOPIC, 0, store_host)

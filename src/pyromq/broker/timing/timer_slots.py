@@ -77,7 +77,7 @@ class TimerSlots:
         self.lost = 0
 
     async def empty(self, due: Due) -> bool:
-        """False: some could not be stored, try the slot again later."""
+        """Return False if some could not be stored: try the slot again later."""
         recalled = await self._recalled(due)
         for start in range(0, len(due.messages), AT_ONCE):
             positions = [at for at in due.messages[start : start + AT_ONCE] if at not in self._left]
@@ -96,7 +96,9 @@ class TimerSlots:
     # --- recalls --------------------------------------------------------------------------------------------------
 
     async def _recalled(self, due: Due) -> set[str]:
-        """Which keys were recalled. A marker took one from its topic's count when it came, and gives it back now.
+        """Return which keys were recalled.
+
+        A marker took one from its topic's count when it came, and gives it back now.
 
         The message that it recalls is taken from the count in its place: so a marker for nothing, or a second one for
         the same message, leaves nothing behind.
@@ -118,7 +120,10 @@ class TimerSlots:
     # --- messages -------------------------------------------------------------------------------------------------
 
     async def _read(self, units: Sequence[Unit]) -> list[_Message]:
-        """Those whose record is there. One that was carried forward waits elsewhere; any other is lost, loudly."""
+        """Return those whose record is there.
+
+        One that was carried forward waits elsewhere; any other is lost, loudly.
+        """
         start = self._store.commit_log.start
         own = [unit for unit in units if unit.record_position >= self._timers.carried_to]
         ranges = [Range(one.record_position, one.record_size, 0) for one in own if one.record_position >= start]
@@ -175,7 +180,7 @@ class TimerSlots:
     async def _target_unless_gone(
         self, one: _Message, recalled: set[str], seen: set[tuple[str, str, int]]
     ) -> Record | None:
-        """None also if it cannot be handled, and was put aside."""
+        """Return what to put; None also if it cannot be handled, and was put aside."""
         try:
             is_recalled = not one.unit.is_roll and self._key(one.pairs) in recalled
             return None if is_recalled or await self._has_left(one, seen) else self._target(one)
@@ -184,7 +189,7 @@ class TimerSlots:
             return None
 
     def _target(self, one: _Message) -> Record | None:
-        """What to put for a message whose slot has come; None if it does not say where it belongs."""
+        """Return what to put for a message whose slot has come; None if it does not say where it belongs."""
         now = self._clock.now_ms()
         if one.unit.is_roll:
             return again(one.record, one.pairs, one.unit.written_ms, now, self._store_host)
@@ -203,7 +208,7 @@ class TimerSlots:
     # --- once -----------------------------------------------------------------------------------------------------
 
     async def _has_left(self, one: _Message, seen: set[tuple[str, str, int]]) -> bool:
-        """Whether it left before a kill, or a copy of it has: the index knows, by its unique id.
+        """Return whether it left before a kill, or a copy of it has: the index knows, by its unique id.
 
         Copies are made before their first record goes; a kill in between leaves both.
         """

@@ -98,7 +98,7 @@ class Timers:
 
     @property
     def lost(self) -> int:
-        """Messages whose record went before they were due."""
+        """Return messages whose record went before they were due."""
         return self._feed.lost + self._slots.lost + self._carried_lost
 
     @property
@@ -107,7 +107,7 @@ class Timers:
 
     @property
     def read_ms(self) -> int:
-        """The first slot that was not delivered yet."""
+        """Return the first slot that was not delivered yet."""
         return self._timers.read_ms
 
     def parked(self) -> dict[str, int]:

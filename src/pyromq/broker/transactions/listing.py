@@ -39,7 +39,7 @@ class HalfListing:
         return self._halves.lost
 
     def undecided(self, most: int) -> list[dict[str, object]]:
-        """The oldest undecided messages."""
+        """Return the oldest undecided messages."""
         return [self._line(half) for half in self._halves.undecided.all()[:most]]
 
     async def __call__(self, request: Request) -> Reply:

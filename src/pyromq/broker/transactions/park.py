@@ -61,7 +61,7 @@ def park_half(record: Record, properties: Mapping[str, str]) -> Record | None:
 
 
 def committed(half: Record, checks: int, store_host: bytes) -> Record | None:
-    """The message as consumers get it; None if the half does not say where it belongs."""
+    """Return the message as consumers get it; None if the half does not say where it belongs."""
     topic, queue_id = text_of(half, _REAL_TOPIC), whole_number(find_property(half.properties, _REAL_QID), high=INT_MAX)
     if not topic or queue_id is None:
         return None
@@ -81,21 +81,23 @@ def discarded(half: Record, checks: int, store_host: bytes) -> Record:
 
 
 def again(half: Record, checks: int, store_host: bytes) -> Record:
-    """A copy of it in the half topic."""
+    """Return a copy of it in the half topic."""
     record = _copy(half, _counted(half.properties, checks), store_host)
     record.topic = HALF_TOPIC
     return record
 
 
 def shown(half: Record, checks: int) -> Record:
-    """What a producer is asked about: the message with its own topic and queue, and how often it was asked about."""
+    """Return what a producer is asked about: the message with its own topic and queue, and how often it was asked
+    about.
+    """
     topic = text_of(half, _REAL_TOPIC) or half.topic
     number = whole_number(find_property(half.properties, _REAL_QID), high=INT_MAX) or 0
     return msgspec.structs.replace(half, topic=topic, queue_id=number, properties=_counted(half.properties, checks))
 
 
 def text_of(half: Record, name: bytes) -> str:
-    """One property of it, "" if it has none: nearly all others are of no interest when it is ended."""
+    """Return one property of it, "" if it has none: nearly all others are of no interest when it is ended."""
     value = find_property(half.properties, name)
     return "" if value is None else value.decode("utf-8", "replace")
 
@@ -150,6 +152,6 @@ def _with(raw: bytes, added: dict[str, str]) -> bytes:
 
 
 def _without(raw: bytes, names: tuple[bytes, ...]) -> bytes:
-    """All pairs but those, and but the CRC of the old record; each with its end mark."""
+    """Return all pairs but those, and but the CRC of the old record; each with its end mark."""
     heads = tuple(name + b"\x01" for name in (*names, _CRC))
     return b"".join(pair + _PAIR_END for pair in raw.split(_PAIR_END) if pair and not pair.startswith(heads))

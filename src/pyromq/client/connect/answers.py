@@ -49,7 +49,7 @@ class Answer(Generic[A, R]):
 
     @property
     def header(self) -> A:
-        """The typed header, read anew each time. BadAnswer names the peer and what is wrong."""
+        """Return the typed header, read anew each time. BadAnswer names the peer and what is wrong."""
         try:
             return self.row.gives.read_header(self.command.fields)
         except Malformed as fault:
@@ -57,7 +57,7 @@ class Answer(Generic[A, R]):
 
     @property
     def body(self) -> R:
-        """The typed body, read anew each time. BadAnswer, as above."""
+        """Return the typed body, read anew each time. BadAnswer, as above."""
         try:
             return self.row.gives.read_body(self.command.body or self._empty, self._limits)
         except Malformed as fault:

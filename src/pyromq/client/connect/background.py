@@ -53,7 +53,7 @@ class Bell:
         self._rung.set()
 
     async def wait(self, seconds: float) -> bool:
-        """True if it was rung, False if the time has passed."""
+        """Return True if it was rung, False if the time has passed."""
         try:
             async with self._clock.timeout(seconds):
                 await self._rung.wait()

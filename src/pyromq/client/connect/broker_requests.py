@@ -144,7 +144,10 @@ class BrokerRequests:
 
 
 def _only_message(request: Request) -> StoredMessage:
-    """The record that a broker's request carries. RequestRefused says why it cannot be read: the connection stays."""
+    """Return the record that a broker's request carries.
+
+    RequestRefused says why it cannot be read: the connection stays.
+    """
     found = read_messages(request.raw_body)
     if found.broken or len(found.messages) != 1:
         raise _refused(request, found.broken or f"{len(found.messages)} messages came in place of one")

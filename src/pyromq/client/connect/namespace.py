@@ -12,7 +12,10 @@ _PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX)
 
 
 def with_namespace(namespace: str, name: str) -> str:
-    """A topic's or group's name on the wire. System topics are everybody's, reply topics a cluster's: they stay."""
+    """Return a topic's or group's name on the wire.
+
+    System topics are everybody's, reply topics a cluster's: they stay.
+    """
     if not namespace or not name or _is_common(name):
         return name
     prefix = next((each for each in _PREFIXES if name.startswith(each)), "")
@@ -22,7 +25,7 @@ def with_namespace(namespace: str, name: str) -> str:
 
 
 def without_namespace(namespace: str, name: str) -> str:
-    """The name as its user wrote it; names of other namespaces stay whole."""
+    """Return the name as its user wrote it; names of other namespaces stay whole."""
     if not namespace:
         return name
     prefix = next((each for each in _PREFIXES if name.startswith(each)), "")

@@ -58,7 +58,7 @@ class TlsChoice:
         return TlsChoice(**found)
 
     def settings(self) -> ClientTls | None:
-        """None: plain connections."""
+        """Return the TLS settings; None for plain connections."""
         if not self.is_wanted:
             return None
         return ClientTls(

@@ -44,7 +44,7 @@ class AdaptedHandler:
 
 
 def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
-    """What a handler takes: `(msg)`, its value by type hint `(order: Order)`, or both `(order: Order, msg)`."""
+    """Return what a handler takes: `(msg)`, its value by type hint `(order: Order)`, or both `(order: Order, msg)`."""
     names, kind = _first_argument(handler, "a handler takes (message), (value) or both")
     hints = _hints(handler)
     for name in names:
@@ -61,7 +61,10 @@ def arguments_of(handler: Handler) -> Callable[[Received], tuple[Any, ...]]:
 
 
 def adapt(handler: Handler, concurrency: int = 1) -> AdaptedHandler:
-    """A plain function runs in one of `concurrency` threads, so that it may block."""
+    """Return the handler as a coroutine function.
+
+    A plain function runs in one of `concurrency` threads, so that it may block.
+    """
     arguments = arguments_of(handler)
     call, threads = _callable(handler, concurrency)
 
@@ -105,7 +108,7 @@ def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
 
 
 def outcomes_of(messages: Sequence[Received], returned: Any) -> Outcomes:
-    """What a batch handler's result says of each message. TypeError for what says nothing."""
+    """Return what a batch handler's result says of each message. TypeError for what says nothing."""
     if returned is None:
         return [None] * len(messages)
     if isinstance(returned, Mapping):

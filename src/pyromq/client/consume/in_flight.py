@@ -19,7 +19,7 @@ class InFlight:
         self._held: dict[Hashable, list[Future[None]] | None] = {}  # with those who wait, if there are any
 
     def try_enter(self, keys: Sequence[Hashable]) -> bool:
-        """All of them at once, or False."""
+        """Enter all of them at once; return False if one is busy."""
         held = self._held
         with self._lock:
             for key in keys:
@@ -61,6 +61,6 @@ _lock = threading.Lock()
 
 
 def in_flight_of(owner: Hashable, queue: Hashable) -> InFlight:
-    """The table of this queue's offsets, one for all who have it now. It lives as long as one of them does."""
+    """Return the table of this queue's offsets, one for all who have it now. It lives as long as one of them does."""
     with _lock:
         return _tables.setdefault((owner, queue), InFlight())

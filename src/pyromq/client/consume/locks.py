@@ -25,7 +25,10 @@ class QueueLocks:
         self._group = group
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Those that were granted. The caller's time begins before the question, so that it never ends too late."""
+        """Return those that were granted.
+
+        The caller's time begins before the question, so that it never ends too late.
+        """
         granted: set[MessageQueue] = set()
         for address, wanted in self._by_master(queues).items():
             try:

@@ -123,7 +123,7 @@ class Puller:
         return result
 
     def _wished(self, route: Route, queue: MessageQueue) -> str:
-        """The suggested replica."""
+        """Return the suggested replica."""
         address = route.reader(queue.broker_name, self._suggested.get(queue, MASTER_ID))
         if address is None:
             self._session.refresh_routes()
@@ -131,7 +131,7 @@ class Puller:
         return address
 
     def _standing_in(self, route: Route, queue: MessageQueue, wished: str) -> str:
-        """Another one, while that is away and one is there."""
+        """Return another one, while that is away and one is there."""
         if not self._is_away(wished):
             return wished
         replicas = route.addresses[queue.broker_name]
@@ -244,7 +244,7 @@ class Puller:
 
 
 def _behind(found: ReadMessages) -> int:
-    """The offset behind the last record that was read; -1 if there is none."""
+    """Return the offset behind the last record that was read; -1 if there is none."""
     if not found.messages:
         return -1
     last = found.messages[-1]

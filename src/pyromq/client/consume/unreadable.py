@@ -52,7 +52,7 @@ def log_unreadable(group: str, queue: MessageQueue, messages: Iterable[Unreadabl
 
 
 def unreadable_error(queue: MessageQueue, message: UnreadableMessage, end: int) -> Unreadable:
-    """What a caller of `poll` gets. `end`: the offset behind everything that was pulled."""
+    """Return what a caller of `poll` gets. `end`: the offset behind everything that was pulled."""
     return Unreadable(
         f"the record at offset {message.queue_offset} of {queue} (commit log position {message.physical_offset}, "
         f"message {message.message_id}) cannot be read: {message.fault}",
@@ -67,7 +67,7 @@ def before_handlers(attempt: Attempt, way: PushWay) -> Attempt:
     """Keep unreadable messages from the handler: they are rejected, or done with where they are to be skipped."""
 
     def outcome(message: UnreadableMessage) -> Exception | None:
-        """One whose frame is broken has no position by which the broker could find it."""
+        """Return what becomes of it. One whose frame is broken has no position by which the broker could find it."""
         return None if way == "skip" or message.physical_offset < 0 else Reject(message.fault)
 
     async def mixed(received: Sequence[Received]) -> Outcomes:

@@ -44,7 +44,7 @@ class Latencies:
         return known is None or now >= known.available_at
 
     def least_bad(self, broker_names: Iterable[str], now: float) -> str:
-        """Where none is available: the faster half in turn, so that not all load falls on one."""
+        """Return a broker where none is available: the faster half in turn, so that not all load falls on one."""
         ranked = sorted(broker_names, key=lambda name: self._rank(name, now))
         half = max(1, len(ranked) // 2)
         self._turn += 1

@@ -49,12 +49,15 @@ class ProcessQueue:
 
     @property
     def room(self) -> int:
-        """Bytes that one pull may add. At least an eighth of the limit: a pull for a single message costs as much."""
+        """Return bytes that one pull may add.
+
+        At least an eighth of the limit: a pull for a single message costs as much.
+        """
         return max(self._limits.bytes - self._bytes, self._limits.bytes // 8)
 
     @property
     def first(self) -> int:
-        """The lowest open offset; -1 where there is none."""
+        """Return the lowest open offset; -1 where there is none."""
         return next(iter(self._open), -1)
 
     @property
@@ -82,7 +85,7 @@ class ProcessQueue:
         self._next = max(self._next, offset)
 
     def take(self, most: int = 1) -> list[StoredMessage]:
-        """The next messages for a handler, lowest first."""
+        """Return the next messages for a handler, lowest first."""
         waiting = self._waiting
         if most == 1:  # nearly every handler's
             return [waiting.popleft()] if waiting else []
@@ -105,13 +108,13 @@ class ProcessQueue:
         self._waiting.clear()
 
     def commit_offset(self) -> int | None:
-        """The lowest offset that is not done. None: nothing was ever held, or the queue was dropped."""
+        """Return the lowest offset that is not done. None: nothing was ever held, or the queue was dropped."""
         if self.is_dropped or self._next < 0:
             return None
         return next(iter(self._open), self._next)
 
     def full(self) -> str | None:
-        """Which limit stops the pulls, None if none does. Counted, for one log line in a thousand."""
+        """Return which limit stops the pulls, None if none does. Counted, for one log line in a thousand."""
         reason = self._full()
         if reason is not None:
             self.times_full += 1

@@ -71,17 +71,17 @@ class Retry:
 
     @property
     def most(self) -> int:
-        """What the client itself holds to."""
+        """Return what the client itself holds to."""
         return NO_END if self.times is None or self.of_group else self.times
 
     @property
     def told(self) -> int | None:
-        """What a broker is told with a failed message; None: it takes the group's own number."""
+        """Return what a broker is told with a failed message; None: it takes the group's own number."""
         return None if self.of_group else self.most
 
 
 def send_back_level(fault: BaseException, reconsume_times: int, retry: Retry) -> int:
-    """The delay level with which a failed message goes back to its broker."""
+    """Return the delay level with which a failed message goes back to its broker."""
     if isinstance(fault, Reject) or reconsume_times >= retry.most:
         return DEAD_LETTER
     if isinstance(fault, RetryLater):
@@ -90,16 +90,16 @@ def send_back_level(fault: BaseException, reconsume_times: int, retry: Retry) ->
 
 
 def level_for(seconds: float) -> int:
-    """The shortest level that is not too early; the last one where all are."""
+    """Return the shortest level that is not too early; the last one where all are."""
     return next((number for number, each in enumerate(LEVEL_SECONDS, 1) if each >= seconds), len(LEVEL_SECONDS))
 
 
 def level_after(reconsume_times: int) -> int:
-    """What the broker would choose, for where the client has to say it."""
+    """Return what the broker would choose, for where the client has to say it."""
     return _FIRST_RETRY_LEVEL + reconsume_times
 
 
 def busy_pause_s(failures: int, rng: Random) -> float:
-    """How long to hold back after SYSTEM_BUSY: doubled each time, half of it by chance."""
+    """Return how long to hold back after SYSTEM_BUSY: doubled each time, half of it by chance."""
     full = min(_BUSY_MOST_S, _BUSY_FIRST_S * 2.0 ** min(failures, 10))
     return full * (0.5 + 0.5 * rng.random())

@@ -39,7 +39,7 @@ class Route:
         return None if replicas is None else replicas.get(MASTER_ID)
 
     def reader(self, broker_name: str, wanted_id: int = MASTER_ID) -> str | None:
-        """Where to read: the suggested replica, else the master, else any slave (the master may be away)."""
+        """Return where to read: the suggested replica, else the master, else any slave (the master may be away)."""
         replicas = self.addresses.get(broker_name, {})
         found = replicas.get(wanted_id) or replicas.get(MASTER_ID)
         return found or next((replicas[each] for each in sorted(replicas)), None)
@@ -120,7 +120,7 @@ class Rotation:
         return queues[place % len(queues)]
 
     def pick(self, queues: Sequence[MessageQueue], fits: Callable[[MessageQueue], bool]) -> MessageQueue | None:
-        """The next queue that fits; None if none does."""
+        """Return the next queue that fits; None if none does."""
         topic = queues[0].topic
         begin = self._next.get(topic, self._rng.randrange(len(queues)))
         for step in range(len(queues)):

@@ -94,7 +94,7 @@ def _is_too_large(fault: Refused) -> bool:
 
 
 async def gathered_parts(values: AsyncIterable[T], linger_s: float, most: int, clock: Clock) -> AsyncIterator[list[T]]:
-    """What comes within `linger_s` of the first, up to `most`."""
+    """Yield what comes within `linger_s` of the first, up to `most`."""
     rest = aiter(values)
     coming: asyncio.Future[T] | None = asyncio.ensure_future(anext(rest))
     try:

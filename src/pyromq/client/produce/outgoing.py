@@ -62,7 +62,7 @@ class Packing:
 
     @property
     def max_batch_bytes(self) -> int:
-        """What fits into a frame too: each message of a batch could have been sent alone."""
+        """Return what fits into a frame too: each message of a batch could have been sent alone."""
         return min(self.max_message_bytes, _FRAME_ROOM)
 
 

@@ -43,7 +43,7 @@ class AwaitedReplies:
             del self._waiting[correlation]
 
     def came(self, header: PushReplyMessage, body: bytes) -> None:
-        """RequestRefused if nobody waits for it. One that cannot be read fails who waits for it."""
+        """Raise RequestRefused if nobody waits for it. One that cannot be read fails who waits for it."""
         properties = decode_properties(header.properties or "")
         correlation = properties.get(Property.CORRELATION_ID, "")
         future = self._waiting.get(correlation)

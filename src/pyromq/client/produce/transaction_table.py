@@ -55,7 +55,10 @@ class TransactionTable:
             )
 
     def __call__(self, msg: Received) -> bool | None:
-        """True if it was noted. One that is not may still be under way elsewhere: False only after `patience_s`."""
+        """Return True if it was noted.
+
+        One that is not may still be under way elsewhere: False only after `patience_s`.
+        """
         with closing(self._rows.connect()) as connection, closing(connection.cursor()) as cursor:
             cursor.execute(f"SELECT 1 FROM {self._rows.table} WHERE message_id = {self._rows.mark}", (msg.id,))
             if cursor.fetchone() is not None:

@@ -70,11 +70,13 @@ class Tracer:
             self._filled.ring()
 
     def next_id(self) -> str:
-        """Both events of a delivery carry one."""
+        """Return an id that both events of a delivery carry."""
         return self._session.ids.next()
 
     def store_host(self, result: SendResult) -> str:
-        """The master's address; of a topic that was just made its route is not known yet, and the offset id tells."""
+        """Return the master's address; of a topic that was just made its route is not known yet, and the offset id
+        tells.
+        """
         route = self._session.known_route(result.queue.topic)
         known = None if route is None else route.master(result.queue.broker_name)
         if known is not None or not result.offset_message_id:

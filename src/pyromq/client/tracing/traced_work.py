@@ -112,7 +112,10 @@ def _kind(message: Outgoing, properties: Mapping[str, str]) -> MessageKind:
 
 
 def traced_attempts(attempt: Attempt, tracer: Tracer, group: str) -> Attempt:
-    """A handler's call with an event before and one after it for each message. A call that is cancelled has no end."""
+    """Return a handler's call with an event before and one after it for each message.
+
+    A call that is cancelled has no end.
+    """
 
     async def traced(messages: Sequence[Received]) -> Outcomes:
         clock, began = tracer.clock, tracer.clock.monotonic()

@@ -11,7 +11,9 @@ from .placed import DelayLevels, Placed, message_count, tag_code
 def place_burst(
     records: Sequence[Record], position: int, store_time: int, delays: DelayLevels, with_crc: bool
 ) -> tuple[list[bytes], list[Placed]]:
-    """Bytes and places of records that stand one after another from `position` on. Changes the records' own fields.
+    """Return bytes and places of records that stand one after another from `position` on.
+
+    Changes the records' own fields.
 
     A record with a larger store time than `store_time` keeps it only in replication, which does not come here.
     """

@@ -60,7 +60,9 @@ _hashes: dict[bytes, int] = {}  # tags repeat; bounded below
 
 
 def tag_code(topic: str, properties: bytes, store_time: int, delays: DelayLevels) -> int:
-    """What stands in a queue entry beside the position: the tag's hash, or the delivery time of a delayed message."""
+    """Return what stands in a queue entry beside the position: the tag's hash, or the delivery time of a delayed
+    message.
+    """
     if topic == SCHEDULE_TOPIC:
         level = whole_number(find_property(properties, b"DELAY"), high=INT_MAX)
         if level is not None and level > 0 and delays:
@@ -77,7 +79,7 @@ def tag_code(topic: str, properties: bytes, store_time: int, delays: DelayLevels
 
 
 def message_count(sys_flag: int, properties: bytes) -> int:
-    """How many queue offsets the record takes."""
+    """Return how many queue offsets the record takes."""
     if sys_flag & WRAPPED_BATCH != WRAPPED_BATCH:
         return 1
     return whole_number(find_property(properties, b"INNER_NUM"), 1, 99_999) or 1

@@ -41,8 +41,11 @@ def pick_entries(
     max_bytes: int,
     low: int,
 ) -> Picked:
-    """The entries that match, in order. The first match is taken whatever its size; fillers and entries below the
-    log's minimum `low` are stepped over; an entry that was never written ends it."""
+    """Return the entries that match, in order.
+
+    The first match is taken whatever its size; fillers and entries below the log's minimum `low` are stepped over; an
+    entry that was never written ends it.
+    """
     many = len(entries) >= _MANY_ENTRIES * ENTRY_BYTES
     if many and tag_codes is not None and len(tag_codes) <= _FEW_CODES and _UNWRITTEN not in entries:
         return _pick_rare(entries, first_offset, tag_codes, max_count, max_bytes, low)
@@ -66,7 +69,7 @@ def pick_entries(
 def _pick_rare(
     entries: bytes, first_offset: int, tag_codes: Collection[int], max_count: int, max_bytes: int, low: int
 ) -> Picked:
-    """The same by searching for the tags' bytes, so that what does not match costs nothing."""
+    """Return the same by searching for the tags' bytes, so that what does not match costs nothing."""
     ranges: list[Range] = []
     total = 0
     found = [(at, needle) for code in tag_codes if (at := _next(entries, needle := _CODE.pack(code), 0)) >= 0]
@@ -94,7 +97,9 @@ def _pick_rare(
 
 
 def _next(entries: bytes, needle: bytes, start: int) -> int:
-    """Where the next entry has this tag code: the bytes may also stand across two fields, which does not count."""
+    """Return where the next entry has this tag code: the bytes may also stand across two fields, which does not
+    count.
+    """
     at = entries.find(needle, start)
     while at >= 0 and at % ENTRY_BYTES != _CODE_AT:
         at = entries.find(needle, at + 1)
@@ -102,7 +107,7 @@ def _next(entries: bytes, needle: bytes, start: int) -> int:
 
 
 def cut_sealed(ranges: Sequence[Range], parts: Sequence[bytes]) -> list[bytes] | None:
-    """The records of `ranges`, cut from `parts` in one pass, if all are sure to be whole; None: look at each.
+    """Return the records of `ranges`, cut from `parts` in one pass, if all are sure to be whole; None: look at each.
 
     Here a look at each costs no more, so that there is no pass before it.
     """

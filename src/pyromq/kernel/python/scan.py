@@ -93,7 +93,7 @@ def whole_places(view: memoryview, position: int) -> tuple[list[Placed], int]:
 
 
 def check_at(view: memoryview, at: int, position: int, delays: DelayLevels) -> Placed | Fault:
-    """The record at `at`, which should lie at `position` of the log, or what is wrong with it."""
+    """Return the record at `at`, which should lie at `position` of the log, or what is wrong with it."""
     if len(view) - at >= BLANK_BYTES and BLANK.unpack_from(view, at) == (0, 0):
         return Fault(position, "nothing was written here", True)
     try:
@@ -120,7 +120,9 @@ def check_at(view: memoryview, at: int, position: int, delays: DelayLevels) -> P
 
 
 def is_intact(view: memoryview, position: int) -> bool:
-    """Whether these bytes are exactly the record of that position, unharmed: the check before it is handed out."""
+    """Return whether these bytes are exactly the record of that position, unharmed: the check before it is handed
+    out.
+    """
     if len(view) < FIXED_BYTES:
         return False
     size, magic, _, _, _, _, own, _, _ = HEAD.unpack_from(view)

@@ -37,7 +37,7 @@ class Bloom(NamedTuple):
 
 
 def _murmur3_128_low(data: bytes) -> int:
-    """The lower 64 of MurmurHash3's 128 bits (x64 variant, seed 0), as an unsigned number."""
+    """Return the lower 64 of MurmurHash3's 128 bits (x64 variant, seed 0), as an unsigned number."""
     one = two = 0
     whole = len(data) & ~15
     for at in range(0, whole, 16):

@@ -36,14 +36,14 @@ class NotANumber(EvaluationFault):
 
 
 def to_integer(text: str) -> int:
-    """Java's Integer.valueOf."""
+    """Return what Java's Integer.valueOf gives."""
     if len(text) < 10 and text.isdigit() and text.isascii():
         return int(text)
     return _whole(text, INTEGER_RANGE)
 
 
 def to_long(text: str) -> int:
-    """Java's Long.valueOf."""
+    """Return what Java's Long.valueOf gives."""
     if len(text) < _LONGEST and text.isdigit() and text.isascii():
         return int(text)
     return _whole(text, LONG_RANGE)
@@ -57,7 +57,7 @@ def _whole(text: str, limits: tuple[int, int]) -> int:
 
 
 def _any_whole(text: str) -> int | None:
-    """The number, None where there is none or it has more digits than a long."""
+    """Return the number, None where there is none or it has more digits than a long."""
     found = _WHOLE.fullmatch(text)
     if found is None:
         return None
@@ -72,7 +72,7 @@ _long_whole = lru_cache(64)(_any_whole)
 
 
 def to_double(text: str) -> float:
-    """Java's Double.valueOf."""
+    """Return what Java's Double.valueOf gives."""
     if len(text) > _USUAL:
         value = _long_double(text)
     elif text.isascii() and text.replace(".", "", 1).isdigit():
@@ -108,7 +108,7 @@ def _hexadecimal(text: str) -> float:
 
 
 def compare_doubles(left: float, right: float) -> int:
-    """Java's Double.compareTo: NaN above everything and equal to itself, -0.0 below 0.0."""
+    """Compare as Java's Double.compareTo does: NaN above everything and equal to itself, -0.0 below 0.0."""
     if left < right:
         return -1
     if left > right:

@@ -57,7 +57,7 @@ def generate(node: Node, names: Sequence[str]) -> Generated | None:
 
 
 def define(source: str, name: str, **more: object) -> Any:
-    """The function of that name, which may use what generated expressions need, and `more`."""
+    """Return the function of that name, which may use what generated expressions need, and `more`."""
     scope: dict[str, Any] = {}
     exec(compile(source, "<filter>", "exec"), _NAMES | more, scope)
     return scope[name]
@@ -141,7 +141,7 @@ class _Writer:
         )
 
     def _text_test(self, node: TextTest, value: str) -> str:
-        """False for what is missing, and for an empty search; the NOT form as well."""
+        """Return False for what is missing, and for an empty search; the NOT form as well."""
         if not node.search:
             return "False"
         search, negation = self._constant(node.search), "not " if node.negated else ""

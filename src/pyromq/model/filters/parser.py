@@ -46,7 +46,7 @@ _SMALLEST = 5e-324
 
 
 def parse(text: str) -> Node:
-    """The condition that an expression says. Raises FilterFault."""
+    """Return the condition that an expression says. Raises FilterFault."""
     if len(text) > MAX_LENGTH:
         raise FilterFault(f"SQL92 expression of {len(text)} characters: the limit is {MAX_LENGTH}")
     return _Parser(text).whole()
@@ -240,7 +240,7 @@ class _Parser:
             raise self._tokens.fault(f"the bounds of BETWEEN fall: {low} is above {high}", token.at)
 
     def _condition(self, node: Node, at: int) -> Node:
-        """What stands where true or false is wanted."""
+        """Return what stands where true or false is wanted."""
         if isinstance(node, Property):
             return Truth(self._above(node), node)
         if not is_condition(node):
@@ -271,7 +271,7 @@ class _Parser:
             raise self._tokens.fault(f"nested more than {MAX_NESTING} levels deep")
 
     def _above(self, *nodes: Node) -> int:
-        """The depth of a node over these."""
+        """Return the depth of a node over these."""
         depth = 1 + max(node.depth for node in nodes)
         if depth > 2 * MAX_NESTING:
             raise self._tokens.fault(f"a chain of more than {2 * MAX_NESTING} links: use AND and OR")

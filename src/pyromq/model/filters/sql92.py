@@ -60,7 +60,7 @@ class Sql92:
 
 @lru_cache(_KEPT)
 def compile_sql(text: str) -> Sql92:
-    """The same text gives the same object while it is in use. Raises FilterFault."""
+    """Return the compiled expression. The same text gives the same object while it is in use. Raises FilterFault."""
     return Sql92(text)
 
 
@@ -154,7 +154,7 @@ def _membership(name: str, values: frozenset[str], negated: bool) -> Test:
 
 
 def _text_test(node: TextTest, operand: Value) -> Test:
-    """False for what is missing or no text, and for an empty search; the NOT form as well."""
+    """Return False for what is missing or no text, and for an empty search; the NOT form as well."""
     test, search, negated = _TEXT_TESTS[node.word], node.search, node.negated
     if not search:
         return lambda get: False

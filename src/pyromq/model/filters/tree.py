@@ -104,5 +104,5 @@ class TextTest(Condition):
 
 
 def is_condition(node: Node) -> bool:
-    """Whether Java takes it for a boolean expression; TRUE, FALSE and NULL are some too."""
+    """Return whether Java takes it for a boolean expression; TRUE, FALSE and NULL are some too."""
     return isinstance(node, Condition) or (isinstance(node, Literal) and node.kind in (Kind.BOOLEAN, Kind.NULL))

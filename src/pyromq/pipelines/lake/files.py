@@ -37,7 +37,7 @@ def remove(spark: SparkSession, path: str) -> None:
 
 
 def read_text(spark: SparkSession, path: str) -> str | None:
-    """None if there is no such file."""
+    """Return None if there is no such file."""
     system, place = _place(spark, path)
     return _read(system, place) if system.exists(place) else None
 
@@ -47,7 +47,7 @@ def read_texts(spark: SparkSession, folder: str, ending: str) -> list[str]: ...
 @overload
 def read_texts(spark: SparkSession, folder: str, ending: str, *, named: Literal[True]) -> list[tuple[str, str]]: ...
 def read_texts(spark: SparkSession, folder: str, ending: str, *, named: bool = False) -> Any:
-    """The texts of a folder's files, with their names where asked; none if there is no such folder."""
+    """Return the texts of a folder's files, with their names where asked; none if there is no such folder."""
     system, place = _place(spark, folder)
     if not system.exists(place):
         return []

@@ -113,7 +113,7 @@ def columns_of(schema: StructType) -> Schema:
 
 
 def _on_disk(folder: str) -> str:
-    """A folder's path for SQLite. PyroError if it is not on a disk: a catalog must then be named."""
+    """Return a folder's path for SQLite. PyroError if it is not on a disk: a catalog must then be named."""
     path = folder.removeprefix("file://").removeprefix("file:")
     if "://" in path:
         raise PyroError(

@@ -70,7 +70,7 @@ class Lake:
                 self._write_table(rows, batch)
 
     def read(self, batches: Iterable[int]) -> DataFrame:
-        """The rows of these batches, in no order."""
+        """Return the rows of these batches, in no order."""
         from pyspark.sql import functions
 
         numbers = list(batches)

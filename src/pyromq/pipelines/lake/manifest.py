@@ -55,7 +55,7 @@ def _last_before(spark: SparkSession, folder: str, batch: int) -> dict[str, Any]
 
 
 def held(batch: DataFrame) -> list[dict[str, Any]]:
-    """The offsets of a batch by queue."""
+    """Return the offsets of a batch by queue."""
     from pyspark.sql import functions
 
     found = batch.groupBy(*_PLACES).agg(
@@ -79,7 +79,10 @@ class Extent:
     safe: Offsets = field(default_factory=dict)
 
     def add(self, queues: Iterable[Mapping[str, Any]], *, whole: bool = True) -> list[dict[str, Any]]:
-        """The next batch; what is missing between it and those before. One that is not whole makes nothing safe."""
+        """Add the next batch; return what is missing between it and those before.
+
+        One that is not whole makes nothing safe.
+        """
         missing = []
         for row in queues:
             queue, begin, end = queue_of(row), row["begin"], row["end"]
@@ -93,7 +96,7 @@ class Extent:
 
 
 def gaps(found: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Offsets]:
-    """Offsets between batches that no batch has, and up to where each queue is kept without one: pure.
+    """Return offsets between batches that no batch has, and up to where each queue is kept without one: pure.
 
     A gap is not always a loss: a topic's offsets may have holes (damage, a filter at the broker).
     """
@@ -103,7 +106,7 @@ def gaps(found: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Offs
 
 
 def kept(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each queue. `holes`: offsets between the first and the last that no message has."""
+    """Return a row for each queue. `holes`: offsets between the first and the last that no message has."""
     found = list(found)
     _, safe = gaps(found)
     rows: dict[Queue, dict[str, Any]] = {}

@@ -29,7 +29,7 @@ def drawn(plot: Plot) -> str:
 
 
 def scale(most: float) -> float:
-    """The end of an axis: the next number that divides into round steps."""
+    """Return the end of an axis: the next number that divides into round steps."""
     if most <= 0:
         return float(_STEPS)
     step = most / _STEPS

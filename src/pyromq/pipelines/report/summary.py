@@ -60,7 +60,7 @@ class Summary:
         return json.dumps(told, ensure_ascii=False, default=str)
 
     def as_text(self, width: int) -> str:
-        """Tables as rich draws them."""
+        """Return tables as rich draws them."""
         from io import StringIO
 
         from rich.console import Console

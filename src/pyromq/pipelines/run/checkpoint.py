@@ -38,7 +38,7 @@ def which(source: Mapping[str, str]) -> dict[str, str]:
 
 
 def told(spark: SparkSession, folder: str) -> dict[str, Any]:
-    """What the run of a folder was told; nothing where none began."""
+    """Return what the run of a folder was told; nothing where none began."""
     kept = _kept(spark, folder)
     return dict(kept.get("told", {}))
 
@@ -58,7 +58,7 @@ def _check(folder: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> No
 
 
 def check_whole(spark: SparkSession, folder: str, batches: Collection[int]) -> None:
-    """PyroError if the checkpoint is not the one that made these batches: their numbers would be given again."""
+    """Raise PyroError if the checkpoint is not the one that made these batches: their numbers would be given again."""
     if not batches:
         return
     names = read_texts(spark, f"{folder}/checkpoint/offsets", "", named=True)

@@ -29,7 +29,7 @@ class ExpiringTopic(NamedTuple):
 
 
 def soon(found: Iterable[ExpiringTopic], within_ms: int, *, dead_letters: bool) -> list[ExpiringTopic]:
-    """Those that go within the time, and all dead letters if wanted; the most urgent first. Pure."""
+    """Return those that go within the time, and all dead letters if wanted; the most urgent first. Pure."""
     chosen = [
         each for each in found if each.left_ms <= within_ms or (dead_letters and each.topic.startswith(DLQ_PREFIX))
     ]
@@ -47,7 +47,7 @@ def rows(found: Iterable[ExpiringTopic]) -> list[dict[str, Any]]:
 
 
 def ages(name_server: str, now_ms: int) -> list[ExpiringTopic]:
-    """Every topic that holds something, RocketMQ's own and retries left out."""
+    """Return every topic that holds something, RocketMQ's own and retries left out."""
     return asyncio.run(_ages(name_server, now_ms))
 
 

@@ -26,7 +26,10 @@ def messages(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> DataFrame:
-    """What there is now; all columns of a read unless some are named. Times are store times, the end not included."""
+    """Return what there is now; all columns of a read unless some are named.
+
+    Times are store times, the end not included.
+    """
     if "archive" in source:
         return _archived(spark, source, columns, since_ms, until_ms)
     options = _limited(source, since_ms)
@@ -53,7 +56,7 @@ def chosen(frame: DataFrame, *conditions: str) -> DataFrame:
 
 
 def needed(columns: Sequence[str], where: str) -> Sequence[str]:
-    """All of them where a condition is given: it may be about any."""
+    """Return all of them where a condition is given: it may be about any."""
     return () if where else columns
 
 
@@ -81,7 +84,7 @@ def _archived(
 
 
 def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
-    """Rows of the topics that `topic` or `topicPattern` names."""
+    """Return rows of the topics that `topic` or `topicPattern` names."""
     from pyspark.sql import functions
 
     topic = functions.col("topic")

@@ -34,7 +34,7 @@ _LINE_S, _BAR_S, _EVENTS_S, _BAR_WIDTH = 5.0, 0.5, 10.0, 30
 
 
 def lag(end: str | None, latest: str | None) -> int | None:
-    """Messages behind the last one. None where a source does not say."""
+    """Return messages behind the last one. None where a source does not say."""
     if not end or not latest:
         return None
     return waiting(from_json(json.loads(end)), from_json(json.loads(latest)))

@@ -59,7 +59,7 @@ class Sent:
 
 
 def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> Sent:
-    """Columns as of a write; `origin` names it in the requests. Ends when every request was answered."""
+    """Send columns as of a write; `origin` names it in the requests. Ends when every request was answered."""
     options = write_options(target)
     check_columns(frame.columns, options)
 
@@ -118,7 +118,7 @@ class StepSender:
         return sent
 
     def _rest(self, out: DataFrame, number: int, begun_ms: int) -> DataFrame:
-        """What an earlier try of this step has not stored."""
+        """Return what an earlier try of this step has not stored."""
         from pyspark.sql import functions
 
         topics = self._topics(out)
@@ -134,7 +134,7 @@ class StepSender:
         return out.join(functions.broadcast(own), MARK, "left_anti")  # broadcast: rows keep their tasks and order
 
     def _topics(self, out: DataFrame) -> list[str]:
-        """Where the rows go, as far as it exists: a topic that is not there yet has nothing of them."""
+        """Return where the rows go, as far as it exists: a topic that is not there yet has nothing of them."""
         named = [self._target["topic"]] if self._target.get("topic") else []
         if "topic" in out.columns:
             named = sorted(row.topic for row in out.select("topic").distinct().collect())
@@ -149,6 +149,8 @@ class StepSender:
 
 
 def in_order(frame: DataFrame, tasks: int) -> DataFrame:
-    """The same rows in the same partitions and order whatever files they came from: a queue stays in its order."""
+    """Return the same rows in the same partitions and order whatever files they came from: a queue stays in its
+    order.
+    """
     places = ["topic", "brokerName", "queueId"]
     return frame.repartition(tasks, *places).sortWithinPartitions(*places, "queueOffset")

@@ -25,7 +25,7 @@ class Stop:
         self.ends_itself = False
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was asked for meanwhile."""
+        """Return whether it was asked for meanwhile."""
         return self.asked.wait(seconds)
 
 

@@ -31,12 +31,14 @@ class Body(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 def always(value: T, name: str | None = None) -> T:
-    """A default that is written too: msgspec leaves out only defaults that it can compare, not those of a function."""
+    """Return a default that is written too: msgspec leaves out only defaults that it can compare, not those of a
+    function.
+    """
     return always_new(lambda: value, name)
 
 
 def always_new(make: Callable[[], T], name: str | None = None) -> T:
-    """The same for a value that must not be shared: `always_new(dict)`."""
+    """Return the same for a value that must not be shared: `always_new(dict)`."""
     result: T = msgspec.field(default_factory=lambda: make(), name=name)  # dict itself would be compared
     return result
 
@@ -47,12 +49,12 @@ def encode_body(body: Any, dialect: Dialect = Dialect.STANDARD) -> bytes:
 
 
 def body_parts(body: Any, dialect: Dialect = Dialect.STANDARD) -> Iterator[bytes]:
-    """What `encode_body` gives, in small parts, so that a table of megabytes need not be encoded in one go."""
+    """Return what `encode_body` gives, in small parts, so that a table of megabytes need not be encoded in one go."""
     return json_parts(body, dialect)
 
 
 def decode_body(kind: type[T], data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> T:
-    """A body of type `kind` (a Body, or a list or dict of them) from any JSON that a Java peer would read."""
+    """Return a body of type `kind` (a Body, or a list or dict of them) from any JSON that a Java peer would read."""
     decoder: msgspec.json.Decoder[T] = _decoder(kind)  # type: ignore[arg-type]
     try:
         return read_json(decoder.decode, data, limits)

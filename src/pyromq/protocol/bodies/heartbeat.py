@@ -25,7 +25,7 @@ else:  # C++ clients send the enum's place instead of its name; `__post_init__` 
 
 
 def named(kind: type[E], value: E | int) -> E:
-    """The member itself, or the one at that place."""
+    """Return the member itself, or the one at that place."""
     if not isinstance(value, int):
         return value
     members = list(kind)

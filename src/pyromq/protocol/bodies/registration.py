@@ -154,7 +154,7 @@ def body_crc(data: bytes) -> int:
 
 
 def _inflated(data: bytes, limit: int) -> Iterator[bytes]:
-    """What the stream holds, in parts of a size that one step may take."""
+    """Yield what the stream holds, in parts of a size that one step may take."""
     inflater = zlib.decompressobj()
     length = 0
     try:

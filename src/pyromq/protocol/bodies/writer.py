@@ -28,20 +28,21 @@ def write_json(value: Any, dialect: Dialect) -> bytes:
 
 
 def json_parts(value: Any, dialect: Dialect) -> Iterator[bytes]:
-    """What `write_json` gives, in parts: maps and lists by some of their entries, down to structs without a map by
-    queue, which are small."""
+    """Return what `write_json` gives, in parts: maps and lists by some of their entries, down to structs without a
+    map by queue, which are small.
+    """
     return _parts(value, _kind(value), dialect)
 
 
 def _kind(value: Any) -> Any:
-    """The type of a body; of a list, with that of its first item."""
+    """Return the type of a body; of a list, with that of its first item."""
     kind: Any = type(value)
     return list[type(value[0])] if kind is list and value else kind  # type: ignore[misc]
 
 
 @cache
 def _writer(kind: Any, dialect: Dialect) -> Write | None:
-    """How to write values of this type; None where msgspec's own way is right."""
+    """Return how to write values of this type; None where msgspec's own way is right."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is ByQueue:
         return _map_writer(_key_writer(MessageQueue, dialect), _writer(parts[0], dialect))
@@ -116,7 +117,7 @@ def _list_writer(item: Write) -> Write:
 
 
 def _quoted_key(key: Any) -> bytes:
-    """The JSON text of a number or an object as a string."""
+    """Return the JSON text of a number or an object as a string."""
     return _encode(_encode(key).decode())
 
 
@@ -151,7 +152,7 @@ def _struct_parts(value: msgspec.Struct, dialect: Dialect) -> Iterator[bytes]:
 def _entry_parts(
     ends: bytes, heads: Iterable[bytes], items: Iterable[Any], kind: Any, dialect: Dialect
 ) -> Iterator[bytes]:
-    """The entries of a map or list, each behind its head: large ones one by one, the others some at a time."""
+    """Yield the entries of a map or list, each behind its head: large ones one by one, the others some at a time."""
     yield ends[:1]
     entries = zip(heads, items, strict=False)  # a list has no end of heads
     separator = b""
@@ -170,7 +171,7 @@ def _entry_parts(
 
 @cache
 def _is_large(kind: Any) -> bool:
-    """Whether one value of this type may be a table by itself."""
+    """Return whether one value of this type may be a table by itself."""
     kind = _present(kind)
     if get_origin(kind) in (dict, ByQueue, list):
         return True

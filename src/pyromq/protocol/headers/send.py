@@ -74,7 +74,7 @@ class SendMessageV2(SendMessage, kw_only=True):
 
 
 def _short_form() -> type[SendMessageV2]:
-    """The same struct whose fields have their short names already: nothing has to be renamed to read it."""
+    """Return the same struct whose fields have their short names already: nothing has to be renamed to read it."""
     kinds = get_type_hints(SendMessageV2, include_extras=True)
     fields: list[tuple[str, Any, Any]] = []
     for each in msgspec.structs.fields(SendMessageV2):

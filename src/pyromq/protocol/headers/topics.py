@@ -24,7 +24,7 @@ class CreateTopic(TopicHeader, kw_only=True):
 
     @classmethod
     def of(cls, topic: TopicConfig, *, attributes: str | None = None, force: bool = False) -> CreateTopic:
-        """The topic as it is to be; its own attributes are not sent."""
+        """Return the topic as it is to be; its own attributes are not sent."""
         return cls(
             topic=topic.topic_name,
             default_topic=AUTO_CREATE_TOPIC,

@@ -26,7 +26,7 @@ PLAIN_BYTES = 64 << 20  # of one batch, once its bodies are decompressed; one mo
 def decode_batches(
     records: Records, schema: pa.Schema, broker_name: str | None, bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
-    """All messages of the records, in their order. BadRecord, CompressionMissing."""
+    """Yield all messages of the records, in their order. BadRecord, CompressionMissing."""
     if not len(records):
         return
     wrapped = (records.sys_flag & WRAPPED_BATCH) == WRAPPED_BATCH

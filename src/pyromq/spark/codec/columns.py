@@ -31,7 +31,7 @@ def decode_records(
     broker_name: str | None = None,
     plain: Sequence[bytes | None] | None = None,
 ) -> pa.RecordBatch:
-    """The messages of records that hold no inner batch, in their order.
+    """Return the messages of records that hold no inner batch, in their order.
 
     ProtocolError if one is malformed or cannot be decompressed. `plain` has the bodies of those that are compressed
     where they were decompressed before, None for a null.
@@ -58,7 +58,7 @@ def runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def unpacked_body(records: Records, row: int) -> bytes:
-    """The plain body of a record that is compressed. ProtocolError, CompressionMissing."""
+    """Return the plain body of a record that is compressed. ProtocolError, CompressionMissing."""
     sys_flag = int(records.sys_flag[row])
     kind = compression_of(sys_flag)
     if kind is None:

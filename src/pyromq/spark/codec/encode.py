@@ -35,7 +35,7 @@ class BadRows(PyroError):
 
 
 def column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array | None:
-    """A column in the type that is needed; None if there is none, or nothing in it."""
+    """Return a column in the type that is needed; None if there is none, or nothing in it."""
     if name not in batch.schema.names:
         return None
     found = batch.column(name)
@@ -89,7 +89,7 @@ def key_words(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def deliver_ms(batch: pa.RecordBatch) -> pa.Array | None:
-    """A timestamp, or milliseconds since 1970."""
+    """Return a timestamp, or milliseconds since 1970."""
     if "deliverTimestamp" in batch.schema.names and pa.types.is_timestamp(batch.column("deliverTimestamp").type):
         found = batch.column("deliverTimestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
         return None if found.null_count == len(found) else found
@@ -97,7 +97,7 @@ def deliver_ms(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def _map_strings(batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The map's own pairs as one string per row, and how many each row has. A column wins over the map."""
+    """Return the map's own pairs as one string per row, and how many each row has. A column wins over the map."""
     count = batch.num_rows
     if "properties" not in batch.schema.names:
         return pa.repeat("", count), np.zeros(count, np.int64)
@@ -150,7 +150,7 @@ def _check_strings(joined: pa.Array, pairs: npt.NDArray[np.int64]) -> None:
 
 
 def batch_entries(body: pa.Array, properties: pa.Array, flags: npt.NDArray[np.int32] | None = None) -> pa.Array:
-    """An entry per message, as protocol/batch.py writes it: joined they are the body of a batch request."""
+    """Return an entry per message, as protocol/batch.py writes it: joined they are the body of a batch request."""
     body_bytes = _lengths(body)
     property_bytes = _lengths(properties)
     heads = np.zeros((len(body), 5), ">i4")

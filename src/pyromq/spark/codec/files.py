@@ -35,7 +35,7 @@ def check_target(target: Path) -> None:
 
 
 def store_to_file(store: Path, target: Path, damaged: Callable[[Damage], None], **options: str) -> int:
-    """The messages of a store. How many. Damage is told to `damaged` and read around. ConfigError.
+    """Write the messages of a store; return how many. Damage is told to `damaged` and read around. ConfigError.
 
     Here and below, a message that cannot be read has no body in the file, and is named in the log.
     """
@@ -46,7 +46,7 @@ def store_to_file(store: Path, target: Path, damaged: Callable[[Damage], None], 
 
 
 def topic_to_file(target: Path, **options: str) -> int:
-    """The messages of topics, with the options of a batch read from brokers."""
+    """Write the messages of topics, with the options of a batch read from brokers."""
     check_target(target)
     return write_file(target, _pulled(read_options({"mode": PERMISSIVE, **options}, Use.BATCH)))
 

@@ -33,7 +33,7 @@ class PropertyTable(NamedTuple):
         return pa.MapArray.from_arrays(pa.array(self.offsets), self.names, self.values)
 
     def column(self, name: str) -> pa.Array:
-        """One property's value per row, null where there is none."""
+        """Return one property's value per row, null where there is none."""
         count = len(self.offsets) - 1
         if name not in self.known:
             return pa.nulls(count, pa.string())
@@ -45,7 +45,7 @@ class PropertyTable(NamedTuple):
 
 
 def parse_properties(raw: pa.Array) -> PropertyTable:
-    """The property strings of a chunk, a binary array without nulls."""
+    """Parse the property strings of a chunk, a binary array without nulls."""
     return _by_marks(raw) or _one_by_one(raw)
 
 
@@ -65,7 +65,7 @@ def _one_by_one(raw: pa.Array) -> PropertyTable:
 
 
 def _by_marks(raw: pa.Array) -> PropertyTable | None:
-    """None if a row is not ordinary."""
+    """Return None if a row is not ordinary."""
     _, offset_buffer, data = raw.buffers()
     bounds = np.frombuffer(offset_buffer, np.int32)[raw.offset : raw.offset + len(raw) + 1].astype(np.int64)
     if data is None or bounds[0] == bounds[-1]:
@@ -112,7 +112,7 @@ def _is_utf8(octets: npt.NDArray[np.uint8]) -> bool:
 
 
 def _has_twins(table: PropertyTable) -> bool:
-    """Whether a row has a name twice: the last one would win, and a map may not hold both."""
+    """Return whether a row has a name twice: the last one would win, and a map may not hold both."""
     counts = np.diff(table.offsets)
     filled = counts > 0
     if len(table.known) > _MOST_BITS:

@@ -23,7 +23,7 @@ _V6_EXTRA = 12
 
 
 def record_starts(buffer: Any) -> Positions:
-    """Where each record of a pulled body begins. RecordError if sizes and magics do not lead to its end."""
+    """Return where each record of a pulled body begins. RecordError if sizes and magics do not lead to its end."""
     walked = None if walk_records is None else walk_records(buffer)
     if walked is not None:
         return np.frombuffer(walked, np.int64)
@@ -109,7 +109,7 @@ class Records:
 
     @cached_property
     def topic_width(self) -> Positions:
-        """Bytes of the topic's length: 1 in the first version of the layout, 2 in the second."""
+        """Return bytes of the topic's length: 1 in the first version of the layout, 2 in the second."""
         return np.where(gather(self.buffer, self.at + 4, ">u4") == MAGIC_V2, np.int64(2), np.int64(1))
 
     @cached_property
@@ -133,7 +133,7 @@ class Records:
         return at
 
     def check_layout(self) -> None:
-        """RecordError unless every record adds up to its size."""
+        """Raise RecordError unless every record adds up to its size."""
         _ = self.properties_at
 
     def _check(self, wrong: npt.NDArray[np.bool_], what: str) -> None:

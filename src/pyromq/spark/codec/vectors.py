@@ -14,7 +14,7 @@ _HEX = np.frombuffer(b"".join(b"%02X" % value for value in range(256)), np.uint8
 
 
 def gather(buffer: Any, at: Positions, kind: str) -> npt.NDArray[Any]:
-    """The numbers (`>i4`, `>i8`, ...) at these positions, in the machine's own byte order."""
+    """Return the numbers (`>i4`, `>i8`, ...) at these positions, in the machine's own byte order."""
     dtype = np.dtype(kind)
     if not len(at):
         return np.empty(0, dtype.newbyteorder("="))
@@ -24,7 +24,7 @@ def gather(buffer: Any, at: Positions, kind: str) -> npt.NDArray[Any]:
 
 
 def gather_bytes(buffer: Any, at: Positions, width: int) -> npt.NDArray[np.uint8]:
-    """A row of `width` bytes per position."""
+    """Return a row of `width` bytes per position."""
     if not len(at):
         return np.empty((0, width), np.uint8)
     windows = np.ndarray((len(buffer) - width + 1,), np.dtype(f"V{width}"), buffer, strides=(1,))
@@ -32,7 +32,7 @@ def gather_bytes(buffer: Any, at: Positions, width: int) -> npt.NDArray[np.uint8
 
 
 def spans(buffer: Any, begins: Positions, ends: Positions, kind: pa.DataType) -> pa.Array:
-    """The bytes from each begin to its end. Spans follow each other in the buffer, with anything in between."""
+    """Return the bytes from each begin to its end. Spans follow each other in the buffer, with anything in between."""
     count = len(begins)
     if not count:
         return pa.array([], kind)
@@ -50,7 +50,7 @@ def spans(buffer: Any, begins: Positions, ends: Positions, kind: pa.DataType) ->
 
 
 def fixed_text(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    """Rows of ASCII bytes as strings, all of one length."""
+    """Return rows of ASCII bytes as strings, all of one length."""
     count, width = rows.shape
     offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
     return pa.Array.from_buffers(
@@ -59,7 +59,7 @@ def fixed_text(rows: npt.NDArray[np.uint8]) -> pa.Array:
 
 
 def hex_text(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    """Rows of bytes as upper-case hex."""
+    """Return rows of bytes as upper-case hex."""
     return fixed_text(hex_digits(rows))
 
 
@@ -73,7 +73,7 @@ def repeated(value: str | None, count: int) -> pa.Array:
 
 
 def replaced(values: pa.Array, rows: Positions, others: pa.Array) -> pa.Array:
-    """The values, with others in some rows."""
+    """Return the values, with others in some rows."""
     index = np.arange(len(values), dtype=np.int64)
     index[rows] = len(values) + np.arange(len(rows))
     return pa.concat_arrays([values, others]).take(pa.array(index))

@@ -69,7 +69,9 @@ class Cluster:
         self.close()
 
     def topics(self, pattern: str) -> list[str]:
-        """Names that the whole pattern fits; RocketMQ's own topics only where the pattern begins with their marks."""
+        """Return names that the whole pattern fits; RocketMQ's own topics only where the pattern begins with their
+        marks.
+        """
         fits = re.compile(pattern).fullmatch
         return [topic for topic in self._portal.call(self._session.name_servers.topics()) if fits(topic)]
 
@@ -82,7 +84,7 @@ class Cluster:
         return self._portal.call(self._session.route_to_write(topic))
 
     def queues(self, topics: Iterable[str]) -> dict[Queue, str]:
-        """The readable queues with the address of a broker that has them. TopicNotFound."""
+        """Return the readable queues with the address of a broker that has them. TopicNotFound."""
         found: dict[Queue, str] = {}
         for topic in topics:
             route = self.route(topic)
@@ -93,7 +95,7 @@ class Cluster:
         return found
 
     def bounds(self, queues: Iterable[Queue]) -> dict[Queue, Bounds]:
-        """Brokers that are away are left out."""
+        """Return the bounds of queues; brokers that are away are left out."""
         wanted = list(queues)
         low = self._each(wanted, lambda queue: lowest(self._session, queue))
         high = self._each(wanted, lambda queue: highest(self._session, queue))
@@ -104,7 +106,7 @@ class Cluster:
         }
 
     def at_times(self, times_ms: Mapping[Queue, int]) -> Offsets:
-        """The first message stored at that time or later; the queue's end where there is none."""
+        """Return the first message stored at that time or later; the queue's end where there is none."""
         return self._each(
             times_ms,
             lambda queue: at_time(
@@ -119,7 +121,7 @@ class Cluster:
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     def commit(self, group: str, offsets: Mapping[Queue, int]) -> Offsets:
-        """What was kept; a broker that is away takes the next one."""
+        """Return what was kept; a broker that is away takes the next one."""
         given = {_of(queue): offset for queue, offset in offsets.items()}
         self._introduce(group, offsets)
         saved = self._portal.call(BrokerOffsets(self._session, group).save(given))
@@ -159,7 +161,7 @@ class Cluster:
             log.warning("the group may not show in mqadmin", group=group, fault=str(fault))
 
     def _each(self, queues: Iterable[Queue], ask: Callable[[MessageQueue], Awaitable[T]]) -> dict[Queue, T]:
-        """All at once. A broker that cannot be reached is left out, anything else is an error."""
+        """Ask all at once. A broker that cannot be reached is left out, anything else is an error."""
         wanted = list(queues)
 
         async def asked() -> list[T | BaseException]:

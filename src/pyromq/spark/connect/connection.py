@@ -84,7 +84,7 @@ class BlockingConnection:
             raise ConnectionLost(f"no connection to {address}: {fault}") from None
 
     def send(self, command: Command, body: bytes | memoryview = b"") -> int:
-        """The number by which its answer is known."""
+        """Return the number by which its answer is known."""
         command.opaque = next(self._opaque)
         if self._signer is not None:
             command.body = body  # signed with the fields
@@ -101,7 +101,10 @@ class BlockingConnection:
         return command.opaque
 
     def receive(self, landing: ReceiveBuffer | None = None) -> Command:
-        """The next answer, to whichever request. Its body is at the end of `landing`, or in memory of its own."""
+        """Return the next answer, to whichever request.
+
+        Its body is at the end of `landing`, or in memory of its own.
+        """
         while True:
             total, word = _WORDS.unpack(self._read(memoryview(bytearray(_WORDS.size))))
             header_bytes = word & MOST_HEADER_BYTES
@@ -123,7 +126,7 @@ class BlockingConnection:
         return self.receive()
 
     def is_fresh(self) -> bool:
-        """Nothing came while nobody listened: no end, no half an answer."""
+        """Return whether nothing came while nobody listened: no end, no half an answer."""
         self._socket.setblocking(False)
         try:
             self._socket.recv(1)

@@ -18,7 +18,7 @@ class ConnectionPool:
         self._kept: dict[tuple[str, bool, str], BlockingConnection] = {}
 
     def take(self, address: str, options: NetOptions) -> BlockingConnection | None:
-        """One that is in order: no answer is on its way, and nothing came while nobody listened."""
+        """Return one that is in order: no answer is on its way, and nothing came while nobody listened."""
         found = self._kept.pop(_line(address, options), None)
         if found is None or (not found.outstanding and found.is_fresh()):
             return found
@@ -40,7 +40,7 @@ class ConnectionPool:
 
 
 def _line(address: str, options: NetOptions) -> tuple[str, bool, str]:
-    """What a connection that is used again must have in common."""
+    """Return what a connection that is used again must have in common."""
     return address, options.tls, options.access_key
 
 

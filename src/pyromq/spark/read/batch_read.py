@@ -37,7 +37,7 @@ class BatchReader(DataSourceReader):
         return parts_of(self.narrowed([part for part, _ in found]), addresses, self._options)
 
     def narrowed_by_time(self, cluster: Cluster, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
-        """What the query's own filters leave; see pushdown.py."""
+        """Return what the query's own filters leave; see pushdown.py."""
         return start, end
 
     def narrowed(self, found: list[OffsetRange]) -> list[OffsetRange]:

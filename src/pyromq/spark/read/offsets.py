@@ -68,7 +68,7 @@ class OffsetSpec:
 
 
 def read_where(value: str) -> OffsetSpec:
-    """The value of startingOffsets or endingOffsets. ValueError says what is allowed."""
+    """Return the value of startingOffsets or endingOffsets. ValueError says what is allowed."""
     if value.strip().lower() in (EARLIEST, LATEST, GROUP):
         return OffsetSpec(value.strip().lower())
     offsets = _exact(json_object(value, _OFFSETS_LIKE), _OFFSETS_LIKE)
@@ -103,7 +103,7 @@ def read_assign(value: str) -> frozenset[Queue]:
 
 
 def exact(offset: int, low: int, high: int) -> int:
-    """What -2 and -1 stand for."""
+    """Return what -2 and -1 stand for."""
     return low if offset == _FIRST else high if offset == _LAST else offset
 
 

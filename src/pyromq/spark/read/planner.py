@@ -45,7 +45,9 @@ class Loss(NamedTuple):
 
 
 def ranges(start: Offsets, end: Offsets, bounds: Mapping[Queue, Bounds]) -> tuple[list[OffsetRange], list[Loss]]:
-    """What there is to read, and what of it is gone. Queues without bounds (a broker that is away) are read as told.
+    """Return what there is to read, and what of it is gone.
+
+    Queues without bounds (a broker that is away) are read as told.
 
     A queue that `start` does not name is new and read from its first message.
     """

@@ -55,7 +55,7 @@ class QueuePull:
     connect: Callable[[str, ReadOptions], BlockingConnection] = BlockingConnection
 
     def bodies(self, landing: ReceiveBuffer | None = None) -> Iterator[tuple[memoryview, int]]:
-        """Each with the offset behind it; one behind the other in `landing`, where there is one."""
+        """Yield each with the offset behind it; one behind the other in `landing`, where there is one."""
         offset, connection = self.part.begin, None
         deadline = self._deadline()
         try:
@@ -115,7 +115,7 @@ class QueuePull:
         return Command(code=RequestCode.PULL_MESSAGE, fields=header.to_fields())
 
     def _judged(self, answer: Command, offset: int) -> tuple[int, memoryview | None]:
-        """Where to go on, and what came."""
+        """Return where to go on, and what came."""
         if answer.code in _PASSING:
             return offset, None
         found = answer.code == ResponseCode.SUCCESS
@@ -176,7 +176,7 @@ def _close(connection: BlockingConnection | None) -> None:
 def read_range(
     part: OffsetRange, address: str, options: ReadOptions, schema: pa.Schema, clock: Clock | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a range as batches of a few thousand rows."""
+    """Yield the messages of a range as batches of a few thousand rows."""
     landing, begin = ReceiveBuffer(), part.begin
     pull = QueuePull(part, address, options, clock or SystemClock())
     bad = BadRecords(options.mode, str(part.queue))
@@ -190,7 +190,7 @@ def read_range(
 def _decoded(
     landing: ReceiveBuffer, pull: QueuePull, pulled: OffsetRange, schema: pa.Schema, bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
-    """What has landed, as columns, which are copies: the memory is free again. `pulled` is where it came from."""
+    """Yield what has landed, as columns, which are copies: the memory is free again. `pulled` is where it came from."""
     if not landing.used:
         return
     raw = landing.view()
@@ -228,7 +228,9 @@ def _one_at_a_time(
 def decode_within(
     records: Records, part: OffsetRange, schema: pa.Schema, tags: tuple[str, ...], bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the range alone, and with these tags alone: brokers compare hashes, and may give more than asked for."""
+    """Yield rows of the range alone, and with these tags alone: brokers compare hashes, and may give more than
+    asked for.
+    """
     if tags or ((records.sys_flag & WRAPPED_BATCH) == WRAPPED_BATCH).any():
         yield from _chosen(records, schema, part, tags, bad)
         return

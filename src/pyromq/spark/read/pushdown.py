@@ -50,7 +50,7 @@ class FilteringReader(BatchReader):
 
 
 def _narrowed(part: OffsetRange, filter: Filter) -> OffsetRange | None:
-    """None if nothing of the range can fit."""
+    """Return None if nothing of the range can fit."""
     column = ".".join(getattr(filter, "attribute", ()))
     value = getattr(filter, "value", None)
     if column in _QUEUE_COLUMNS:

@@ -20,7 +20,10 @@ Narrow = Callable[[Cluster, Offsets, Offsets], tuple[Offsets, Offsets]]
 
 
 def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
-    """The queues of the read with their brokers' addresses. TopicNotFound, or ConfigError for what is not there."""
+    """Return the queues of the read with their brokers' addresses.
+
+    TopicNotFound, or ConfigError for what is not there.
+    """
     if options.assign:
         known = cluster.queues(sorted({queue.topic for queue in options.assign}))
         for queue in sorted(options.assign):
@@ -35,7 +38,7 @@ def find_queues(cluster: Cluster, options: ReadOptions) -> dict[Queue, str]:
 
 
 def with_retries(cluster: Cluster, options: ReadOptions) -> tuple[dict[Queue, str], dict[Queue, Bounds]]:
-    """Queues and what they hold; asked again a few times if nobody answers."""
+    """Return queues and what they hold; asked again a few times if nobody answers."""
     for left in range(options.fetch_retries, -1, -1):
         try:
             queues = find_queues(cluster, options)
@@ -48,7 +51,7 @@ def with_retries(cluster: Cluster, options: ReadOptions) -> tuple[dict[Queue, st
 
 
 def starting(cluster: Cluster, options: ReadOptions, bounds: Mapping[Queue, Bounds], word: str) -> Offsets:
-    """Where to begin in each queue; `word` where the options say nothing."""
+    """Return where to begin in each queue; `word` where the options say nothing."""
     where = options.starting_offsets or options.starting_times
     if where is None:
         where = OffsetSpec(word, options.starting_timestamp)
@@ -100,7 +103,7 @@ def _check_found(where: OffsetSpec, found: Offsets, bounds: Mapping[Queue, Bound
 def planned(
     options: ReadOptions, narrow: Narrow = lambda cluster, start, end: (start, end)
 ) -> list[tuple[OffsetRange, str]]:
-    """The ranges of a batch read with their brokers' addresses. DataLoss for what is gone, if that matters."""
+    """Return the ranges of a batch read with their brokers' addresses. DataLoss for what is gone, if that matters."""
     with Cluster(options) as cluster:
         queues, bounds = with_retries(cluster, options)
         missing = [queue for queue in queues if queue not in bounds]

@@ -137,7 +137,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**{queue: bounds.low for queue, bounds in self._bounds.items()}, **start}
 
     def _bounds_for(self, until: Offsets) -> dict[Queue, Bounds]:
-        """What was seen may be older than the batch's end: a queue reaches at least as far as that said it does."""
+        """Return the bounds.
+
+        What was seen may be older than the batch's end: a queue reaches at least as far as that said it does.
+        """
         known = {queue: self._bounds[queue] for queue in until if queue in self._bounds}
         if any(until[queue] > bounds.high for queue, bounds in known.items()):
             self._look(again=True)

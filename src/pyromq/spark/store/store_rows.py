@@ -31,8 +31,10 @@ def messages_of(
     store: str,
     damaged: Callable[[Damage], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Its intact records, as far as they are wanted. Damage is told to `damaged`; without it DataLoss, or a log line,
-    as the options say."""
+    """Yield its intact records, as far as they are wanted.
+
+    Damage is told to `damaged`; without it DataLoss, or a log line, as the options say.
+    """
     bad = BadRecords(options.mode, store)
     for found in scan:
         if isinstance(found, Damage):

@@ -73,7 +73,7 @@ class Damage(NamedTuple):
 
 
 def plan(store: str, least: int, piece: int = 128 << 20) -> list[LogRange]:
-    """The log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is none."""
+    """Return the log of a store in pieces, at least about `least` of them. ConfigError, DiskError if it is none."""
     with _Log(store) as log:
         size = log.files.file_bytes
         begun = [base for base in log.files.bases if not _is_empty(log.files.read(base, BLANK_BYTES))]
@@ -104,9 +104,11 @@ class _Log:
         self.files.load()
 
     def written(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """The stretches of one file that hold anything: it is allocated whole, and what was never written is not read.
+        """Return the stretches of one file that hold anything: it is allocated whole, and what was never written is not
+        read.
 
-        Asked before anything is read, since what has been read once counts as written."""
+        Asked before anything is read, since what has been read once counts as written.
+        """
         file, inside = self.files.file_at(begin)
         base, place = begin - inside, inside
         found: list[tuple[int, int]] = []
@@ -122,7 +124,7 @@ class _Log:
         return [*found, (base + place, end)]  # of too many, or on another file system, the rest is read
 
     def written_end(self, base: int) -> int:
-        """Where the last stretch of a file ends; its beginning if nothing was written there."""
+        """Return where the last stretch of a file ends; its beginning if nothing was written there."""
         return max((end for _, end in self.written(base, base + self.files.file_bytes)), default=base)
 
     def __enter__(self) -> _Log:
@@ -178,7 +180,7 @@ class RangeScan:
         return (Records(raw, np.frombuffer(starts, np.int64)), length) if starts else (None, 0)
 
     def _step_over(self, log: _Log, position: int, why: str) -> Generator[Damage, None, int | None]:
-        """What no record is, up to the next one; None where there is none in this file."""
+        """Yield what no record is, up to the next one; None where there is none in this file."""
         found = self._next_record(log, position + 1, self._file_end)
         end = self._file_end if found is None else found
         if found is None and self._part.is_last and not self._anything(log, position, end):
@@ -196,7 +198,7 @@ class RangeScan:
         return raw
 
     def _intact(self, raw: bytes, starts: Positions, position: int) -> tuple[Records, int | None, str]:
-        """The records up to the first that is not whole; where that is, and why."""
+        """Return the records up to the first that is not whole; where that is, and why."""
         records = Records(raw, starts)
         bad = gather(raw, starts + PHYSICAL_OFFSET, ">i8") != starts + position
         try:
@@ -224,7 +226,7 @@ class RangeScan:
         return "it is damaged" if isinstance(found, Placed) else found.reason
 
     def _next_record(self, log: _Log, begin: int, end: int) -> int | None:
-        """The first position from `begin` where a whole record lies that says so itself."""
+        """Return the first position from `begin` where a whole record lies that says so itself."""
         at = begin + 4  # where its magic may stand
         while (at := self._skipped(at, end + 4)) < end + 4:
             chunk = log.files.read(at, min(_PIECE, self._file_end - at))
@@ -247,7 +249,7 @@ class RangeScan:
         return None
 
     def _skipped(self, position: int, end: int) -> int:
-        """The next place where anything was written; `end` if there is none."""
+        """Return the next place where anything was written; `end` if there is none."""
         at = next((max(position, low) for low, high in self._written if high > position), end)
         return min(at, end)
 
@@ -263,12 +265,16 @@ class RangeScan:
 
 
 def _is_empty(chunk: bytes) -> bool:
-    """Nothing but zeroes: most of a file that was allocated whole. A comparison is the fastest way to see that."""
+    """Return whether there is nothing but zeroes: most of a file that was allocated whole.
+
+    A comparison is the fastest way to see that.
+    """
     return chunk == _ZEROES[: len(chunk)] if len(chunk) < len(_ZEROES) else chunk == _ZEROES
 
 
 def _chain(raw: bytes, most: int) -> tuple[Positions, int, str]:
-    """Records that follow each other from the first byte, as far as they lie whole in it and begin before `most`.
+    """Return records that follow each other from the first byte, as far as they lie whole in it and begin before
+    `most`.
 
     Then where the next one should begin, and what is wrong there: "" if nothing is. 0 and "" say that nothing follows.
     """

@@ -199,7 +199,10 @@ class BatchSender:
         return self._lines[name]
 
     def _window_of(self, connection: BlockingConnection) -> bool:
-        """Whether this broker drops repeats. Others, Apache's too, do not know the property and would keep it."""
+        """Return whether this broker drops repeats.
+
+        Others, Apache's too, do not know the property and would keep it.
+        """
         if self._options.once == "off":
             return False
         answer = connection.call(Command(code=RequestCode.GET_BROKER_CONFIG))
@@ -212,7 +215,7 @@ class BatchSender:
         return has_window
 
     def _broken(self, name: str, fault: PyroError) -> list[SendRequest]:
-        """What was under way there, to be sent again. Raises when its time is over."""
+        """Return what was under way there, to be sent again. Raises when its time is over."""
         line = self._lines.pop(name, None)
         unanswered = [] if line is None else list(line.waiting.values())
         if line is not None:
@@ -243,7 +246,7 @@ class BatchSender:
 
 
 def identity_of(request: SendRequest) -> str:
-    """A producer's name for the duplicate window: from whom, which of his requests, and what is in it.
+    """Return a producer's name for the duplicate window: from whom, which of his requests, and what is in it.
 
     What is in it belongs to it: a repeat whose rows come in another order is another request, and nothing is lost.
     """

@@ -179,7 +179,7 @@ class RowWriter:
 
 
 def _taken(values: pa.Array, rows: Positions) -> pa.Array:
-    """All of them, most of the time: that needs no copy."""
+    """Return all of them, most of the time: that needs no copy."""
     return values if len(rows) == len(values) else values.take(pa.array(rows))
 
 
@@ -215,7 +215,10 @@ def _fill(places: npt.NDArray[np.int64], values: pa.Array, place: Callable[[str]
 
 
 def _place(route: Route, queue_id: int, broker: str | None) -> int:
-    """Where several brokers have such a queue and none is named, its number decides: the same one each time."""
+    """Return the place of a row.
+
+    Where several brokers have such a queue and none is named, its number decides: the same one each time.
+    """
     fitting = [
         place
         for place, queue in enumerate(route.writable)

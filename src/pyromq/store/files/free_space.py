@@ -49,7 +49,7 @@ class FreeSpace:
             self.refused = None
 
     def refusal(self) -> str | None:
-        """Why there is no room; None once there is, or something was removed."""
+        """Return why there is no room; None once there is, or something was removed."""
         if self.refused is not None and self._disk.usage().used < self._used:
             self.refused = None
         return self.refused

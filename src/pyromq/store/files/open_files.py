@@ -45,7 +45,10 @@ class OpenFiles:
         return file
 
     def _opened(self, name: str, create: bool) -> DiskFile:
-        """Where no descriptor is free, the files that are kept open for later are the first to go."""
+        """Return the open file.
+
+        Where no descriptor is free, the files that are kept open for later are the first to go.
+        """
         while True:
             try:
                 return self._disk.open(name, create=create)

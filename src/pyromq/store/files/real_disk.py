@@ -285,7 +285,10 @@ class RealDisk:
             os.sync()
 
     def _sync_file_system(self) -> bool:
-        """One syncfs for everything dirty; False if this system has none. Linux reports write errors here since 5.8."""
+        """Call one syncfs for everything dirty; return False if this system has none.
+
+        Linux reports write errors here since 5.8.
+        """
         syncfs = _syncfs()
         if syncfs is None:
             return False
@@ -396,7 +399,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _syncfs() -> Any:
-    """A function from descriptor to errno (0 is success), or None. ctypes releases the GIL during the call."""
+    """Return a function from descriptor to errno (0 is success), or None. ctypes releases the GIL during the call."""
     import ctypes
 
     try:

@@ -23,7 +23,7 @@ class Removals:
         self._one_at_a_time = Lock()
 
     def holds(self, beginning: str = "") -> bool:
-        """Whether a name that begins so is still to go."""
+        """Return whether a name that begins so is still to go."""
         # The queue before the one at work: a name is noted there before it leaves the queue.
         return any(name.startswith(beginning) for name in (*tuple(self._names), self._at_work) if name)
 

@@ -24,7 +24,7 @@ class UnsyncedFiles:
             self.folders.add(folder)
 
     def take(self) -> UnsyncedFiles:
-        """What has gathered so far; gathering starts anew."""
+        """Return what has gathered so far; gathering starts anew."""
         taken = UnsyncedFiles()
         taken.files.update(self.files)
         self.files.clear()  # the tails of queues hold this very set

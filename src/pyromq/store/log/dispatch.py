@@ -27,7 +27,7 @@ class RecordDispatcher:
             self._index.accept(places)
 
     def by_queue(self, places: Sequence[Placed]) -> list[tuple[StoredQueue, list[Placed]]]:
-        """Records that have a queue entry, grouped by queue; queues that do not exist yet are made."""
+        """Return records that have a queue entry, grouped by queue; queues that do not exist yet are made."""
         groups: dict[tuple[str, int], tuple[StoredQueue, list[Placed]]] = {}
         for placed in places:
             if not placed.in_queue or (self._deleted and placed.position < self._deleted.get(placed.topic, 0)):

@@ -148,7 +148,7 @@ class Reader:
         return Picked(ranges, at, full)
 
     def read_resident(self, ranges: Sequence[Range]) -> list[bytes] | None:
-        """The records, if all are in the page cache, else None. Damaged ones are left out."""
+        """Return the records, if all are in the page cache, else None. Damaged ones are left out."""
         parts: list[bytes] = []
         for position, length in _merged(ranges):
             part = self._log.read_resident(position, length) if self._log.sequence.has(position) else b""
@@ -158,7 +158,7 @@ class Reader:
         return self._intact(ranges, parts)
 
     def read_cold(self, ranges: Sequence[Range]) -> list[bytes]:
-        """The same, waiting for the medium. For a helper thread; memory is bounded by what was selected."""
+        """Return the same, waiting for the medium. For a helper thread; memory is bounded by what was selected."""
         merged = _merged(ranges)
         parts = self._log.read_apart(merged)
         if all(parts) or len(merged) == len(ranges):
@@ -191,7 +191,9 @@ class Reader:
     # -- by place, key and time ---------------------------------------------------------------------------------------
 
     def record_at(self, position: int) -> Record | None:
-        """The record that starts at a position, as a message id says; None if there is none, or it is damaged."""
+        """Return the record that starts at a position, as a message id says; None if there is none, or it is
+        damaged.
+        """
         try:
             head = self._log.read(position, BLANK_BYTES) if 0 <= position < self._readable.value else b""
             if len(head) < BLANK_BYTES:
@@ -211,7 +213,7 @@ class Reader:
     def by_key(
         self, topic: str, key: str, *, begin: int = 0, end: int = _EVER, limit: int = _MAX_FOUND, tag: bool = False
     ) -> list[Record]:
-        """Records with this key (or tag), the newest `limit` of them, in ascending order of position."""
+        """Return records with this key (or tag), the newest `limit` of them, in ascending order of position."""
         query = KeyQuery(topic, key, begin, end, limit, tag)
         search = self.search(query)
         positions = [] if search is None else search.run()
@@ -219,7 +221,7 @@ class Reader:
         return [record for record in records if record is not None]
 
     def search(self, query: KeyQuery) -> KeySearch | None:
-        """Where records with a key may be; None if there is no index, or no such key."""
+        """Return where records with a key may be; None if there is no index, or no such key."""
         if self._index is None or len(query.key) > MAX_PROPERTIES_BYTES:
             return None  # no message has such a key, and hashing a megabyte takes its time
         indexed = TAG_MARK + query.key if query.tag else query.key
@@ -227,7 +229,9 @@ class Reader:
         return self._index.search(query.topic, indexed, query.begin, query.end, limit)
 
     def keyed_at(self, position: int, query: KeyQuery) -> Record | None:
-        """The record at a position, if it has the key and time: the index knows hashes and whole seconds alone."""
+        """Return the record at a position, if it has the key and time: the index knows hashes and whole seconds
+        alone.
+        """
         record = self.record_at(position)
         if record is None or not query.begin <= record.store_timestamp <= query.end:
             return None
@@ -256,7 +260,7 @@ def _wrong_offset(offset: int, low: int, high: int) -> tuple[GetStatus, int] | N
 
 
 def _merged(ranges: Sequence[Range]) -> list[tuple[int, int]]:
-    """Records that follow each other in the log are read together."""
+    """Return the ranges merged: records that follow each other in the log are read together."""
     if not ranges:
         return []
     merged: list[tuple[int, int]] = []

@@ -104,6 +104,6 @@ class ThreadFlusher:
 
 
 def thread_flusher(disk: RealDisk) -> ThreadFlusher | None:
-    """Where the native kernel serves."""
+    """Return the native flusher, where the native kernel serves."""
     module = native()
     return None if module is None else ThreadFlusher(disk, module.Flusher)

@@ -21,7 +21,7 @@ def has_extensions(disk: Disk) -> bool:
 
 
 def is_address(tag_code: int) -> bool:
-    """Whether the tag code of a queue entry is an address in the extension files."""
+    """Return whether the tag code of a queue entry is an address in the extension files."""
     return tag_code <= _LARGEST_ADDRESS
 
 

@@ -48,8 +48,9 @@ class QueueTable:
     def load(
         self, left: Sequence[KnownQueue] = (), folders: Mapping[str, int] | None = None
     ) -> list[tuple[StoredQueue, list[IrregularFile]]]:
-        """Every queue that has a folder, with what is not as it should be in it; but those that are as a clean stop
-        `left` them, in these `folders`, go on resting."""
+        """Return every queue that has a folder, with what is not as it should be in it; but those that are as a
+        clean stop `left` them, in these `folders`, go on resting.
+        """
         self.unchanged = find_unchanged(self._disk, self._config, left, folders or {})
         loaded = []
         for root in (QUEUES, BATCH_QUEUES):
@@ -118,7 +119,7 @@ class QueueTable:
         return holds_batch or self._is_batch_topic(topic)
 
     def __iter__(self) -> Iterator[StoredQueue]:
-        """All of them, and all are awake afterwards."""
+        """Yield all of them, and all are awake afterwards."""
         for topic in self.topics():
             yield from self.of_topic(topic)
 

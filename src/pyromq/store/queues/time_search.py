@@ -24,7 +24,7 @@ def search_by_time(low: int, high: int, time_ms: int, boundary: Boundary, time_o
 
 
 def _first_from(low: int, high: int, wanted: int, time_of: Callable[[int], int | None]) -> int:
-    """The first place whose time is not before the wanted one.
+    """Return the first place whose time is not before the wanted one.
 
     The next place to look at is where it would be if messages came evenly; after a look that did not halve what is
     left it is the middle. So an even queue takes a few looks whatever its length, and none more than twice as many as

@@ -46,7 +46,7 @@ class UnchangedQueues:
         return list(self._by_topic.get(topic, {}).values())
 
     def lacking(self, known: Sequence[KnownQueue]) -> list[KnownQueue]:
-        """Those of all that were known which do not rest."""
+        """Return those of all that were known which do not rest."""
         return [] if self._count == len(known) else [one for one in known if not self.has(one.topic, one.queue_id)]
 
     def has(self, topic: str, queue_id: int) -> bool:
@@ -72,7 +72,10 @@ class UnchangedQueues:
 def find_unchanged(
     disk: Disk, config: StoreConfig, queues: Sequence[KnownQueue], folders: Mapping[str, int]
 ) -> UnchangedQueues:
-    """Those of a catalogue whose files nobody has touched. One question a queue, more where it has several files."""
+    """Return those of a catalogue whose files nobody has touched.
+
+    One question a queue, more where it has several files.
+    """
     files = disk.stamps(_last_file(_folder(known, known.state), known.state) for known in queues)
     sizes = _sizes(config)
     unchanged = UnchangedQueues(
@@ -90,7 +93,7 @@ def find_unchanged(
 
 
 def _has_older_files(disk: Disk, known: KnownQueue, state: SavedQueueState, size: int) -> bool:
-    """None of them came or went, and all have their length: nobody writes to these any more."""
+    """Return whether none of them came or went, and all have their length: nobody writes to these any more."""
     folder = _folder(known, state)
     names = [f"{folder}/{segment_name(base)}" for base in range(state.first_file, state.last_file, size)]
     (_, changed), *older = disk.stamps([folder, *names])
@@ -115,7 +118,7 @@ def describe_queues(disk: Disk, loaded: Sequence[StoredQueue]) -> list[KnownQueu
 
 
 def folder_stamps(disk: Disk, queues: Iterable[KnownQueue]) -> dict[str, int]:
-    """The stamps of the folders of topics."""
+    """Return the stamps of the folders of topics."""
     folders = sorted({folder_of(_folder(known, known.state)) for known in queues if known.state is not None})
     return {folder: stamp for folder, (_, stamp) in zip(folders, disk.stamps(folders), strict=True)}
 

@@ -28,7 +28,7 @@ class MissingQueues:
         return (topic, queue_id) in self._known or not folders.isdisjoint(self._folders_gone)
 
     def is_file_missing(self, topic: str, queue_id: int, name: str) -> bool:
-        """Whether this file of a queue that has others was there."""
+        """Return whether this file of a queue that has others was there."""
         if name in self._state.gone:
             return True
         known = self._known.get((topic, queue_id))

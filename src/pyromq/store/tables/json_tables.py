@@ -69,7 +69,7 @@ class JsonTable:
         return self._name
 
     def load(self) -> dict[str, Any]:
-        """The content on disk, empty if there never was any. Raises TableDamaged.
+        """Return the content on disk, empty if there never was any. Raises TableDamaged.
 
         Falls back to `.bak` with a loud line. The caller must not change what it gets: it may still be written.
         Changes that a crash left in the journal are written into the table before anything else.
@@ -115,7 +115,7 @@ class JsonTable:
         return entries
 
     def snapshot(self) -> Callable[[], None]:
-        """What is to be written, as of now; calling it writes (blocks, and may run in a helper thread)."""
+        """Return what is to be written, as of now; calling it writes (blocks, and may run in a helper thread)."""
         self._not_written, self._too_much = [], False
         sections = [
             (name, part if isinstance(part, _Entry) else list(part.items())) for name, part in self._sections.items()
@@ -124,7 +124,7 @@ class JsonTable:
 
     @property
     def has_journal(self) -> bool:
-        """Whether the table on disk lacks what its journal has."""
+        """Return whether the table on disk lacks what its journal has."""
         return self._journal is not None
 
     def add_changes(self) -> Callable[[], None]:
@@ -188,7 +188,10 @@ class _Found(NamedTuple):
 
 
 def read_table(disk: Disk, name: str, quiet: bool = False) -> tuple[dict[str, Any], bool]:
-    """The content, and whether it came from the table itself rather than from its `.bak`. Raises TableDamaged."""
+    """Return the content, and whether it came from the table itself rather than from its `.bak`.
+
+    Raises TableDamaged.
+    """
     found = _read(disk, name, quiet)
     return found.content, found.is_current
 
@@ -227,7 +230,7 @@ def _content(disk: Disk, name: str) -> bytes:
 
 
 def table_names(disk: Disk) -> Iterable[str]:
-    """The JSON tables that are there, for tools that look at all of them."""
+    """Return the JSON tables that are there, for tools that look at all of them."""
     known = {
         f"config/{name.removesuffix('.bak')}"
         for name in disk.list("config")

@@ -94,7 +94,7 @@ class TimerLog:
     def append(
         self, previous: int, marks: int, written_ms: int, delay_ms: int, record: tuple[int, int], topic_hash: int
     ) -> int:
-        """The position of the new unit. It is in the file after `write`.
+        """Return the position of the new unit. It is in the file after `write`.
 
         Where the clock was set, its slot may be further from now than the field holds: then it keeps the slot, and says
         a time of writing that is as near as can be.
@@ -177,7 +177,7 @@ class TimerLog:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def chain(self, last: int, first: int, slot_ms: int) -> tuple[array[int], array[int]]:
-        """The units of a slot from its last on, the oldest first: positions of messages, and of recalls.
+        """Return the units of a slot from its last on, the oldest first: positions of messages, and of recalls.
 
         A chain ends where its files are gone: everything that old was carried forward. ChainBroken if it is none.
         """
@@ -245,7 +245,9 @@ class _Blocks:
 
 
 def _size_on_disk(disk: Disk) -> int | None:
-    """Files say themselves how long they are: a store from elsewhere may have been written with another setting."""
+    """Return the length of the files, which say it themselves: a store from elsewhere may have been written with
+    another setting.
+    """
     sizes: Sequence[int] = [
         disk.size(f"{FOLDER}/{name}") for name in disk.list(FOLDER) if whole_number(name) is not None
     ]

@@ -190,7 +190,7 @@ class TimerStore:
         self.dirty = True
 
     def is_ahead_of(self, now_ms: int) -> bool:
-        """Whether slots that have yet to come count as delivered: the clock was ahead, and is set right."""
+        """Return whether slots that have yet to come count as delivered: the clock was ahead, and is set right."""
         return self.read_ms > now_ms + SET_BACK_MS
 
     def turn_back(self, now_ms: int) -> None:
@@ -245,7 +245,7 @@ class TimerStore:
         self.dirty = True
 
     def _slot(self, one: TimedRecord, written: int) -> tuple[int, int]:
-        """Which slot it waits in. Never one that was delivered; far ahead, one on the way."""
+        """Return which slot it waits in. Never one that was delivered; far ahead, one on the way."""
         marks = ALWAYS | (DELETE if one.recalls else 0)
         window = self._window * self._precision
         ahead = one.due_ms - written
@@ -258,12 +258,15 @@ class TimerStore:
     # -- taking -------------------------------------------------------------------------------------------------------
 
     def next_slot_ms(self) -> int | None:
-        """The first slot that something waits in. It may be taken once the clock has passed it by a precision."""
+        """Return the first slot that something waits in.
+
+        It may be taken once the clock has passed it by a precision.
+        """
         tick = self._wheel.next_tick(self._tick(self.read_ms))
         return None if tick is None else tick * self._precision
 
     def take(self, slot_ms: int) -> Due | None:
-        """What waits in a slot. None: wheel and log do not fit together, and what waits must be added again."""
+        """Return what waits in a slot. None: wheel and log do not fit together, and what waits must be added again."""
         self._log.write()  # only if the disk was full before
         slot = self._wheel.get(self._tick(slot_ms))
         try:
@@ -290,12 +293,12 @@ class TimerStore:
         self.read_ms = max(self.read_ms, self._floor(now_ms) - self._precision)
 
     def count_at(self, slot_ms: int) -> int:
-        """Messages that wait in one slot. One small read, if any."""
+        """Return messages that wait in one slot. One small read, if any."""
         slot = self._wheel.get(self._tick(slot_ms))
         return 0 if slot is None else slot.messages
 
     def counts(self, limit: int) -> list[tuple[int, int]]:
-        """The next slots, as times, with the number of messages in them."""
+        """Return the next slots, as times, with the number of messages in them."""
         return [(tick * self._precision, n) for tick, n in self._wheel.counts(self._tick(self.read_ms), limit)]
 
     # -- retention ----------------------------------------------------------------------------------------------------
@@ -391,7 +394,7 @@ class TimerStore:
 
 
 def _is_newer(check: TimerCheck, state: TimerState) -> bool:
-    """Whether a Java broker has written it since: it counts on from ours."""
+    """Return whether a Java broker has written it since: it counts on from ours."""
     return check.counter > state.counter or check.written_ms > state.written_ms
 
 

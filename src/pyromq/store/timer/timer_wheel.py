@@ -97,7 +97,7 @@ class TimerWheel:
     # -- slots --------------------------------------------------------------------------------------------------------
 
     def get(self, tick: int) -> Slot | None:
-        """None if nothing waits for it."""
+        """Return None if nothing waits for it."""
         index = tick % self.slots
         slot = self._changed.get(index)
         if slot is None and self._marks[index] and self._file is not None:
@@ -137,7 +137,7 @@ class TimerWheel:
         return checksum
 
     def next_tick(self, after: int) -> int | None:
-        """The first that something waits for, from this one on."""
+        """Return the first that something waits for, from this one on."""
         start = after % self.slots
         index = self._marks.find(1, start)
         if index < 0:
@@ -147,7 +147,7 @@ class TimerWheel:
         return after + (index - start) % self.slots
 
     def counts(self, after: int, limit: int) -> list[tuple[int, int]]:
-        """The next ticks that something waits for, with the number of messages."""
+        """Return the next ticks that something waits for, with the number of messages."""
         found: list[tuple[int, int]] = []
         tick = self.next_tick(after)
         while tick is not None and len(found) < limit:

@@ -53,7 +53,7 @@ def store_info(disk: Disk, config: StoreConfig) -> dict[str, Any]:
 
 
 def _tables(disk: Disk) -> dict[str, Any]:
-    """Each table with the number of entries of its sections."""
+    """Return each table with the number of entries of its sections."""
     found: dict[str, Any] = {}
     for name in table_names(disk):
         try:
@@ -86,7 +86,7 @@ def _queues(disk: Disk, config: StoreConfig, files: OpenFiles) -> list[dict[str,
 
 
 def _end_offset(sequence: FileSequence, entry_bytes: int) -> int:
-    """The queue's maximum offset: behind the last written entry, by halving the last file."""
+    """Return the queue's maximum offset: behind the last written entry, by halving the last file."""
     if not sequence.bases:
         return 0
     low, high = sequence.bases[-1] // entry_bytes, sequence.limit // entry_bytes

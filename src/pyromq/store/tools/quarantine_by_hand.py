@@ -33,7 +33,7 @@ def put_aside_by_hand(disk: Disk, config: StoreConfig, position: int, now_ms: Ca
 
 
 def release_by_hand(disk: Disk, position: int, now_ms: Callable[[], int]) -> QuarantinedRecord:
-    """The broker's next start puts it to the end of its queue. StoreError if it is not put aside."""
+    """Note that the broker's next start puts it to the end of its queue. StoreError if it is not put aside."""
     with _opened(disk, now_ms) as quarantine:
         found = quarantine.release(position)
         if found is None:

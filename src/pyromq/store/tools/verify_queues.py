@@ -44,7 +44,7 @@ class EntryReader:
         self._windows: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def read(self, sequence: FileSequence, number: int, entry_bytes: int) -> bytes:
-        """One entry's bytes; empty if no file holds it."""
+        """Return one entry's bytes; empty if no file holds it."""
         window, inside = divmod(number, _WINDOW_ENTRIES)
         key = (sequence.folder, window)
         data = self._windows.get(key)
@@ -120,7 +120,9 @@ class QueueCheck:
             self._next_entry = self._number_of(placed)
 
     def _number_of(self, placed: Placed) -> int:
-        """Where this record's entry should be: by its offset, or in a batch queue by looking for its position."""
+        """Return where this record's entry should be: by its offset, or in a batch queue by looking for its
+        position.
+        """
         if not self.is_batch:
             return placed.queue_offset
         number = self.sequence.start // self._entry_bytes
@@ -270,8 +272,10 @@ class QueueChecks:
         self._files.close()
 
     def _is_written_anew(self, topic: str, queue_id: int, queue: QueueCheck, log_start: int) -> bool:
-        """Whether opening notices that files of it are gone. After a kill it lets those be whose queue has only entries
-        for expired records left (recovery.py, `_note_gone`)."""
+        """Return whether opening notices that files of it are gone.
+
+        After a kill it lets those be whose queue has only entries for expired records left (recovery.py, `_note_gone`).
+        """
         if not queue.exists:
             return self._lost.is_missing(topic, queue_id)
         if queue.last_position is not None and queue.last_position < log_start:
