@@ -6,7 +6,6 @@ broker after a failure; a send with a key stays on the queue of its key, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -20,13 +19,12 @@ from ..connect.answers import Answer
 from ..connect.session import Session, master_of
 from ..core.latency import Latencies
 from ..core.retry import RETRIED_CODES, busy_pause_s
-from ..core.routing import Rotation, Route, queue_for_key
+from ..core.routing import Rotation, Route
 from ..errors import Error, NoBroker, Refused, TimedOut, Unreachable, refused
 from .outgoing import Outgoing, SendHeaders
+from .queue_choice import QueueChoice, always
 
 DEFAULT_REGION = "DefaultRegion"  # Java's, of brokers that do not name theirs
-
-QueueChoice = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
 class SendStatus(Enum):
@@ -109,7 +107,7 @@ class Sender:
                 faults.append(fault)
             if queue is not None:
                 if self._policy.once and isinstance(faults[-1], Unreachable | TimedOut):
-                    choose = _only(queue)  # it may be stored there, and no other broker would know
+                    choose = always(queue)  # it may be stored there, and no other broker would know
                 last_broker = queue.broker_name
                 self._latencies.failed(last_broker, clock.monotonic())
             await self._pause(faults, deadline)
@@ -196,15 +194,6 @@ class Sender:
         if all(isinstance(fault, Unreachable | NoBroker) for fault in faults):
             return NoBroker(f"no broker of topic {topic!r} can be reached: {last}", address=last.address)
         return type(last)(text, address=last.address, code=last.code)
-
-
-def _only(queue: MessageQueue) -> QueueChoice:
-    return lambda queues: queue
-
-
-def by_key(key: str) -> QueueChoice:
-    """As Java's SelectMessageQueueByHash."""
-    return lambda queues: queue_for_key(queues, key)
 
 
 def _results(message: Outgoing, queue: MessageQueue, answer: Answer[SendMessageAnswer, None]) -> list[SendResult]:

@@ -19,7 +19,8 @@ from ..consume.handlers import Outcomes
 from ..core.retry import Reject, RetryLater
 from ..errors import Error
 from ..produce.outgoing import Outgoing
-from ..produce.sending import QueueChoice, SendResult, SendStatus
+from ..produce.queue_choice import QueueChoice
+from ..produce.sending import SendResult, SendStatus
 from ..received import Received
 from .trace_writer import Tracer
 

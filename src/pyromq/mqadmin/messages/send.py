@@ -16,7 +16,8 @@ from ..printing import queue_text
 
 if TYPE_CHECKING:
     from ...client.produce.producer import Producer
-    from ...client.produce.sending import QueueChoice, SendResult
+    from ...client.produce.queue_choice import QueueChoice
+    from ...client.produce.sending import SendResult
 
 SENT = "{:<32}  {:<4}  {:<20}    {}"
 GROUP = "mqadmin"

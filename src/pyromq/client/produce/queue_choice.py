@@ -1,0 +1,42 @@
+"""Which queue a message goes to, where its sender decides: by an order key, or by a function of the sender's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...protocol.bodies.keyed import MessageQueue
+from ..arguments import check_text
+from ..core.routing import queue_for_key
+from ..errors import BadMessage
+
+QueueChoice = Callable[[Sequence[MessageQueue]], MessageQueue]
+
+
+def queue_choice(order_key: str | None, queue: QueueChoice | None = None) -> QueueChoice | None:
+    """Return who chooses the queue; None: any will do. BadMessage, if both say it."""
+    if order_key is None:
+        return None if queue is None else _checked_choice(queue)
+    if queue is not None:
+        raise BadMessage("order_key chooses the queue, and so does queue", hint="Give one of them")
+    check_text("order_key", order_key)
+    if not order_key:
+        raise BadMessage("order_key is empty", hint="Leave it out for messages without order")
+    return lambda queues: queue_for_key(queues, order_key)
+
+
+def _checked_choice(queue: QueueChoice) -> QueueChoice:
+    hint = "Write for instance queue=lambda queues: queues[0]"
+    if not callable(queue):
+        raise BadMessage(f"queue is {queue!r}, and not a function that chooses one of the queues", hint=hint)
+
+    def choose(queues: Sequence[MessageQueue]) -> MessageQueue:
+        chosen = queue(queues)
+        if not isinstance(chosen, MessageQueue):
+            raise BadMessage(f"the function given as queue returned {chosen!r}, and none of the queues", hint=hint)
+        return chosen
+
+    return choose
+
+
+def always(queue: MessageQueue) -> QueueChoice:
+    return lambda queues: queue
