@@ -11,8 +11,9 @@ from ..model.codes import ResponseCode
 from ..model.message import StoredMessage
 from ..protocol.command import Command
 from ..protocol.headers.header import Header
-from ..protocol.headers.pull import PullMessage, PullMessageAnswer, QueryMessage, ViewMessage
+from ..protocol.headers.pull import PullMessage, QueryMessage, ViewMessage
 from ..protocol.messages import ReadMessages, read_messages
+from ..protocol.pulls import PULL_CODES, PullAnswer, Pulled, PullFlag
 from ..protocol.requests import RequestCode
 from .calls import Calls, read_plain
 
@@ -22,12 +23,6 @@ TOOLS_GROUP = "TOOLS_CONSUMER"  # a group of the system: reading as it leaves no
 PAGE = 32  # what brokers give at most, unless they are told otherwise
 FOR_EVER_MS = (1 << 63) - 1
 _NOTHING = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE, ResponseCode.TOPIC_NOT_EXIST)
-_PULLED = (
-    ResponseCode.SUCCESS,
-    ResponseCode.PULL_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ResponseCode.PULL_OFFSET_MOVED,
-)
 
 
 async def by_key(
@@ -95,22 +90,21 @@ async def read_queue(
         queue_id=queue_id,
         queue_offset=offset,
         max_msg_nums=most,
-        sys_flag=4,  # carries its own subscription; neither waits nor commits
+        sys_flag=PullFlag.SUBSCRIPTION,
         commit_offset=0,
         suspend_timeout_millis=0,
         subscription=tags,
         sub_version=0,
         expression_type="TAG",
     )
-    answer = await calls.broker(address, RequestCode.PULL_MESSAGE, header, expected=_PULLED)
-    offsets = PullMessageAnswer.from_fields(answer.fields)
-    next_offset, found = offsets.next_begin_offset or 0, ReadMessages([], [])
-    if answer.code == ResponseCode.SUCCESS:
-        found = _messages(answer)
+    answer = await calls.ask(address, RequestCode.PULL_MESSAGE, header, expected=PULL_CODES)
+    pulled = PullAnswer.of(answer.code, answer.header, offset)
+    next_offset, found = pulled.next_offset, ReadMessages([], [])
+    if pulled.status is Pulled.FOUND:
+        found = _messages(answer.command)
         if found.broken:  # what is behind it comes with the next page; alone it is passed over
-            behind = found.messages[-1].queue_offset + 1 if found.messages else offset + 1
-            next_offset = min(next_offset, behind)
-    return Page(found.messages, next_offset, offsets.min_offset or 0, offsets.max_offset or 0)
+            next_offset = min(next_offset, max(found.behind, offset + 1))
+    return Page(found.messages, next_offset, pulled.min_offset, pulled.max_offset)
 
 
 async def pages(

@@ -85,6 +85,14 @@ class ReadMessages(NamedTuple):
     is_whole: bool = True
     broken: str = ""
 
+    @property
+    def behind(self) -> int:
+        """The queue offset behind the last message; -1 if there is none."""
+        if not self.messages:
+            return -1
+        last = self.messages[-1]
+        return last.next_offset if isinstance(last, UnreadableMessage) else last.queue_offset + 1
+
 
 def decode_messages(body: bytes | memoryview, *, plain_limit: int = DEFAULT_PLAIN_LIMIT) -> list[StoredMessage]:
     """Return all messages of a pull response. ProtocolError if one is damaged, cut, or too large once decompressed."""

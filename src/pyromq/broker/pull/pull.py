@@ -13,6 +13,7 @@ from ...ambient import Clock
 from ...config import Live
 from ...model.codes import ResponseCode
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
+from ...protocol.pulls import PullFlag
 from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import SCAN_ENTRIES, GetStatus, Selection
 from ...store.message_store import MessageStore
@@ -21,7 +22,7 @@ from ...transport.peer import Peer
 from ..config import BrokerConfig
 from ..filters.filtered_read import LOOK_S, Catch, caught, sift
 from ..metadata.offsets import Offsets
-from .pull_checks import PullChecks, PullFlag
+from .pull_checks import PullChecks
 from .pull_tickets import KernelTicket, Ticket, code_of, colder, limits_of, search_of
 from .pull_waiting import WaitingPull, WaitingPulls
 from .slow_readers import MOST_WAIT_S, Backlog, ColdReads

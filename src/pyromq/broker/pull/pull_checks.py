@@ -14,6 +14,7 @@ from ...model.topic import Perm
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.headers.pull import PullMessage
+from ...protocol.pulls import PullFlag
 from ...protocol.requests import RequestCode
 from ..clients.consumers import Consumers
 from ..clients.filter_data import ConsumerFilters
@@ -34,16 +35,6 @@ from ..metadata.groups import Groups
 from ..metadata.topics import Topics
 
 READ = int(Perm.READ)  # a plain number: a flag's `&` is slow
-
-
-class PullFlag:
-    """Bits of a pull's sysFlag."""
-
-    COMMIT_OFFSET = 1
-    SUSPEND = 2
-    SUBSCRIPTION = 4
-    CLASS_FILTER = 8
-    LITE_PULL = 16
 
 
 class Forbidden:

@@ -23,6 +23,7 @@ from ...protocol.bodies.heartbeat import SubscriptionData
 from ...protocol.bodies.topics import TopicConfig
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
+from ...protocol.pulls import PullFlag
 from ...protocol.requests import RequestCode
 from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import GetStatus
@@ -37,7 +38,7 @@ from ..metadata.offsets import SEPARATOR, Offsets
 from ..metadata.topics import Topics
 from ..stats.counters import Counters
 from .pull import PullHandler
-from .pull_checks import Allowed, PullChecks, PullFlag
+from .pull_checks import Allowed, PullChecks
 from .pull_tickets import FramePeer, KernelTicket, limits_of
 from .slow_readers import Backlog
 

@@ -13,13 +13,14 @@ from ...errors import ProtocolError
 from ...model.message import StoredMessage
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.messages import UnreadableMessage
+from ...protocol.pulls import Pulled
 from ..connect.background import Tasks
 from ..connect.session import Session
 from ..errors import Error
 from ..received import Received
 from ..subscription import Filter
 from .options import PullOptions
-from .pulling import Pulled, Puller, PullResult
+from .pulling import Puller, PullResult
 from .unreadable import log_unreadable, unreadable_error
 
 log = logs.get("pyromq.client")

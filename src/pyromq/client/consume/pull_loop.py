@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ... import logs
 from ...errors import ProtocolError
 from ...model.codes import ResponseCode
+from ...protocol.pulls import Pulled
 from ..connect.session import Session
 from ..errors import Error
 from ..subscription import Filter
@@ -17,7 +18,7 @@ from .assigned import AssignedQueue
 from .consume_service import ConsumeService
 from .offsets import OffsetStore, start_offset
 from .options import ConsumeOptions
-from .pulling import Pulled, Puller, PullResult
+from .pulling import Puller, PullResult
 from .unreadable import log_unreadable
 
 log = logs.get("pyromq.client")

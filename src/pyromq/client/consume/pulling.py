@@ -7,12 +7,10 @@ before it from being delivered, and the next pull goes on from there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from ... import logs
 from ...errors import ProtocolError
 from ...model import names
-from ...model.codes import ResponseCode
 from ...model.message import Property, StoredMessage
 from ...model.route import MASTER_ID
 from ...model.wire_text import whole_number
@@ -20,6 +18,7 @@ from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.command import Command
 from ...protocol.headers.pull import PullMessage
 from ...protocol.messages import ReadMessages, UnreadableMessage, read_messages, unframed
+from ...protocol.pulls import PULL_CODES, PullAnswer, Pulled, PullFlag
 from ...protocol.requests import RequestCode
 from ..connect.answers import bad_answer
 from ..connect.session import Session
@@ -29,21 +28,10 @@ from ..subscription import Filter
 
 log = logs.get("pyromq.client")
 
-_COMMIT, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 _ANSWER_S = 15.0  # on top of the time that the broker may hold a pull
 PULL_BYTES = 256 << 10
 PLAIN_BYTES = 100 << 20  # of one answer, once its bodies are decompressed
 AWAY_S = 5.0
-
-
-class Pulled(Enum):
-    FOUND = ResponseCode.SUCCESS
-    NONE = ResponseCode.PULL_NOT_FOUND
-    NO_MATCH = ResponseCode.PULL_RETRY_IMMEDIATELY  # the broker looked some way ahead and found none that fits
-    ILLEGAL_OFFSET = ResponseCode.PULL_OFFSET_MOVED
-
-
-_EXPECTED = tuple(status.value for status in Pulled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,19 +137,19 @@ class Puller:
             RequestCode.PULL_MESSAGE,
             self._fields(asked, commit),
             timeout_s=asked.hold_s + _ANSWER_S,
-            expected=_EXPECTED,
+            expected=PULL_CODES,
         )
-        facts = answer.header
-        self._suggested[queue] = facts.suggest_which_broker_id or MASTER_ID
-        next_offset = offset if facts.next_begin_offset is None else facts.next_begin_offset
+        pulled = PullAnswer.of(answer.code, answer.header, offset)
+        self._suggested[queue] = pulled.suggested_broker
+        next_offset = pulled.next_offset
         if next_offset < 0:
             raise bad_answer(address, f"it says that {queue} goes on at offset {next_offset}")
         messages: list[StoredMessage] = []
         unreadable: list[UnreadableMessage] = []
-        if answer.code == ResponseCode.SUCCESS:
+        if pulled.status is Pulled.FOUND:
             found = read_messages(answer.command.body, budget=asked.plain_bytes)
             if not found.is_whole:
-                behind = _behind(found)
+                behind = found.behind
                 if behind <= offset:
                     return await self._ask_for_one(route, address, asked, answer.command, next_offset)
                 if found.broken:
@@ -175,12 +163,12 @@ class Puller:
             for each in messages:
                 _restore(each)
         return PullResult(
-            status=Pulled(answer.code),
+            status=pulled.status,
             messages=messages,
             unreadable=unreadable,
             next_offset=next_offset,
-            min_offset=facts.min_offset or 0,
-            max_offset=facts.max_offset or 0,
+            min_offset=pulled.min_offset,
+            max_offset=pulled.max_offset,
         )
 
     async def _ask_for_one(
@@ -218,7 +206,7 @@ class Puller:
         fields["queueOffset"] = str(asked.offset)
         if commit >= 0:
             fields["commitOffset"] = str(commit)
-            fields["sysFlag"] = str((whole_number(fields["sysFlag"]) or 0) | _COMMIT)
+            fields["sysFlag"] = str((whole_number(fields["sysFlag"]) or 0) | PullFlag.COMMIT_OFFSET)
         return fields
 
     def _encoded(self, asked: _Question) -> dict[str, str]:
@@ -228,7 +216,7 @@ class Puller:
             queue_id=asked.queue.queue_id,
             queue_offset=0,
             max_msg_nums=asked.most,
-            sys_flag=(_SUSPEND if asked.hold_s > 0 else 0) | _SUBSCRIPTION,
+            sys_flag=(PullFlag.SUSPEND if asked.hold_s > 0 else 0) | PullFlag.SUBSCRIPTION,
             commit_offset=0,
             suspend_timeout_millis=round(asked.hold_s * 1000),
             subscription=asked.wanted.expression,
@@ -241,14 +229,6 @@ class Puller:
     def forget(self, queue: MessageQueue) -> None:
         self._suggested.pop(queue, None)
         self._common.pop(queue, None)
-
-
-def _behind(found: ReadMessages) -> int:
-    """Return the offset behind the last record that was read; -1 if there is none."""
-    if not found.messages:
-        return -1
-    last = found.messages[-1]
-    return last.next_offset if isinstance(last, UnreadableMessage) else last.queue_offset + 1
 
 
 def _tell_broken(asked: _Question, found: ReadMessages, behind: int) -> None:

@@ -21,6 +21,7 @@ from ...model.message import WRAPPED_BATCH
 from ...protocol.command import Command
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...protocol.messages import unframed
+from ...protocol.pulls import PULL_CODES, PullAnswer, Pulled, PullFlag
 from ...protocol.record import RecordError
 from ...protocol.requests import RequestCode
 from ..codec.bad_records import BadRecords
@@ -36,7 +37,6 @@ from .planner import DataLoss, OffsetRange
 
 log = logs.get("pyromq.spark")
 
-_SUBSCRIPTION = 4
 _PULL_BYTES = 1 << 20
 _CHUNK_BYTES = 4 << 20
 _PAUSE_S = 0.25
@@ -103,7 +103,7 @@ class QueuePull:
             queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=min(options.pull_batch_size, self.part.end - offset),
-            sys_flag=_SUBSCRIPTION,
+            sys_flag=PullFlag.SUBSCRIPTION,
             commit_offset=0,
             suspend_timeout_millis=0,
             subscription=options.sql or " || ".join(options.tag_list) or "*",
@@ -118,30 +118,29 @@ class QueuePull:
         """Return where to go on, and what came."""
         if answer.code in _PASSING:
             return offset, None
-        found = answer.code == ResponseCode.SUCCESS
-        if not found and answer.code not in (
-            ResponseCode.PULL_NOT_FOUND,
-            ResponseCode.PULL_RETRY_IMMEDIATELY,
-            ResponseCode.PULL_OFFSET_MOVED,
-        ):
+        if answer.code not in PULL_CODES:
             raise refused(answer.code, answer.remark, self.address)
-        facts = PullMessageAnswer.from_fields(answer.fields)
-        following = offset if facts.next_begin_offset is None else facts.next_begin_offset
-        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
-            return self._moved(offset, following, facts), None
-        if found and following <= offset:
-            raise ProtocolError(f"{self.address} answered a pull at {offset} with messages and next offset {following}")
-        return max(offset, following), memoryview(answer.body) if found else None
+        pulled = PullAnswer.of(answer.code, PullMessageAnswer.from_fields(answer.fields), offset)
+        following = max(offset, pulled.next_offset)
+        if pulled.status is Pulled.ILLEGAL_OFFSET:
+            return self._moved(offset, pulled), None
+        if pulled.status is not Pulled.FOUND:
+            return following, None
+        if following == offset:
+            raise ProtocolError(
+                f"{self.address} answered a pull at {offset} with messages and next offset {pulled.next_offset}"
+            )
+        return following, memoryview(answer.body)
 
-    def _moved(self, offset: int, following: int, facts: PullMessageAnswer) -> int:
-        low, high = facts.min_offset or 0, facts.max_offset or 0
+    def _moved(self, offset: int, pulled: PullAnswer) -> int:
+        low, high = pulled.min_offset, pulled.max_offset
         if low > offset:
             self._lose(offset, min(low, self.part.end), "were removed (retention) before they were read")
             return low
         if high < offset:
             self._lose(offset, self.part.end, f"are not there: the queue ends at {high}")
             return self.part.end
-        return max(offset, following)
+        return max(offset, pulled.next_offset)
 
     def _lose(self, begin: int, end: int, why: str) -> None:
         told = f"{self.part.queue}: offsets {begin} to {end} {why}"
