@@ -119,7 +119,7 @@ def told(life: Virtual, peer: RawPeer) -> Told:
         counted,
         broker.pulls.held,
         sum(one.messages for one in broker.pull_verdicts),
-        sum(one.held for one in broker.pull_verdicts),
+        sum(one.suspended for one in broker.pull_verdicts),
     )
 
 

@@ -333,8 +333,8 @@ async def test_random_revocations_among_random_pieces(tmp_path: Path, seed: int)
 # --- what verdicts take ---------------------------------------------------------------------------------------------
 
 
-def held_bytes(one: Life) -> int:
-    return sum(verdicts.held_bytes for verdicts in one.broker.pull_verdicts)
+def verdict_bytes(one: Life) -> int:
+    return sum(verdicts.bytes_used for verdicts in one.broker.pull_verdicts)
 
 
 async def test_a_pull_with_fields_longer_than_any_that_makes_sense_gets_no_verdict(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ async def test_a_pull_with_fields_longer_than_any_that_makes_sense_gets_no_verdi
         for number in range(40):
             await one.write(pull(number + 1, 1, subscription=" " * (50_000 + number)))
         assert set(one.codes.values()) == {ResponseCode.SUCCESS}
-        assert (one.by_kernel, held_bytes(one)) == (0, 0)
+        assert (one.by_kernel, verdict_bytes(one)) == (0, 0)
 
 
 async def test_verdicts_for_keys_that_a_client_made_up_are_bounded_in_bytes(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ async def test_verdicts_for_keys_that_a_client_made_up_are_bounded_in_bytes(tmp_
                 for n in range(start, start + 250)
             )
             await one.write(*flood, pull(1, 1))
-            most = max(most, held_bytes(one))
+            most = max(most, verdict_bytes(one))
         assert 8 << 20 < most <= 16 << 20
         assert one.by_kernel == 5000 + 20 * 10  # the honest pull among them keeps its verdict, or gets it anew
 
@@ -363,10 +363,10 @@ async def test_verdicts_of_groups_that_are_gone_are_forgotten(tmp_path: Path) ->
     async with native_life(tmp_path) as one:
         for number in range(100):
             await one.write(pull(number + 1, 1, consumerGroup=f"gone-{number}"))
-        full = held_bytes(one)
+        full = verdict_bytes(one)
         for _ in range(2):
             await one.write(pull(200, 1))
             one.broker.listeners.forget_unused_verdicts()
         await one.write(pull(201, 1))
-        assert 0 < held_bytes(one) < full / 50
+        assert 0 < verdict_bytes(one) < full / 50
         assert one.by_kernel == 103 * 10

@@ -12,8 +12,9 @@ import pytest
 
 from pyromq.broker.send import send_verdicts as verdicts
 from pyromq.broker.wiring import environment as composition
-from pyromq.kernel import state
+from pyromq.kernel import pull_state, state
 from pyromq.kernel.choice import is_built
+from pyromq.kernel.python import pull_state as python_pull_state
 from pyromq.kernel.python import state as python_state
 from pyromq.model.ids import pack_host
 from pyromq.protocol.bodies.topics import TopicConfig
@@ -61,8 +62,9 @@ TOPICS = (
 def choose(patch: pytest.MonkeyPatch, module: ModuleType | None) -> None:
     """Brokers that are made from now on have this kernel, and one host in their records."""
     patch.setattr(verdicts, "native", lambda: module)
-    for name in state.__all__:
-        patch.setattr(state, name, getattr(module or python_state, name))
+    for chosen, python in ((state, python_state), (pull_state, python_pull_state)):
+        for name in chosen.__all__:
+            patch.setattr(chosen, name, getattr(module or python, name))
     patch.setattr(composition, "pack_host", lambda ip, _: pack_host(ip, 10911))
 
 

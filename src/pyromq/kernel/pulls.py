@@ -1,17 +1,23 @@
-"""What a native feed of pulls and the broker say to each other: verdicts asked for, what was handed out told.
+"""What a feed of pulls and the broker say to each other: verdicts asked for, pulls to suspend, counts that are read.
 
 The kernel reads and decides nothing; the broker (`broker/pull/pull_verdicts.py`) implements `PullHost`. A pull that the
 kernel does not answer (nothing is there, an expression, a cold page, a damaged record, a wrong offset) goes to Python
-untouched, and nothing of it was told before.
+untouched, and nothing of it was noted before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from .seam import FeedConnection
+
+if TYPE_CHECKING:  # the native module imports this
+    from .pull_state import ChangeFlag, PulledOffset
+    from .state import QueueTail
 
 
-class Question(NamedTuple):
+class PullQuery(NamedTuple):
     """Everything of a pull that a verdict depends on, as it came."""
 
     code: int
@@ -23,81 +29,78 @@ class Question(NamedTuple):
     max_bytes: int | None
     sub_version: int
     subscription: bytes | None
-    kind: bytes | None  # of the expression
+    expression_type: bytes | None
 
 
-class PullVerdict(Protocol):
-    """What a verdict was given for: it holds while the broker has these very objects under these names."""
+class AnswerPieces(NamedTuple):
+    """The constant parts of an answer's header."""
+
+    json: Sequence[bytes]  # cut where next, least and largest offset and opaque stand
+    binary: Sequence[bytes]  # the same without the opaque; cut at the lengths in front of the values
+    block_at: int  # where the binary one has the length of all its fields
+
+
+class PullLimits(NamedTuple):
+    """Of one pull."""
+
+    messages: int
+    bytes: int  # the first message is given whatever its size
+    entries: int  # that are scanned
+
+
+class Changes(NamedTuple):
+    """What a verdict depends on besides its queue. One that is set makes the verdict void."""
+
+    settings: ChangeFlag
+    topic: ChangeFlag
+    group: ChangeFlag  # its configuration, its subscription, a reset of its offsets
+
+
+class PullCount(NamedTuple):
+    """What was handed out by one verdict since the last count."""
+
+    topic: str
+    group: str
+    queue_id: int
+    messages: int
+    size: int
+    took_ms: float
+    answers: int
+    behind: int  # bytes of log between the last answer's first record and the end
+
+
+class PullGrant(Protocol):
+    """A verdict: such pulls may be answered, within limits and by tags, until something changes."""
+
+    pulled: PulledOffset | None  # None: `PullHost.note_pull` is called
 
     @property
-    def config(self) -> Any: ...
-    @property
-    def topic(self) -> Any: ...
-    @property
-    def group(self) -> Any: ...
-    @property
-    def queue(self) -> Any:
-        """With `min_offset` and `readable_end`."""
+    def verdict(self) -> object:
+        """What the broker handed in, for its own use."""
         ...
 
     @property
-    def topic_name(self) -> str: ...
-    @property
-    def group_name(self) -> str: ...
-    @property
-    def queue_id(self) -> int: ...
-    @property
-    def pair(self) -> str:
-        """Topic and group as the table of offsets has them."""
-        ...
+    def group(self) -> str: ...
 
     @property
-    def members(self) -> Any:
-        """Not None: it depends on more than these objects, so the broker is asked each time."""
-        ...
-
-
-class PullSights(NamedTuple):
-    """The broker's own objects that a feed looks at for each pull, as they are then.
-
-    If all are those of the verdict it need not ask (`PullHost.look`): the answer would be yes. What it hands out it
-    notes in the last four as Python does; the counters are told when they are asked for (`take_counts`).
-    """
-
-    live: Any  # `config`: the settings, one object until one changes
-    topics: Mapping[str, Any]
-    groups: Mapping[str, Any]
-    queues: Mapping[str, Mapping[int, Any]]  # the store's, by topic and number
-    resets: Mapping[str, Any]  # pending ones: while there is any, the broker is asked
-    log: Any  # the commit log: `end`, and its files
-    monotonic: Callable[[], float]
-    pulled: dict[str, dict[int, int]]  # up to where each queue was asked for, by topic and group
-    pulled_changed: set[str]  # keys of it, to be saved
-    backlog: Any  # `behind`: bytes of log between where a group reads and the end
-    handler: Any  # `longest_ms` that a pull took
+    def queue(self) -> QueueTail: ...
 
 
 class PullHost(Protocol):
-    """What a feed asks of the broker, on the event loop, within one call of `feed` or `again`."""
+    """What a feed asks of the broker, on the event loop, within one call of `feed` or `resume`."""
 
-    def judge(self, question: Question) -> Any:
-        """The `PullGrant` for such pulls; None: leave them to Python."""
+    def judge(self, query: PullQuery) -> PullGrant | None:
+        """Return the verdict on such pulls; None: leave them to Python."""
         ...
 
-    def look(self, verdict: Any) -> tuple[int, int, int, int] | None:
-        """Minimum and readable end of the queue, start and end of the log, as they are now. None: the verdict
-        no longer holds, or something is pending that Python has to see."""
+    def note_pull(self, grant: PullGrant, offset: int, commit: int) -> None:
+        """Note a pull for this offset, which says that all before `commit` is consumed (-1: does not)."""
         ...
 
-    def asked(self, verdict: Any, offset: int, commit: int) -> None:
-        """A pull came for this offset, and says that all before `commit` is consumed (-1: does not). Not told if it
-        does not and the group has pulled from the topic before: the feed notes that itself."""
+    def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
+        """Keep a pull that finds nothing yet, and call `resume` when there is something. False: Python shall answer."""
         ...
 
-    def hold(self, connection: Any, grant: Any, frame: bytes, offset: int, wait_ms: int) -> bool:
-        """There is nothing yet: keep the request until there is, then call `again`. False: Python shall answer."""
-        ...
-
-    def settle(self) -> None:
-        """The feed has much for the statistics: call `take_counts`."""
+    def read_counts(self) -> None:
+        """Call `take_counts`: the feed has much for the statistics."""
         ...

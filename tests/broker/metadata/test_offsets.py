@@ -128,10 +128,11 @@ def test_pairs_beyond_the_limit_are_not_taken_and_known_ones_go_on(disk: Simulat
     assert [offsets.commit("T", f"G{number}", 0, 1) for number in range(5)] == [True, True, True, False, False]
     assert offsets.commit("T", "G0", 7, 2)
     offsets.note_pulled("T", "G0", 0, 1)
-    for number in range(5):
-        offsets.note_pulled("T", f"P{number}", 0, 1)
+    noted = [offsets.note_pulled("T", f"P{number}", 0, 1) is not None for number in range(5)]
+    assert noted == [True, True, False, False, False]
+    assert [offsets.pulled("T", f"P{number}", 0) for number in range(3)] == [1, 1, None]
     assert not offsets.clone("G0", "other", "T")
-    assert (len(offsets.all()), len(offsets.pulled_tables[0])) == (3, 3)
+    assert len(offsets.all()) == 3
     offsets.drop_group("G1")
     assert offsets.commit("T", "G4", 0, 1)
 
@@ -142,7 +143,8 @@ def test_pulls_of_a_group_that_never_committed_go_with_it_and_with_the_topic(dis
         offsets.note_pulled(topic, group, 0, 1)
     offsets.drop_group("G")
     offsets.drop_topic("T")
-    assert list(offsets.pulled_tables[0]) == ["U@H"]
+    left = [(topic, group) for topic in "TU" for group in "GH" if offsets.pulled(topic, group, 0) is not None]
+    assert left == [("U", "H")]
 
 
 def test_which_topics_a_group_has_is_written_for_changed_groups_alone(disk: SimulatedDisk) -> None:
@@ -175,3 +177,17 @@ def test_watchers_see_resets_and_what_is_dropped(disk: SimulatedDisk) -> None:
     offsets.reset("T", "G", 0, 3)
     offsets.drop_topic("T")
     assert (seen[0], set(seen)) == ("T@G", {"T@G", "T@H"})
+
+
+def test_an_offset_that_is_noted_where_it_is_kept_is_read_and_written_as_any(disk: SimulatedDisk) -> None:
+    """A kernel does that: it keeps what `note_pulled` gave it."""
+    offsets, table = offsets_on(disk)
+    noted = offsets.note_pulled("T", "G", 3, 5)
+    assert noted is not None
+    assert (offsets.store_changed(), offsets.store_changed()) == (True, False)
+    noted.note(5)
+    assert not offsets.store_changed()
+    noted.note(9)
+    assert (offsets.pulled("T", "G", 3), offsets.store_changed()) == (9, True)
+    table.save()
+    assert offsets_on(disk)[0].pulled("T", "G", 3) == 9

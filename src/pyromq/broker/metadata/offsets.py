@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from ...kernel import pull_state
+from ...kernel.pull_state import PulledOffset
 from ...store.tables.json_tables import JsonTable
 from .table_content import entry, next_version, read_version, section
 
@@ -39,7 +41,12 @@ class Offsets:
         content = table.load()
         self.version = read_version(content, table.name)
         self._offsets = entry(_BY_QUEUE, section(content, OFFSETS), f"{OFFSETS} in {table.name}")
-        self._pulled = entry(_BY_QUEUE, section(content, PULL_OFFSETS), f"{PULL_OFFSETS} in {table.name}")
+        pulled = entry(_BY_QUEUE, section(content, PULL_OFFSETS), f"{PULL_OFFSETS} in {table.name}")
+        self._pulled_changed: set[str] = set()
+        self._pulled = {
+            key: {queue_id: self._pulled_offset(offset, key) for queue_id, offset in queues.items()}
+            for key, queues in pulled.items()
+        }
         self._topics_of: dict[str, dict[str, None]] = {}  # by group; both mirror the keys of `_offsets`, in their order
         self._groups_of: dict[str, dict[str, None]] = {}  # by topic
         self._groups_changed: set[str] | None = (
@@ -49,7 +56,6 @@ class Offsets:
             self._note(key)
         self._resets: dict[str, dict[int, int]] = {}
         self._changed: set[str] = set()
-        self._pulled_changed: set[str] = set()
         self._commits = 0
         self._watchers: list[Callable[[str], None]] = []
 
@@ -101,32 +107,30 @@ class Offsets:
 
     # --- pulled: how far messages were handed out, for statistics -------------------------------------------------
 
-    def note_pulled(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+    def note_pulled(self, topic: str, group: str, queue_id: int, offset: int) -> PulledOffset | None:
+        """Return where further ones may be noted directly; None: there is no room for another pair."""
         key = _key(topic, group)
         queues = self._pulled.get(key)
         if queues is None:
             if len(self._pulled) >= self._most_pairs():
-                return
+                return None
             queues = self._pulled[key] = {}
-        if queues.get(queue_id) != offset:
-            queues[queue_id] = offset
+        known = queues.get(queue_id)
+        if known is None:
+            known = queues[queue_id] = self._pulled_offset(offset, key)
             self._pulled_changed.add(key)
+        else:
+            known.note(offset)
+        return known
 
     def pulled(self, topic: str, group: str, queue_id: int) -> int | None:
-        return self._pulled.get(_key(topic, group), {}).get(queue_id)
+        known = self._pulled.get(_key(topic, group), {}).get(queue_id)
+        return None if known is None else known.value
 
-    @property
-    def pulled_tables(self) -> tuple[dict[str, dict[int, int]], set[str]]:
-        """For a kernel, which notes in them what `note_pulled` would: all by `topic@group`, and the keys that changed.
-        They stay the same objects."""
-        return self._pulled, self._pulled_changed
+    def _pulled_offset(self, offset: int, key: str) -> PulledOffset:
+        return pull_state.PulledOffset(offset, key, self._pulled_changed)
 
     # --- reset by an administrator --------------------------------------------------------------------------------
-
-    @property
-    def resets(self) -> dict[str, dict[int, int]]:
-        """Those that are pending, for a kernel: one object, and empty nearly always."""
-        return self._resets
 
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """The next pull of the queue is sent there; until then commits of it are ignored."""
@@ -188,19 +192,22 @@ class Offsets:
         """Hand what changed to the table. False: nothing did."""
         if not self._changed and not self._pulled_changed:
             return False
-        for name, values, changed in (
-            (OFFSETS, self._offsets, self._changed),
-            (PULL_OFFSETS, self._pulled, self._pulled_changed),
-        ):
-            for key in changed:
-                if key in values:
-                    self._table.put(name, key, dict(values[key]))
-                else:
-                    self._table.drop(name, key)
-            changed.clear()
+        for key in self._changed:
+            self._store(OFFSETS, key, self._offsets.get(key))
+        for key in self._pulled_changed:
+            pulled = self._pulled.get(key)
+            self._store(PULL_OFFSETS, key, None if pulled is None else {n: one.value for n, one in pulled.items()})
+        self._changed.clear()
+        self._pulled_changed.clear()
         self._table.replace("dataVersion", msgspec.to_builtins(self.version))
         self._store_group_topics()
         return True
+
+    def _store(self, section: str, key: str, queues: dict[int, int] | None) -> None:
+        if queues is None:
+            self._table.drop(section, key)
+        else:
+            self._table.put(section, key, dict(queues))
 
     def _store_group_topics(self) -> None:
         if self._groups_changed is None:

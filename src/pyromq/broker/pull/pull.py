@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ... import logs
 from ...ambient import Clock
 from ...config import Live
+from ...kernel.pull_state import PulledOffset
 from ...model.codes import ResponseCode
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...protocol.pulls import PullFlag
@@ -63,7 +64,8 @@ class PullHandler:
         self._backlog = backlog
         self._count = count
         self.missed = 0  # pulls that were answered with nothing
-        self.longest_ms = 0.0  # that one took from the look at its queue to the records in hand
+        self._longest_ms = 0.0
+        self.durations: list[Callable[[], float]] = []  # the longest that each kernel knows of
         self._waiting = WaitingPulls(clock, store, self._look_again, self._answer_held)
         self._tasks: set[asyncio.Future[None]] = set()
         # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
@@ -75,7 +77,7 @@ class PullHandler:
         allowed = self._checks.check(header, request.command.code, config)
         topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
         commits = header.sys_flag & PullFlag.COMMIT_OFFSET
-        self.asked(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else -1)
+        self.note_pull(topic, group, queue_id, header.queue_offset, header.commit_offset if commits else -1)
         ticket = Ticket(request, header, allowed)
         reset = self._offsets.take_reset(topic, group, queue_id)
         if reset is not None:
@@ -84,35 +86,31 @@ class PullHandler:
             return self._look_cold(ticket)
         return self._look_first(ticket, config)
 
-    # --- what a kernel tells too ------------------------------------------------------------------------------------
+    # --- what is noted, whoever answers -----------------------------------------------------------------------------
 
-    def asked(self, topic: str, group: str, queue_id: int, offset: int, commit: int) -> None:
-        """A pull came for an offset, and may say (else -1) how far everything is consumed."""
+    @property
+    def longest_ms(self) -> float:
+        """Return the most that a pull took from its queue to the records in hand."""
+        return max(self._longest_ms, *(longest() for longest in self.durations), 0.0)
+
+    def note_pull(self, topic: str, group: str, queue_id: int, offset: int, commit: int) -> PulledOffset | None:
+        """Note a pull for an offset, which may say (else -1) how far everything is consumed. Return where a kernel may
+        note further offsets."""
         if commit >= 0:
             self._offsets.commit(topic, group, queue_id, commit)
-        self._offsets.note_pulled(topic, group, queue_id, offset)
+        return self._offsets.note_pulled(topic, group, queue_id, offset)
 
-    def gave(
-        self,
-        topic: str,
-        group: str,
-        queue_id: int,
-        messages: int,
-        size: int,
-        position: int,
-        begun: float,
-        from_disk: bool = False,
-    ) -> None:
-        """Messages were handed out, the first from this position of the log; the look began then."""
-        self._backlog.note(group, self._store.commit_log.end - position)
-        took_ms = (self._clock.monotonic() - begun) * 1000
-        if took_ms > self.longest_ms:
-            self.longest_ms = took_ms
-        self._count(topic, group, queue_id, messages, size, took_ms, from_disk)
+    def _note_answer(self, ticket: Ticket, messages: int, size: int, position: int, from_disk: bool) -> None:
+        """Count messages that were handed out, the first from this position of the log."""
+        header = ticket.header
+        self._backlog.note(header.consumer_group, self._store.commit_log.end - position)
+        took_ms = (self._clock.monotonic() - ticket.begun) * 1000
+        self._longest_ms = max(self._longest_ms, took_ms)
+        self._count(header.topic, header.consumer_group, header.queue_id, messages, size, took_ms, from_disk)
 
-    def hold_frame(self, header: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
-        """Hold a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
-        return self._waiting.keep(header, wait_ms, ticket.connection, ticket, self._live.config)
+    def suspend_frame(self, place: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
+        """Suspend a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
+        return self._waiting.keep(place, wait_ms, ticket.connection, ticket, self._live.config)
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -213,9 +211,7 @@ class PullHandler:
         if not records:  # all of them were damaged: go on behind them
             return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
         body = b"".join(records)
-        header, position = ticket.header, selection.ranges[0].position
-        group, queue_id = header.consumer_group, header.queue_id
-        self.gave(header.topic, group, queue_id, len(records), len(body), position, ticket.begun, from_disk)
+        self._note_answer(ticket, len(records), len(body), selection.ranges[0].position, from_disk)
         return self._answer(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
 
     def _nothing(self, ticket: Ticket, selection: Selection) -> Reply:

@@ -1,8 +1,8 @@
-"""The broker's side of a native kernel's pulls: which need no look, what they handed out, and those that wait.
+"""The broker's side of a kernel's pulls: which it may answer, what is noted of them, and those that are suspended.
 
-A verdict ("a pull with these fields is allowed, by these limits and tags") holds as long as settings, topic, group,
-queue and subscription are the very objects that it was given for, which is looked at for each pull: whatever changes,
-no verdict outlives it. Expressions, batch queues and groups with a reset pending get none. Event loop only.
+A verdict ("a pull with these fields is allowed, by these limits and tags") holds until something changes that it was
+given for; who changes it is watched (`changes.py`), so no verdict outlives it. Expressions, batch queues and groups
+with a reset pending get none. Event loop only.
 """
 
 from __future__ import annotations
@@ -10,33 +10,27 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
-from ...kernel.pulls import PullSights, Question
-from ...kernel.seam import Feed
-from ...model.group import MessageModel
-from ...protocol.bodies.groups import SubscriptionGroupConfig
-from ...protocol.bodies.heartbeat import SubscriptionData
-from ...protocol.bodies.topics import TopicConfig
+from ...kernel.pulls import AnswerPieces, PullGrant, PullLimits, PullQuery
+from ...kernel.seam import Feed, FeedConnection
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...protocol.pulls import PullFlag
 from ...protocol.requests import RequestCode
 from ...store.layout import QUEUE_ENTRY_BYTES
-from ...store.log.reader import GetStatus
+from ...store.log.reader import SCAN_ENTRIES, GetStatus
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...transport.dispatch import Reply
 from ...transport.limits import Limits
-from ..clients.consumers import ConsumerGroup, Consumers
 from ..config import BrokerConfig
-from ..metadata.groups import Groups
-from ..metadata.offsets import SEPARATOR, Offsets
-from ..metadata.topics import Topics
+from ..metadata.offsets import Offsets
 from ..stats.counters import Counters
+from .changes import PullChanges
 from .pull import PullHandler
 from .pull_checks import Allowed, PullChecks
 from .pull_tickets import FramePeer, KernelTicket, limits_of
@@ -54,54 +48,34 @@ class Pulling:
     live: Live[BrokerConfig]
     clock: Clock
     store: MessageStore
-    topics: Topics
-    groups: Groups
-    consumers: Consumers
     offsets: Offsets
     checks: PullChecks
+    changes: PullChanges
     handler: PullHandler
     backlog: Backlog
     counters: Counters
     limits: Limits
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    config: BrokerConfig
-    allowed: Allowed
-    topic: TopicConfig
-    group: SubscriptionGroupConfig
-    topic_name: str
-    group_name: str
-    queue_id: int
-    queue: ConsumeQueue
-    pair: str
-    members: ConsumerGroup | None  # where the subscription comes from heartbeats
-    subscription: SubscriptionData | None
-
-
 class PullVerdicts:
-    """One listener's. Implements `kernel.pulls.PullHost`. `others` is the feed for what is no pull."""
+    """One listener's. Implements `kernel.pulls.PullHost`. `sends` is the kernel's feed for what is no pull."""
 
-    def __init__(self, parts: Pulling, module: Any, others: Feed) -> None:
+    def __init__(self, parts: Pulling, module: Any, sends: Any) -> None:
         self._parts = parts
         self._grant = module.PullGrant
-        limits = parts.limits.frame
-        self._topics, self._groups = parts.topics.all(), parts.groups.all()
-        sights = PullSights(
-            parts.live,
-            self._topics,
-            self._groups,
-            parts.store.queues.by_topic,
-            parts.offsets.resets,
-            parts.store.commit_log,
+        log, limits = parts.store.commit_log, parts.limits.frame
+        self._kernel = module.PullFeed(
+            self,
+            sends,
+            log.tail,
+            log.sequence.resident(),
             parts.clock.monotonic,
-            *parts.offsets.pulled_tables,
-            parts.backlog,
-            parts.handler,
+            limits.frame_bytes,
+            limits.header_bytes,
         )
-        self._kernel = module.PullFeed(self, sights, others, limits.frame_bytes, limits.header_bytes)
-        parts.counters.sources.append(self.settle)
+        parts.counters.sources.append(self.read_counts)
+        parts.backlog.sources.append(self.read_counts)
+        parts.handler.durations.append(lambda: self._kernel.longest_ms)
 
     @property
     def feed(self) -> Feed:
@@ -109,113 +83,97 @@ class PullVerdicts:
 
     @property
     def messages(self) -> int:
-        """What the kernel handed out since the start."""
+        """Return how many the kernel handed out since the start."""
         return int(self._kernel.messages)
 
     @property
-    def held(self) -> int:
-        """Pulls that waited, or wait, for the kernel to answer them."""
-        return int(self._kernel.held)
+    def suspended(self) -> int:
+        """Return how many pulls were, or are, suspended for the kernel to answer them."""
+        return int(self._kernel.suspended)
 
     @property
-    def held_bytes(self) -> int:
-        """About what the verdicts take that were used lately."""
+    def bytes_used(self) -> int:
+        """Return about what the verdicts take that were used lately."""
         return int(self._kernel.grants_bytes)
 
     def forget_unused(self) -> None:
         """Drop those that no pull has used since the last call."""
         self._kernel.forget_unused()
 
-    # --- what the kernel asks and tells ---------------------------------------------------------------------------
+    # --- what the kernel asks -------------------------------------------------------------------------------------
 
-    def look(self, verdict: _Verdict) -> tuple[int, int, int, int] | None:
-        parts, queue = self._parts, verdict.queue
-        topic, group, queue_id = verdict.topic_name, verdict.group_name, verdict.queue_id
-        if (
-            parts.live.config is not verdict.config
-            or self._topics.get(topic) is not verdict.topic
-            or self._groups.get(group) is not verdict.group
-            or parts.store.queues.get(topic, queue_id) is not queue
-            or (verdict.members is not None and not self._still_subscribed(verdict))
-            or parts.offsets.has_reset(topic, group, queue_id)
-        ):
-            return None
-        log = parts.store.commit_log
-        return queue.min_offset, queue.readable_end, log.start, log.end
+    def note_pull(self, grant: PullGrant, offset: int, commit: int) -> None:
+        queue = grant.queue
+        grant.pulled = self._parts.handler.note_pull(queue.topic, grant.group, queue.queue_id, offset, commit)
 
-    def _still_subscribed(self, verdict: _Verdict) -> bool:
-        parts, members = self._parts, verdict.members
-        assert members is not None
-        return (
-            parts.consumers.find(verdict.group_name) is members
-            and members.subscriptions.get(verdict.topic_name) is verdict.subscription
-            and (verdict.group.consume_broadcast_enable or members.message_model is not MessageModel.BROADCASTING)
-            and parts.groups.may_read(verdict.group_name, verdict.topic_name)
-        )
+    def suspend(self, connection: FeedConnection, grant: PullGrant, frame: bytes, offset: int, wait_ms: int) -> bool:
+        peer, allowed = cast(FramePeer, connection), cast(Allowed, grant.verdict)
+        ticket = KernelTicket(peer, frame, allowed, partial(self._kernel.resume, grant, frame))
+        place = (grant.queue.topic, grant.queue.queue_id, offset)
+        return self._parts.handler.suspend_frame(place, wait_ms, ticket)
 
-    def asked(self, verdict: _Verdict, offset: int, commit: int) -> None:
-        self._parts.handler.asked(verdict.topic_name, verdict.group_name, verdict.queue_id, offset, commit)
+    def read_counts(self) -> None:
+        """Add what the kernel has counted for itself to the statistics: before anybody reads them."""
+        for one in self._kernel.take_counts():
+            self._parts.backlog.note(one.group, one.behind)
+            self._parts.counters.got(
+                one.topic, one.group, one.queue_id, one.messages, one.size, one.took_ms, times=one.answers
+            )
 
-    def settle(self) -> None:
-        """Tell the statistics what the kernel has counted for itself: before anybody looks at them."""
-        for topic, group, queue_id, messages, size, ms, times in self._kernel.take_counts():
-            self._parts.counters.got(topic, group, queue_id, messages, size, ms, times=times)
-
-    def hold(self, connection: FramePeer, grant: Any, frame: bytes, offset: int, wait_ms: int) -> bool:
-        verdict: _Verdict = grant.verdict
-        ticket = KernelTicket(connection, frame, verdict.allowed, partial(self._kernel.again, grant, frame))
-        return self._parts.handler.hold_frame((verdict.topic_name, verdict.queue_id, offset), wait_ms, ticket)
-
-    # --- judging --------------------------------------------------------------------------------------------------
-
-    def judge(self, question: Question) -> Any:
+    def judge(self, query: PullQuery) -> PullGrant | None:
         parts, config = self._parts, self._parts.live.config
-        header = _header(question)
-        queue = parts.store.queues.get(header.topic, header.queue_id)
+        header = _header(query)
+        topic, group, queue_id = header.topic, header.consumer_group, header.queue_id
+        queue = parts.store.queues.get(topic, queue_id)
         if config.reject_pull_consumer_enable or not isinstance(queue, ConsumeQueue):
             return None
         try:
-            allowed = parts.checks.check(header, question.code, config)
+            allowed = parts.checks.check(header, query.code, config)
         except RequestRefused:
             return None  # Python says it to each
-        if allowed.wanted.sieve is not None:
+        if allowed.wanted.sieve is not None or parts.offsets.has_reset(topic, group, queue_id):
             return None
-        verdict = self._verdict(header, config, allowed, queue)
-        count, size = limits_of(header, config)
-        json, binary, block_at = _pieces(allowed.topic.topic_sys_flag, allowed.group.group_sys_flag)
-        deep = config.max_filter_message_size // QUEUE_ENTRY_BYTES
-        return self._grant(verdict, queue.files, allowed.wanted.tag_codes, count, size, deep, json, binary, block_at)
+        codes = allowed.wanted.tag_codes
+        grant: PullGrant = self._grant(
+            allowed,
+            group,
+            queue.tail,
+            queue.files.resident(),
+            parts.changes.of(topic, group),
+            _limits(header, config, is_filtered=codes is not None),
+            codes,
+            _pieces(allowed.topic.topic_sys_flag, allowed.group.group_sys_flag),
+        )
+        return grant
 
-    def _verdict(self, header: PullMessage, config: BrokerConfig, allowed: Allowed, queue: ConsumeQueue) -> _Verdict:
-        topic, group = header.topic, header.consumer_group
-        members = None if header.sys_flag & PullFlag.SUBSCRIPTION else self._parts.consumers.find(group)
-        subscription = None if members is None else members.subscriptions.get(topic)
-        place = (topic, group, header.queue_id, queue, f"{topic}{SEPARATOR}{group}")
-        return _Verdict(config, allowed, allowed.topic, allowed.group, *place, members, subscription)
+
+def _limits(header: PullMessage, config: BrokerConfig, *, is_filtered: bool) -> PullLimits:
+    count, size = limits_of(header, config)
+    deep = config.max_filter_message_size // QUEUE_ENTRY_BYTES if is_filtered else 0
+    return PullLimits(count, size, max(SCAN_ENTRIES, count, deep))
 
 
-def _header(question: Question) -> PullMessage:
-    """What the checks look at; offsets and times play no part in a verdict."""
+def _header(query: PullQuery) -> PullMessage:
+    """Return what the checks look at; offsets and times play no part in a verdict."""
     return PullMessage(
-        consumer_group=question.group.decode("ascii", "replace"),
-        topic=question.topic.decode("ascii", "replace"),
-        queue_id=question.queue_id,
+        consumer_group=query.group.decode("ascii", "replace"),
+        topic=query.topic.decode("ascii", "replace"),
+        queue_id=query.queue_id,
         queue_offset=0,
-        max_msg_nums=question.max_count,
-        sys_flag=question.sys_flag,
+        max_msg_nums=query.max_count,
+        sys_flag=query.sys_flag,
         commit_offset=0,
         suspend_timeout_millis=0,
-        subscription=None if question.subscription is None else question.subscription.decode("ascii", "replace"),
-        sub_version=question.sub_version,
-        expression_type=None if question.kind is None else question.kind.decode("ascii", "replace"),
-        max_msg_bytes=question.max_bytes,
+        subscription=None if query.subscription is None else query.subscription.decode("ascii", "replace"),
+        sub_version=query.sub_version,
+        expression_type=None if query.expression_type is None else query.expression_type.decode("ascii", "replace"),
+        max_msg_bytes=query.max_bytes,
     )
 
 
 @lru_cache(64)
-def _pieces(topic_sys_flag: int, group_sys_flag: int) -> tuple[list[bytes], list[bytes], int]:
-    """The constant parts of an answer in JSON and binary around its numbers, and where the binary one has the length
-    of all its fields. As Python's own way makes it."""
+def _pieces(topic_sys_flag: int, group_sys_flag: int) -> AnswerPieces:
+    """Cut the header of an answer, as Python's own way makes it, around its numbers."""
     marks = {name: f"<{name}>" for name in _NUMBERS}
     fields = (
         PullMessageAnswer(
@@ -237,7 +195,7 @@ def _pieces(topic_sys_flag: int, group_sys_flag: int) -> tuple[list[bytes], list
     texts = [mark.encode() for mark in marks.values()]
     json = _cut(header(Encoding.JSON), [*texts, b"%d" % _OPAQUE])
     binary = _cut(header(Encoding.ROCKETMQ), [struct.pack(">i", len(text)) + text for text in texts])
-    return json, binary, _REMARK_AT + 4 + len(remark)
+    return AnswerPieces(json, binary, _REMARK_AT + 4 + len(remark))
 
 
 def _cut(header: bytes, marks: list[bytes]) -> list[bytes]:

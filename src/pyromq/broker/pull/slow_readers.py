@@ -5,7 +5,7 @@ Pure: time is an argument. `pull.py` asks before a cold read and notes how far b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...errors import RequestRefused
@@ -89,14 +89,17 @@ class Backlog:
     """How many bytes of log lie between where each group reads and the end. Event loop only."""
 
     def __init__(self) -> None:
-        self.behind: dict[str, int] = {}
+        self.sources: list[Callable[[], None]] = []  # each notes what it has counted for itself
+        self._behind: dict[str, int] = {}
 
     def note(self, group: str, behind: int) -> None:
-        self.behind[group] = behind
+        self._behind[group] = behind
 
     def too_far(self, config: BrokerConfig) -> dict[str, int]:
-        """Groups to stop, with how far behind they are; looked at anew from now on."""
-        behind, self.behind = self.behind, {}
+        """Return the groups to stop, with how far behind they are, and begin anew."""
+        for read_counts in self.sources:
+            read_counts()
+        behind, self._behind = self._behind, {}
         if not config.disable_consume_if_consumer_read_slowly:
             return {}
         return {group: far for group, far in behind.items() if far > config.consumer_fallbehind_threshold}

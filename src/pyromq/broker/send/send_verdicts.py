@@ -106,6 +106,11 @@ class Verdicts:
         return self._kernel.feed  # type: ignore[no-any-return]
 
     @property
+    def kernel(self) -> Any:
+        """Return the kernel's `SendFeed`."""
+        return self._kernel
+
+    @property
     def messages(self) -> int:
         """What the kernel stored since the start."""
         return int(self._kernel.messages)

@@ -82,7 +82,7 @@ class Listeners:
         if verdicts is None:
             return feed_nothing
         self.verdicts.append(verdicts)
-        pulls = PullVerdicts(pulling, verdicts.module, verdicts.feed)
+        pulls = PullVerdicts(pulling, verdicts.module, verdicts.kernel)
         self.pull_verdicts.append(pulls)
         return pulls.feed
 

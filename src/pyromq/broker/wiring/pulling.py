@@ -6,6 +6,7 @@ import msgspec
 
 from ... import logs
 from ...store.message_store import MessageStore
+from ..pull.changes import PullChanges
 from ..pull.pull import PullHandler
 from ..pull.pull_checks import PullChecks
 from ..pull.pull_verdicts import Pulling
@@ -31,6 +32,7 @@ class PullParts:
         self._counters = counters
         self.cold_reads, self._backlog = ColdReads(), Backlog()
         self._checks = PullChecks(tables.topics, tables.groups, clients.consumers, clients.filters)
+        self._changes = PullChanges(environment.live, tables.topics, tables.groups, clients.consumers, tables.offsets)
         self.handler = PullHandler(
             environment.live,
             environment.clock,
@@ -47,11 +49,9 @@ class PullParts:
             self._environment.live,
             self._environment.clock,
             self._store,
-            self._tables.topics,
-            self._tables.groups,
-            self._clients.consumers,
             self._tables.offsets,
             self._checks,
+            self._changes,
             self.handler,
             self._backlog,
             self._counters,

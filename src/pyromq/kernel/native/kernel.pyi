@@ -5,10 +5,15 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..appends import AppendHost, Sights, Terms
-from ..pulls import PullHost, PullSights, PullVerdict
+from ..pulls import AnswerPieces, Changes, PullCount, PullHost, PullLimits
 from ..python.placed import Placed
 from ..python.pull import Picked, Range
-from ..seam import Fed, Feed, FeedConnection
+from ..python.pull_state import ChangeFlag as ChangeFlag
+from ..python.pull_state import PulledOffset as PulledOffset
+from ..python.pull_state import ResidentFiles as ResidentFiles
+from ..python.state import LogTail as LogTail
+from ..python.state import QueueTail as QueueTail
+from ..seam import Fed, FeedConnection
 
 SOURCES: str
 
@@ -46,31 +51,44 @@ class SendFeed:
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed | bytes: ...
 
 class PullGrant:
-    verdict: Any
+    pulled: PulledOffset | None
+    @property
+    def verdict(self) -> object: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def queue(self) -> QueueTail: ...
     def __init__(
         self,
-        verdict: PullVerdict,
-        entries: Any,
+        verdict: object,
+        group: str,
+        queue: QueueTail,
+        entries: ResidentFiles,
+        changes: Changes,
+        limits: PullLimits,
         codes: Collection[int] | None,
-        max_count: int,
-        max_bytes: int,
-        deep: int,
-        json: Sequence[bytes],
-        binary: Sequence[bytes],
-        block_at: int,
+        pieces: AnswerPieces,
     ) -> None: ...
 
 class PullFeed:
     messages: int
-    held: int
+    suspended: int
     grants_bytes: int
+    longest_ms: float
     def __init__(
-        self, host: PullHost, sights: PullSights, others: Feed, frame_bytes: int, header_bytes: int
+        self,
+        host: PullHost,
+        sends: SendFeed,
+        log: LogTail,
+        records: ResidentFiles,
+        monotonic: Callable[[], float],
+        frame_bytes: int,
+        header_bytes: int,
     ) -> None: ...
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed | bytes: ...
-    def take_counts(self) -> list[tuple[str, str, int, int, int, float, int]]: ...
+    def take_counts(self) -> list[PullCount]: ...
     def forget_unused(self) -> None: ...
-    def again(self, grant: PullGrant, frame: bytes, offset: int) -> bytes | None: ...
+    def resume(self, grant: PullGrant, frame: bytes, offset: int) -> bytes | None: ...
 
 class Flusher:
     def __init__(self, bell: int, done: int) -> None: ...

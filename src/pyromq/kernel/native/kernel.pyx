@@ -18,7 +18,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 from array import array
 
 from pyromq.kernel.appends import Burst
-from pyromq.kernel.pulls import Question
+from pyromq.kernel.pulls import PullCount, PullQuery
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.pull import Picked, Range
 from pyromq.kernel.seam import DRAIN, NOTHING, Fed, PendingReply, as_fed
@@ -63,7 +63,7 @@ include "lanes.pxi"
 include "steps.pxi"
 include "feed.pxi"
 include "pull.pxi"
-include "pull_files.pxi"
+include "pull_state.pxi"
 include "pull_grant.pxi"
 include "pull_feed.pxi"
 include "flusher.pxi"

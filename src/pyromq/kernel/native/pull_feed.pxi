@@ -11,50 +11,41 @@ cdef enum:
     MOST_KEY = 4096            # bytes of the fields that a verdict depends on: pulls with longer ones are Python's
     GRANT_BYTES = 1024         # that a verdict takes besides its key and its tags, about
     GRANTS_BYTES = 16 << 20    # of verdicts in use; as much again of those that were not used lately
-    MOST_TOLD = 10000          # verdicts with something for the statistics, then these are told
+    MOST_UNCOUNTED = 10000     # verdicts with something for the statistics, then these are read
 
 
 cdef class PullFeed:
-    """One listener's. `host` is the broker's side, `sights` what it can see of it (both `kernel/pulls.py`).
+    """One listener's. `host` is the broker's side (`kernel/pulls.py`). What is no pull goes to `sends`, in the order in
+    which it came."""
 
-    What is no pull goes to `others`, a feed like any, in the order in which it came.
-    """
-
-    cdef object host, others
-    cdef SendFeed sends               # `others`, where it is ours: called without Python in between
-    cdef object live, commit_log, monotonic, backlog, handler     # what there is to see, see `PullSights`
-    cdef dict topics, groups, queues, resets, pulled
-    cdef set pulled_changed
-    cdef double begun                 # when the look that is under way began
-    cdef double longest_ms
-    cdef list told                    # grants with something for the statistics
-    cdef Files log
-    cdef dict grants, resting         # verdicts by their keys: used since the last `forget_unused`, and not used since
+    cdef object host, monotonic
+    cdef SendFeed sends
+    cdef LogTail log
+    cdef ResidentFiles records
+    cdef double begun                 # when the work on the pull that is served began
+    cdef readonly double longest_ms   # that one took, from its queue to the records in hand
+    cdef list uncounted               # grants with something for the statistics
+    cdef dict grants, unused          # verdicts by their keys: used since the last `forget_unused`, and not used since
     cdef readonly int64_t grants_bytes
     cdef int64_t max_frame, max_header
-    cdef Buffer head, entries, taken, scratch, key
+    cdef Buffer head, entries, picked, scratch, key
     cdef list made                    # the answers of this call
     cdef int64_t made_bytes
     cdef list windows                 # entries that were read ahead, of at most so many grants
-    cdef Py_ssize_t next_window       # that is looked at when another grant needs one
+    cdef Py_ssize_t next_window       # that is taken when another grant needs one
     cdef readonly int64_t messages    # handed out since the start
-    cdef readonly int64_t held        # pulls that were given to the host to hold
+    cdef readonly int64_t suspended   # pulls that were given to the host to suspend
 
-    def __init__(self, host, sights, others, int64_t frame_bytes, int64_t header_bytes):
-        self.host, self.others = host, others
-        if type(getattr(others, "__self__", None)) is SendFeed:
-            self.sends = others.__self__
-        self.live, self.topics, self.groups, self.queues, self.resets, self.commit_log, self.monotonic = sights[:7]
-        self.pulled, self.pulled_changed, self.backlog, self.handler = sights[7:]
-        self.log = Files(self.commit_log.sequence)
-        self.told, self.made, self.windows = [], [], []
+    def __init__(self, host, SendFeed sends, LogTail log, ResidentFiles records, monotonic, int64_t frame_bytes, int64_t header_bytes):
+        self.host, self.sends, self.log, self.records, self.monotonic = host, sends, log, records, monotonic
+        self.uncounted, self.made, self.windows = [], [], []
         self.max_frame, self.max_header = frame_bytes, header_bytes
-        self.grants, self.resting = {}, {}
+        self.grants, self.unused = {}, {}
 
     def __dealloc__(self):
         free(self.head.at)
         free(self.entries.at)
-        free(self.taken.at)
+        free(self.picked.at)
         free(self.scratch.at)
         free(self.key.at)
 
@@ -64,43 +55,39 @@ cdef class PullFeed:
         PyObject_GetBuffer(received, &view, PyBUF_SIMPLE)
         try:
             if not self.has_pull(<const uint8_t *>view.buf, view.len):
-                if self.sends is None:
-                    return self.others(connection, received)
                 return self.sends.take(connection, received, <const uint8_t *>view.buf, view.len, False)
             return self.take(connection, received, <const uint8_t *>view.buf, view.len)
         finally:
             PyBuffer_Release(&view)
 
-    def again(self, PullGrant grant, bytes frame, int64_t offset):
-        """The answer to a pull that was held, now from this offset on, if there is one; None: Python's to look."""
+    def resume(self, PullGrant grant, bytes frame, int64_t offset):
+        """The answer to a pull that was suspended, now from this offset on; None: Python's to find one."""
         cdef Header h
         cdef Pull pull
         cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(frame)
-        if PyBytes_GET_SIZE(frame) < 8 or not self.read(p, &h, &pull):
+        if PyBytes_GET_SIZE(frame) < 8 or not self.read(p, &h, &pull) or grant.is_void():
             return None
         pull.offset = offset
         self.begin()
-        if not self.looks(grant, &pull) or not self.answer(grant, &h, &pull, False):
-            return None
-        return self.ready()
+        self.locate(grant, &pull)
+        return self.ready() if self.answer(grant, &h, &pull, False) else None
 
     def forget_unused(self):
         """Drop the verdicts that no pull has used since the last call, so that groups and connections which are gone
         leave nothing behind; also called when there are too many."""
-        self.resting, self.grants = self.grants, {}
+        self.unused, self.grants = self.grants, {}
         self.grants_bytes = 0
 
     def take_counts(self):
-        """What was handed out since the last call: topic, group, queue, messages, bytes, the ms that it took to read
-        them, and answers, of each verdict."""
+        """What was handed out since the last call, as `PullCount` of each verdict."""
         cdef PullGrant grant
         cdef list counts = []
-        for grant in self.told:
-            place = grant.topic, grant.group, grant.number
-            counts.append((*place, grant.told_messages, grant.told_size, grant.told_ms, grant.told_times))
-            grant.told_messages = grant.told_size = grant.told_times = 0
-            grant.told_ms = 0
-        self.told.clear()
+        for grant in self.uncounted:
+            place = grant.queue.topic, grant.group, grant.queue.queue_id
+            counts.append(PullCount(*place, grant.messages, grant.size, grant.took_ms, grant.answers, grant.behind))
+            grant.messages = grant.size = grant.answers = 0
+            grant.took_ms = 0
+        self.uncounted.clear()
         return counts
 
     # --- frames ---------------------------------------------------------------------------------------------------
@@ -147,7 +134,7 @@ cdef class PullFeed:
                 at = end
                 end = self.frame_end(p, at, n)
             piece = received[first:at]
-            fed = as_fed(self.others(connection, piece), piece)
+            fed = as_fed(self.sends.feed(connection, piece), piece)
             left.extend(fed.frames)
             if fed.ready:
                 others.append(fed.ready)
@@ -180,21 +167,22 @@ cdef class PullFeed:
         return answers
 
     cdef bint one(self, connection, const uint8_t *p, Py_ssize_t size) except -1:
-        """One whole frame that may be a pull: answered or held. False: nothing was done about it."""
+        """One whole frame that may be a pull: answered or suspended. False: nothing was done about it."""
         cdef Header h
         cdef Pull pull
         cdef PullGrant grant
         if not self.read(p, &h, &pull):
             return False
-        grant = self.granted(&h, &pull)
+        grant = self.grant_for(&h, &pull)
         if grant is None:
             return False
-        if pull.offset != pull.high or not pull.flags & MAY_BE_HELD:
+        self.locate(grant, &pull)
+        if pull.offset != pull.high or not pull.flags & MAY_SUSPEND:
             return self.answer(grant, &h, &pull, True)
-        if not self.host.hold(connection, grant, PyBytes_FromStringAndSize(<const char *>p, size), pull.offset, pull.suspend_ms):
+        if not self.host.suspend(connection, grant, PyBytes_FromStringAndSize(<const char *>p, size), pull.offset, pull.suspend_ms):
             return False
-        self.held += 1
-        self.asked(grant, pull.offset, commit_of(&pull))
+        self.suspended += 1
+        self.note_pull(grant, &pull)
         return True
 
     cdef bint read(self, const uint8_t *p, Header *h, Pull *pull) noexcept:
@@ -241,7 +229,7 @@ cdef class PullFeed:
             r = put_text(r + 5, h.field[number])
         return PyBytes_FromStringAndSize(<char *>self.key.at, r - self.key.at)
 
-    cdef PullGrant granted(self, Header *h, Pull *pull):
+    cdef PullGrant grant_for(self, Header *h, Pull *pull):
         """A verdict that holds; None: leave it to Python."""
         cdef bytes key = self.key_of(h)
         cdef PullGrant grant
@@ -249,19 +237,18 @@ cdef class PullFeed:
             return None
         grant = self.grants.get(key)
         if grant is None:
-            grant = self.resting.pop(key, None)
+            grant = self.unused.pop(key, None)
             if grant is not None:
                 self.keep(key, grant)
         if grant is not None:
-            if self.looks(grant, pull):
+            if not grant.is_void():
                 return grant
             del self.grants[key]
             self.grants_bytes -= bytes_of_grant(key, grant)
-        grant = self.host.judge(self.question(h, pull))
-        if grant is None:
-            return None
-        self.keep(key, grant)
-        return grant if self.looks(grant, pull) else None
+        grant = self.host.judge(self.query(h, pull))
+        if grant is not None:
+            self.keep(key, grant)
+        return grant
 
     cdef int keep(self, bytes key, PullGrant grant) except -1:
         """Among those in use. Clients choose the keys, so there is no end of them: the ones not used lately go."""
@@ -272,33 +259,15 @@ cdef class PullFeed:
         self.grants_bytes += size
         return 0
 
-    cdef bint looks(self, PullGrant grant, Pull *pull) except -1:
-        """Whether the verdict holds, and in `pull` how queue and log stand now. The broker is asked unless it can be seen
-        that it would say yes."""
-        cdef LogTail log = self.commit_log.tail
+    cdef int locate(self, PullGrant grant, Pull *pull) except -1:
+        """Where queue and log begin and end now."""
         self.begun = self.monotonic()
-        if not grant.is_asked and self.sees(grant):
-            pull.low, pull.high = grant.tail.min_offset, grant.tail.readable_end
-            pull.log_start, pull.log_end = log.start, log.end
-            return True
-        found = self.host.look(grant.verdict)
-        if found is None:
-            return False
-        pull.low, pull.high, pull.log_start, pull.log_end = found
-        return True
+        pull.low, pull.high = grant.queue.min_offset, grant.queue.readable_end
+        pull.log_start, pull.log_end = self.log.start, self.log.end
+        return 0
 
-    cdef bint sees(self, PullGrant grant) except -1:
-        """As `look` of broker/pull/pull_verdicts.py; False: maybe not."""
-        return (
-            not grant.tail.is_removed
-            and self.live.config is grant.config
-            and self.topics.get(grant.topic) is grant.found_topic
-            and self.groups.get(grant.group) is grant.found_group
-            and not self.resets
-        )
-
-    cdef question(self, Header *h, Pull *pull):
-        return Question(
+    cdef query(self, Header *h, Pull *pull):
+        return PullQuery(
             h.code,
             bytes_of(h.field[PULL_GROUP]),
             bytes_of(h.field[PULL_TOPIC]),
@@ -341,46 +310,42 @@ cdef class PullFeed:
         self.made.append(frame)
         self.made_bytes += PyBytes_GET_SIZE(frame)
         if is_new:
-            self.asked(grant, pull.offset, commit_of(pull))
-        self.gave(grant, pull)
+            self.note_pull(grant, pull)
+        self.count(grant, pull)
         return True
 
-    # --- what it tells --------------------------------------------------------------------------------------------
+    # --- what is noted of it --------------------------------------------------------------------------------------
 
-    cdef int asked(self, PullGrant grant, int64_t offset, int64_t commit) except -1:
-        """A pull came for this offset, as `asked` of broker/pull/pull.py notes it."""
-        cdef dict offsets = self.pulled.get(grant.pair)
-        if commit >= 0 or offsets is None:
-            self.host.asked(grant.verdict, offset, commit)
-        elif offsets.get(grant.number) != offset:
-            offsets[grant.number] = offset
-            self.pulled_changed.add(grant.pair)
+    cdef int note_pull(self, PullGrant grant, const Pull *pull) except -1:
+        """A pull came for this offset; the broker is told if it says how far everything is consumed, or is the first."""
+        cdef int64_t commit = commit_of(pull)
+        if commit >= 0 or grant.pulled is None:
+            self.host.note_pull(grant, pull.offset, commit)
+        else:
+            grant.pulled.note(pull.offset)
         return 0
 
-    cdef int gave(self, PullGrant grant, const Pull *pull) except -1:
-        """The records of `taken` were handed out, as `gave` of broker/pull/pull.py notes it; the counters are told later."""
-        cdef int64_t messages = <int64_t>(self.taken.used // sizeof(Pulled))
+    cdef int count(self, PullGrant grant, const Pull *pull) except -1:
+        """The picked records were handed out; the broker reads the counters when somebody asks for them."""
+        cdef int64_t messages = <int64_t>(self.picked.used // sizeof(Pulled))
         cdef double took_ms = (<double>self.monotonic() - self.begun) * 1000
-        (<dict>self.backlog.behind)[grant.group] = pull.log_end - (<Pulled *>self.taken.at).position
-        if took_ms > self.longest_ms:
-            self.longest_ms = took_ms
-            if took_ms > <double>self.handler.longest_ms:
-                self.handler.longest_ms = took_ms
-        if not grant.told_times:
-            if len(self.told) >= MOST_TOLD:
-                self.host.settle()
-            self.told.append(grant)
+        if not grant.answers:
+            if len(self.uncounted) >= MOST_UNCOUNTED:
+                self.host.read_counts()
+            self.uncounted.append(grant)
+        self.longest_ms = max(self.longest_ms, took_ms)
         self.messages += messages
-        grant.told_messages += messages
-        grant.told_size += pull.total
-        grant.told_times += 1
-        grant.told_ms += took_ms
+        grant.messages += messages
+        grant.size += pull.total
+        grant.answers += 1
+        grant.took_ms += took_ms
+        grant.behind = pull.log_end - (<Pulled *>self.picked.at).position
         return 0
 
     # --- what it picks --------------------------------------------------------------------------------------------
 
     cdef bint select(self, PullGrant grant, Pull *pull) except -1:
-        """Which records it gets, as pick_entries of kernel/python/pull.py; False: none, or Python has to look."""
+        """Which records it gets, as pick_entries of kernel/python/pull.py; False: none, or Python has to find them."""
         cdef int64_t until, count, step = grant.max_count
         cdef const uint8_t *found
         cdef int picked = TAKEN
@@ -388,17 +353,17 @@ cdef class PullFeed:
             return False
         until = min(pull.high - pull.offset, grant.scan) + pull.offset
         pull.next, pull.total = pull.offset, 0
-        self.taken.used = 0
-        while pull.next < until and picked == TAKEN and <int64_t>(self.taken.used // sizeof(Pulled)) < grant.max_count:
+        self.picked.used = 0
+        while pull.next < until and picked == TAKEN and <int64_t>(self.picked.used // sizeof(Pulled)) < grant.max_count:
             count = min(until - pull.next, min(step, CHUNK_ENTRIES))
             found = self.entries_of(grant, pull, &count)
             if found == NULL:
                 return False
-            reserve(&self.taken, <size_t>count * sizeof(Pulled))
+            reserve(&self.picked, <size_t>count * sizeof(Pulled))
             picked = self.pick(found, grant, pull, count)
             step = min(4 * step, CHUNK_ENTRIES)
         grant.expected = pull.next
-        return picked != LEFT and self.taken.used > 0
+        return picked != LEFT and self.picked.used > 0
 
     cdef const uint8_t *entries_of(self, PullGrant grant, Pull *pull, int64_t *count) except? NULL:
         """Entries from `pull.next` on, `count` of them or less: those that were read ahead, else from the file. NULL: not
@@ -442,32 +407,32 @@ cdef class PullFeed:
         return window
 
     cdef int pick(self, const uint8_t *p, PullGrant grant, Pull *pull, int64_t count) noexcept:
-        """From so many entries, for which `taken` has room. STOP at a limit or an unwritten entry; LEFT if one is odd."""
+        """From so many entries, for which `picked` has room. STOP at a limit or an unwritten entry; LEFT if one is odd."""
         cdef int64_t i, position, size
         cdef Pulled *one
         for i in range(count):
             position, size = <int64_t>get64(p), <int32_t>get32(p + 8)
-            if size == 0 or <int64_t>(self.taken.used // sizeof(Pulled)) >= grant.max_count:
+            if size == 0 or <int64_t>(self.picked.used // sizeof(Pulled)) >= grant.max_count:
                 return STOP
             if size != 0x7FFFFFFF and position >= pull.log_start and (
                 grant.codes is None or wants(grant.codes, <int64_t>get64(p + 12))
             ):
                 if size < FIXED_BYTES or position > pull.log_end - size:
                     return LEFT
-                if self.taken.used and pull.total + size > grant.max_bytes:
+                if self.picked.used and pull.total + size > grant.max_bytes:
                     return STOP
-                one = <Pulled *>(self.taken.at + self.taken.used)
+                one = <Pulled *>(self.picked.at + self.picked.used)
                 one.position, one.size = position, size
-                self.taken.used += sizeof(Pulled)
+                self.picked.used += sizeof(Pulled)
                 pull.total += size
             pull.next += 1
             p += 20
         return TAKEN
 
     cdef bint fetch(self, uint8_t *into) except -1:
-        """The records of `taken`, one behind the other; False unless all are in memory, whole and with their CRC."""
-        cdef Pulled *one = <Pulled *>self.taken.at
-        cdef Pulled *end = <Pulled *>(self.taken.at + self.taken.used)
+        """The picked records, one behind the other; False unless all are in memory, whole and with their CRC."""
+        cdef Pulled *one = <Pulled *>self.picked.at
+        cdef Pulled *end = <Pulled *>(self.picked.at + self.picked.used)
         cdef Pulled *last
         while one < end:
             last = self.run_of(one, end)
@@ -487,7 +452,7 @@ cdef class PullFeed:
                 break
             if other.position + other.size - one.position > RUN_BYTES:
                 break
-            if other.position // self.log.file_bytes != one.position // self.log.file_bytes:
+            if other.position // self.records.file_bytes != one.position // self.records.file_bytes:
                 break
             last = other
             other += 1
@@ -504,7 +469,7 @@ cdef class PullFeed:
         if size != span:
             reserve(&self.scratch, <size_t>span)
             found = self.scratch.at
-        if not self.log.read(start, found, <Py_ssize_t>span):
+        if not self.records.read(start, found, <Py_ssize_t>span):
             return False
         while one <= last:
             if not is_sealed(found + (one.position - start), <Py_ssize_t>one.size, one.position):

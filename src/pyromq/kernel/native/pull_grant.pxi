@@ -2,8 +2,7 @@
 # from what protocol/command.py writes (broker/pull/pull_verdicts.py); ours are the numbers.
 
 cdef enum:
-    COMMITS = 1, MAY_BE_HELD = 2   # bits of a pull's flags
-    SCAN_ENTRIES = 800             # looked at without a filter, as store/log/reader.py
+    COMMITS = 1, MAY_SUSPEND = 2   # bits of a pull's flags
     AHEAD_ENTRIES = 512            # read at once for a pull that goes on where the one before ended
 
 
@@ -11,17 +10,16 @@ cdef double WINDOW_S = 1.0   # entries that were read ahead and not used for so 
 
 
 cdef class PullGrant:
-    """A verdict: pulls with these fields need no look. `verdict` is the broker's own (`PullVerdict`), for its questions."""
+    """A verdict: pulls with these fields may be answered. `verdict` is the broker's own, which it gets back with its questions."""
 
     cdef readonly object verdict
-    cdef object config, found_topic, found_group   # the very objects that it was given for
-    cdef QueueTail tail               # of its queue
-    cdef str topic, group, pair
-    cdef object number                # of the queue
-    cdef bint is_asked                # there is more to it than those: the broker is asked each time
-    cdef int64_t told_messages, told_size, told_times     # handed out, and not told to the broker's statistics yet
-    cdef double told_ms
-    cdef Files entries
+    cdef readonly str group
+    cdef readonly QueueTail queue
+    cdef ChangeFlag settings, topic, membership           # that it depends on
+    cdef public PulledOffset pulled   # None: the broker does not know of such a pull yet
+    cdef int64_t messages, size, answers, behind          # handed out since the counters were read
+    cdef double took_ms
+    cdef ResidentFiles entries
     cdef int64_t expected             # the offset at which a pull goes on where the one before ended
     cdef Window window                # entries that were read ahead for such pulls, or None
     cdef int64_t max_count, max_bytes, scan
@@ -31,34 +29,31 @@ cdef class PullGrant:
     cdef Text binary[4]
     cdef Py_ssize_t block_at          # of the length of all fields in a binary header
 
-    def __init__(self, verdict, entries, codes, int64_t max_count, int64_t max_bytes, int64_t deep, json, binary, Py_ssize_t block_at):
-        """`json`: an answer's header, cut where next, least and largest offset and opaque stand. `binary`: the same
-        without the opaque; cut at the lengths in front of the values."""
+    def __init__(self, verdict, str group, QueueTail queue, ResidentFiles entries, changes, limits, codes, pieces):
+        """`changes`: settings, topic, group. `limits`: messages, bytes, entries that are scanned. `pieces`: `AnswerPieces`."""
         cdef int i
-        cdef list pieces = [*json, *binary]
-        if len(json) != 5 or len(binary) != 4 or max_count < 1 or not 13 <= block_at <= len(binary[0]) - 4:
+        json, binary, self.block_at = pieces
+        self.max_count, self.max_bytes, self.scan = limits
+        if len(json) != 5 or len(binary) != 4 or self.max_count < 1 or not 13 <= self.block_at <= len(binary[0]) - 4:
             raise ValueError("a grant of a shape that this kernel does not know")
-        self.verdict = verdict
-        self.config, self.found_topic, self.found_group = verdict.config, verdict.topic, verdict.group
-        self.tail, self.number, self.is_asked = verdict.queue.tail, verdict.queue_id, verdict.members is not None
-        self.topic, self.group, self.pair = verdict.topic_name, verdict.group_name, verdict.pair
-        self.entries = Files(entries)
-        self.max_count, self.max_bytes = max_count, max_bytes
-        self.scan = max(SCAN_ENTRIES, max_count)
+        self.verdict, self.group, self.queue, self.entries = verdict, group, queue, entries
+        self.settings, self.topic, self.membership = changes
         if codes is not None:
             self.codes = array("q", sorted(codes)).tobytes()
-            self.scan = max(self.scan, deep)
-        self.kept = tuple(pieces)
-        self.block_at = block_at
+        self.kept = (*json, *binary)
         for i in range(5):
             self.json[i] = text_of(self.kept[i])
         for i in range(4):
             self.binary[i] = text_of(self.kept[5 + i])
 
+    cdef bint is_void(self) noexcept:
+        """Whether something has changed that it depends on."""
+        return self.settings.is_set or self.topic.is_set or self.membership.is_set or self.queue.is_removed
+
 
 cdef class Window:
     """Entries of a queue from offset `first` to before `until`, which were readable when they were read. Such entries never
-    change while the queue is the same object: a topic that is deleted takes its queues along."""
+    change while the queue is the same: a topic that is deleted takes its queues along."""
 
     cdef PullGrant grant
     cdef int64_t first, until

@@ -8,6 +8,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
+from ...kernel import pull_state
+from ...kernel.pull_state import ResidentFiles
+from ...kernel.state import OpenFile
 from .disk import Bytes, Disk, DiskFile
 from .open_files import OpenFiles
 from .segment import parse_segment_name, segment_name, zero_from
@@ -95,6 +98,20 @@ class FileSequence:
             position += wanted
             length -= wanted
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def resident(self) -> ResidentFiles:
+        """Return these files as a kernel reads them: as far as they are in memory, and without waiting."""
+        return pull_state.ResidentFiles(self.file_bytes, self._open_at, self.read_resident)
+
+    def _open_at(self, position: int) -> OpenFile | None:
+        return self.file_at(position)[0].open_file if self.has(position) else None
+
+    def read_resident(self, position: int, length: int) -> bytes | None:
+        """Return bytes of one file; None: they are not there, or not in memory."""
+        if not self.has(position):
+            return None
+        file, inside = self.file_at(position)
+        return file.pread_resident(inside, length)
 
     def write(self, position: int, data: Bytes) -> list[str]:
         """Write across files that exist; the names of those that were touched."""
