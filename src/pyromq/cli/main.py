@@ -79,7 +79,7 @@ class LazyTree(Tree):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """`broker config` and its like without the broker, which they do not need and which takes long to import."""
+        """Return `broker config` and its like without importing the broker: that takes long, and they need none."""
         if args[:1] == ["broker"] and len(args) > 1 and not args[1].startswith("-"):
             from .cluster.broker_admin import COMMANDS as WITH_BROKER
 
@@ -111,7 +111,7 @@ class LazyTree(Tree):
 
 @contextmanager
 def _until_the_reader_has_enough() -> Iterator[None]:
-    """`| head` closes the pipe: no error, and it must not depend on how much fits into a pipe. Ends with DONE."""
+    """End with DONE where `| head` closes the pipe, however much fits into one."""
     try:
         yield
     except OSError as error:
@@ -145,7 +145,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     try:
         cli(standalone_mode=True)
     finally:

@@ -38,7 +38,7 @@ def store() -> None:
 
 
 def _arguments(command: F) -> F:
-    """PATH, -c and --json, which all of them take."""
+    """Add PATH, -c and --json, which all of them take."""
     for decorate in (
         click.option("--json", "as_json", is_flag=True, help="JSON instead of text."),
         click.option(
@@ -260,7 +260,7 @@ def _quarantined_line(one: QuarantinedRecord) -> str:
 
 @contextmanager
 def _removed_unless_done(target: Path, is_new: bool) -> Iterator[None]:
-    """Half a backup is none, and its folder would be in the way of the next try."""
+    """Remove half a backup: its folder would be in the way of the next try."""
     was_empty = is_new or not any(target.iterdir())
     try:
         yield
@@ -283,8 +283,8 @@ def _open(path: Path, config_file: Path | None) -> tuple[RealDisk, StoreConfig]:
 
 
 def _settings_of(config_file: Path) -> dict[str, Any]:
-    """The store's settings out of a broker's file. An unknown key is an error, as it is for the broker; what else the
-    broker would refuse is none of our business."""
+    """Return the store's settings out of a broker's file. An unknown key is an error, as it is for the broker; what
+    else the broker would refuse does not matter here."""
     from ..broker.config import BrokerConfig
     from ..broker.java_keys import BROKER_KEYS
     from ..config import examine_file, settings_of
@@ -300,7 +300,7 @@ def _settings_of(config_file: Path) -> dict[str, Any]:
 
 @contextmanager
 def _progress(what: str, as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal's stderr; silent elsewhere."""
+    """Yield what draws a bar on a terminal's stderr; it does nothing elsewhere."""
     if as_json or not sys.stderr.isatty():
         yield lambda done, whole: None
         return

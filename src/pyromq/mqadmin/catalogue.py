@@ -113,5 +113,5 @@ def find(name: str) -> Subcommand:
 
 
 def spelled(name: str) -> str | None:
-    """The command that a word means: capital letters do not count, as in Java."""
+    """Return the command that a word means: capital letters do not count, as in Java."""
     return next((known for known in COMMANDS if known.lower() == name.lower()), None)

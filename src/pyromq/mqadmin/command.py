@@ -33,7 +33,7 @@ class NotServed(Failed):
 
 
 def failed(code: int, remark: str) -> Failed:
-    """As the Java tool shows an answer."""
+    """Return the failure as the Java tool shows an answer."""
     return Failed(f"CODE: {int(code)}  DESC: {remark}")
 
 
@@ -57,7 +57,7 @@ class Run:
             self.print(as_line(str(line)) + "\n")
 
     def warn(self, text: str) -> None:
-        """To standard error, so that what is printed stays what it is."""
+        """Print to standard error, so that what is printed stays what it is."""
         self.warn_line(f"mqadmin: {as_line(text)}\n")
 
     def __getitem__(self, name: str) -> str:
@@ -79,7 +79,7 @@ class Run:
         return number
 
     def truth(self, name: str, default: bool = False) -> bool:
-        """As Java reads it: everything but `true` is false."""
+        """Return it as Java reads it: everything but `true` is false."""
         return self.chosen[name].lower() == "true" if name in self.chosen else default
 
     def charset(self, name: str, default: str = "") -> str:
@@ -94,7 +94,7 @@ class Run:
         return self.session.config.name_servers
 
     async def masters(self, *, broker: str = "b", clusters: str = "c") -> list[str]:
-        """The broker of `-b`, or the masters of the cluster of `-c`."""
+        """Return the broker of `-b`, or the masters of the cluster of `-c`."""
         if broker in self.chosen:
             return [self.chosen[broker]]
         if clusters in self.chosen:
@@ -102,7 +102,7 @@ class Run:
         raise UsageError(f"say which: -{broker} with a broker's address, or -{clusters} with a cluster's name")
 
     async def cluster(self, name: str) -> list[cluster.BrokerPlace]:
-        """Its brokers, masters and slaves."""
+        """Return its brokers, masters and slaves."""
         found = await cluster.brokers(self.calls, name)
         if not found:
             known = sorted({place.cluster for place in await cluster.brokers(self.calls)})
@@ -113,7 +113,7 @@ class Run:
         return found
 
     async def rounds(self, name: str = "i") -> AsyncIterator[int]:
-        """Once, or again and again every `-i` seconds."""
+        """Yield once, or again and again every `-i` seconds."""
         count = 0
         while True:
             yield count

@@ -56,7 +56,7 @@ def _own_folder(outer: int, name: str, path: Path) -> int:
 
 
 def _replace(folder: int, name: str, content: bytes) -> None:
-    """Under another name first, that nobody had before; the renaming replaces a link and does not follow it."""
+    """Write under another name first, that nobody had before; the renaming replaces a link and does not follow it."""
     aside = f"{name}.{os.getpid()}.tmp"
     with suppress(FileNotFoundError):
         os.unlink(aside, dir_fd=folder)

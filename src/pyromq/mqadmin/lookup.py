@@ -20,20 +20,20 @@ async def route_of(run: Run, topic: str) -> TopicRouteData:
 
 
 def chosen_address(broker: BrokerData) -> str | None:
-    """The master, or any slave while it is away."""
+    """Return the master's address, or that of a slave while it is away."""
     addresses = broker.broker_addrs
     return addresses.get(MASTER_ID) or next((addresses[each] for each in sorted(addresses)), None)
 
 
 async def brokers_of(run: Run, topic: str) -> list[tuple[str, str]]:
-    """Name and address of each broker that has the topic."""
+    """Return name and address of each broker that has the topic."""
     found = await route_of(run, topic)
     pairs = [(broker.broker_name, chosen_address(broker)) for broker in found.broker_datas]
     return sorted((name, address) for name, address in pairs if address is not None)
 
 
 async def brokers_of_group(run: Run, group: str, cluster_name: str = "", topic: str = "") -> list[tuple[str, str]]:
-    """Those of its retry topic, which every broker has that a member of the group was on. Or of a cluster's own topic.
+    """Return the brokers of its retry topic, on which a member of the group was, or those of a cluster's own topic.
 
     A group that was never online has no retry topic; then those of the `topic` in question.
     """
@@ -43,7 +43,7 @@ async def brokers_of_group(run: Run, group: str, cluster_name: str = "", topic: 
 
 
 async def name_at(run: Run, address: str) -> str:
-    """The name of the broker at an address."""
+    """Return the name of the broker at an address."""
     for place in await cluster.brokers(run.calls):
         if place.address == address:
             return place.name

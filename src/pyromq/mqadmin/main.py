@@ -32,7 +32,7 @@ Print = Callable[[str], object]
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     try:
         code = run(sys.argv[1:], sys.stdout.write, sys.stderr.write)
         sys.stdout.flush()
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def run(words: Sequence[str], raw_out: Print, raw_err: Print) -> int:
-    """One command line; the exit code. Everything that commands print goes out through here, with nothing unseen."""
+    """Run one command line and return its exit code. All that commands print is made visible here."""
 
     def out(text: str) -> None:
         raw_out(visible(text))
@@ -96,7 +96,7 @@ def _run_command(command: Subcommand, words: Sequence[str], out: Print, err: Pri
 
 
 async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -> None:
-    """Raises what the command raises."""
+    """Run the command. Raises what that raises."""
     keys = credentials()
     config = ClientConfig(
         name_servers=name_servers(chosen.get("n") or None),
@@ -117,7 +117,7 @@ async def execute(command: Subcommand, chosen: Chosen, out: Print, err: Print) -
 
 
 def words_of(fault: Exception, command: Subcommand) -> str:
-    """What went wrong, and what to do where we know it."""
+    """Return what went wrong, and what to do where we know it."""
     if isinstance(fault, NoNameServer) and not fault.is_explained:
         return f"{str(fault).removesuffix(fault.hint).rstrip('. ')}. Is it running? Name others by -n or NAMESRV_ADDR"
     text = as_line(str(fault))
@@ -129,7 +129,7 @@ def words_of(fault: Exception, command: Subcommand) -> str:
 
 
 def _lacks(fault: Exception, command: Subcommand) -> bool:
-    """Whether it failed for what PyroMQ has not learned yet."""
+    """Return whether it failed for what PyroMQ does not serve yet."""
     if isinstance(fault, Refused):
         return fault.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or "controllerMode" in fault.remark
     asks_a_controller = any(option.long == "controllerAddress" for option in command.options)

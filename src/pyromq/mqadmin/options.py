@@ -26,7 +26,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """What its value is asked by."""
+        """Return what its value is asked by."""
         return self.short or self.long.strip()
 
 
@@ -60,7 +60,7 @@ INTERVAL = may("i", "interval", "again every so many seconds, until interrupted"
 
 
 def table(declared: Iterable[Declared]) -> tuple[Option, ...]:
-    """All options of a command in Java's order, with -h and -n where it does not bring its own."""
+    """Return all options of a command in Java's order, with -h and -n where it does not bring its own."""
     found: list[Option] = []
     for number, one in enumerate(declared, 1):
         if isinstance(one, tuple):

@@ -68,7 +68,7 @@ class _WordParser:
         return chosen
 
     def _found(self, word: str) -> tuple[Option, str | None]:
-        """The option that a word names, and the value that is in the word itself."""
+        """Return the option that a word names, and the value that is in the word itself."""
         name, equals, given = word.lstrip("-").partition("=")
         value = given if equals else None
         if not word.startswith("--"):

@@ -17,7 +17,7 @@ _V4_0_0 = 212  # its snapshot
 
 
 def as_line(text: str) -> str:
-    """Text with names from elsewhere in it, as one line. What else is unseen is escaped on the way out (`main.run`)."""
+    """Return text with names from elsewhere in it as one line. What else is unseen is escaped in `main.run`."""
     return text.replace("\n", "\\n")
 
 
@@ -26,7 +26,7 @@ def truth(value: bool) -> str:
 
 
 def java(value: object) -> str:
-    """`toString()` of what Java would hold."""
+    """Return `toString()` of what Java would hold."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -47,17 +47,17 @@ def java_list(items: Iterable[Any]) -> str:
 
 
 def when(ms: int) -> str:
-    """`2026-11-15 18:58:39,050`, the local time."""
+    """Return the local time as `2026-11-15 18:58:39,050`."""
     return local_time(ms, "%Y-%m-%d %H:%M:%S,", "%03d")
 
 
 def when_s(ms: int) -> str:
-    """Without milliseconds."""
+    """Return it without milliseconds."""
     return local_time(ms, "%Y-%m-%d %H:%M:%S")
 
 
 def local_time(ms: int, pattern: str, millis: str = "") -> str:
-    """In words where Python's calendar ends: brokers and clients may tell any number."""
+    """Return words where Python's calendar ends: brokers and clients may give any number."""
     try:
         text = datetime.fromtimestamp(ms / 1000).strftime(pattern)
     except (ValueError, OverflowError, OSError):
@@ -66,7 +66,7 @@ def local_time(ms: int, pattern: str, millis: str = "") -> str:
 
 
 def version_name(number: int) -> str:
-    """`V5_5_0` for the version number of a client or broker: from 4.0.0 (213) on, each patch takes two numbers."""
+    """Return `V5_5_0` for the version of a client or broker: from 4.0.0 (213) on, each patch takes two numbers."""
     if number < _V4_0_0:
         return f"V3({number})"
     minors, patches = divmod(number - _V4_0_0, 20)
@@ -75,12 +75,12 @@ def version_name(number: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Long names lose their end, so that columns stay columns."""
+    """Cut long names, so that columns stay columns."""
     return text[:width]
 
 
 def pretty(body: Body) -> str:
-    """JSON as fastjson's pretty printer lays it out: tabs, empty containers on one line, numbers as bare keys."""
+    """Return JSON as fastjson's pretty printer lays it out: tabs, empty containers on a line, numbers as bare keys."""
     return pretty_value(parse_json(encode_body(body, Dialect.STANDARD), ANSWER_LIMITS))
 
 
@@ -99,12 +99,12 @@ def _key(key: str) -> str:
 
 
 def setting_text(key: str, value: str) -> str:
-    """A setting of a server; passwords, which Apache's servers tell to everybody, as stars."""
+    """Return a setting of a server; passwords, which Apache's servers tell to everybody, as stars."""
     return f"{key:<50}=  {masked(key, value)}"
 
 
 def queue_order(queue: MessageQueue) -> tuple[str, str, int]:
-    """As Java sorts queues."""
+    """Return the key by which Java sorts queues."""
     return queue.topic, queue.broker_name, queue.queue_id
 
 

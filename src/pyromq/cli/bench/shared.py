@@ -75,7 +75,7 @@ async def send_loop(
     clock: Clock,
     step: int = 1,
 ) -> None:
-    """One sender: the next message, or the next `step` of them, when the last one is answered."""
+    """Send the next message, or the next `step` of them, when the last one is answered, until none is left."""
     from ...client.errors import Error, Refused
 
     while not is_bounded or left[0] > 0:
@@ -104,14 +104,14 @@ async def run_senders(
     ri: int,
     step: int = 1,
 ) -> None:
-    """So many at a time; a line each interval (`ri`, ms). Fail if the brokers took none, or not all."""
+    """Send with so many senders, and print a line each interval (`ri`, ms)."""
     clock, left = shell.session.clock, [quantity]
     work = asyncio.gather(*(send_loop(send, counts, left, bool(quantity), clock, step) for _ in range(senders)))
     await until_stopped(shell, work, ri, lambda: counts.line(clock.monotonic(), now_in_words(clock), shell.as_json))
 
 
 def conclude(shell: Shell, counts: MessagesSent) -> None:
-    """The last line, and what failed."""
+    """Print the last line. Fail if a send failed: the text says how many did, and why the last one."""
     now = shell.session.clock.monotonic()
     if shell.as_json:
         shell.rows([counts.total(now)])
@@ -123,7 +123,7 @@ def conclude(shell: Shell, counts: MessagesSent) -> None:
 
 
 async def until_stopped(shell: Shell, work: asyncio.Future[Any], interval_ms: int, line: Callable[[], str]) -> None:
-    """A line each interval until the work is done or Ctrl-C."""
+    """Print a line each interval until the work is done or Ctrl-C."""
     from ..serve.stopping import stop_on_signals
 
     clock, stop = shell.session.clock, asyncio.ensure_future(stop_on_signals().wait())
@@ -143,7 +143,7 @@ async def until_stopped(shell: Shell, work: asyncio.Future[Any], interval_ms: in
 
 
 def now_in_words(clock: Clock) -> str:
-    """As Java's benchmark writes it."""
+    """Return the time as Java's benchmark writes it."""
     return moment(clock.now_ms()).replace(".", ",")
 
 

@@ -28,7 +28,7 @@ def config() -> None:
 async def _show(
     shell: Shell, key: str, broker: str | None, ask: Callable[[Calls, str], Awaitable[dict[str, str]]], what: str
 ) -> None:
-    """What each broker tells, where its name fits."""
+    """Print what each broker answers, of the keys that fit."""
     rows: list[dict[str, Any]] = []
     known: set[str] = set()
     for place in await shell.masters(broker):
@@ -82,7 +82,7 @@ async def put(shell: Shell, key: str, value: str, broker: str | None) -> None:
 
 
 async def _change(shell: Shell, place: BrokerPlace, key: str, value: str, was: str) -> None:
-    """Apache's broker answers success to what it cannot read and goes on as before: so it is asked afterwards."""
+    """Change it, and ask whether it changed: Apache's broker answers success to a value that it cannot read."""
     from ...admin import settings
     from ...client.errors import Refused
 

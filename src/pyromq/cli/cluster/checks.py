@@ -108,7 +108,7 @@ async def name_servers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
 
 
 def _own_hint(fault: Exception) -> str:
-    """The fault's own hint, where the way the connection ended told what is wrong: TLS."""
+    """Return the fault's own hint where the way the connection ended shows what is wrong (TLS), else nothing."""
     return fault.hint if isinstance(fault, Unreachable) and fault.is_explained else ""
 
 
@@ -138,7 +138,7 @@ async def brokers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
 
 
 async def loopback(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
-    """A broker that advertises 127.0.0.1 can be used from its own machine alone."""
+    """Find brokers that advertise 127.0.0.1: they can be used from their own machine alone."""
     if all(_is_loopback(address) for address in checked.calls.session.config.name_servers):
         return
     for place in checked.brokers:
@@ -153,7 +153,7 @@ def _is_loopback(address: str) -> bool:
 
 
 async def readiness(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
-    """Ours alone: which kernel serves, and whether it says itself that it is well."""
+    """Ask our own brokers which kernel serves, and whether they are ready."""
     for place in checked.masters:
         try:
             answer = checked.inspected[place.address] = await cluster.inspect(checked.calls, place.address)
@@ -192,7 +192,7 @@ def _version(checked: CheckedCluster, place: BrokerPlace) -> str:
 
 
 async def clocks(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
-    """Timers, retries and searches by time go by the broker's clock."""
+    """Compare clocks: timers, retries and searches by time go by the broker's."""
     now_ms = checked.calls.session.clock.now_ms()
     for place in checked.masters:
         its_ms = broker_now_ms(checked.reached[place.address])
@@ -212,7 +212,7 @@ _SPAN = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 
 def broker_now_ms(answer: dict[str, str]) -> int | None:
-    """When it started and how long it runs are all that RocketMQ's brokers tell of their clock."""
+    """Return the broker's time, from its start and how long it runs: RocketMQ's brokers say no more of their clock."""
     spans, booted = _SPAN.search(answer.get("runtime", "")), whole_number(answer.get("bootTimestamp"))
     if spans is None or booted is None:
         return None
@@ -277,7 +277,7 @@ async def routes(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
 
 
 async def _drained(checked: CheckedCluster, wanted: list[str]) -> AsyncIterator[CheckResult]:
-    """Brokers whose topics may be written by their own settings, and not by what the name server tells producers."""
+    """Find brokers that the name server keeps producers from, although their own topics may be written."""
     kept: dict[str, set[str]] = {place.name: set() for place in checked.masters}
     for name in wanted:
         route = checked.routes[name] = await topics.route(checked.calls, name)
@@ -294,7 +294,7 @@ async def _drained(checked: CheckedCluster, wanted: list[str]) -> AsyncIterator[
 
 
 async def _partly_placed(checked: CheckedCluster, name: str, having: set[str]) -> AsyncIterator[CheckResult]:
-    """Within a cluster that has the topic: of others nobody expects it."""
+    """Find a topic that is on some brokers of a cluster and not on its others."""
     clusters: dict[str, set[str]] = {}
     for place in checked.masters:
         clusters.setdefault(place.cluster, set()).add(place.name)
@@ -363,7 +363,7 @@ async def _group(checked: CheckedCluster, name: str) -> AsyncIterator[CheckResul
 
 
 async def _conflicts(checked: CheckedCluster, place: BrokerPlace, name: str) -> list[str]:
-    """Our broker tells them. Of Apache's, each member is asked what it wants, which they do not keep apart."""
+    """Return where members want different things. Our broker says so; of Apache's, each member is asked."""
     if place.address in checked.inspected:
         conflicts: list[str] = checked.inspected[place.address].get("conflicts", [])
         return [text for text in conflicts if text.startswith(f"group {name},")]
@@ -384,7 +384,7 @@ async def _conflicts(checked: CheckedCluster, place: BrokerPlace, name: str) -> 
 async def _stuck(
     checked: CheckedCluster, place: BrokerPlace, name: str, topic: str, is_online: bool
 ) -> AsyncIterator[CheckResult]:
-    """Something waits for long, and nothing is consumed."""
+    """Find messages that wait for long while nothing is consumed."""
     progress = await offsets.progress(checked.calls, place.address, name, topic)
     behind = {queue.queue_id: one for queue, one in progress.offset_table.items() if one.lag}
     if not behind or progress.consume_tps > 0:

@@ -81,7 +81,7 @@ async def _row(shell: Shell, place: BrokerPlace) -> dict[str, Any]:
 
 
 def first_rate(runtime: dict[str, str], *names: str) -> float | None:
-    """Java writes the rates of 10 s, 1 min and 10 min with blanks between."""
+    """Return the rate of the last 10 s: Java writes those of 10 s, 1 min and 10 min with blanks between."""
     for name in names:
         parts = runtime.get(name, "").split()
         rate = decimal_number(parts[0]) if parts else None

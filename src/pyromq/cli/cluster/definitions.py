@@ -145,7 +145,7 @@ def _toml(found: Document) -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    """JSON's spelling is TOML's too, except of tables."""
+    """Return the value in TOML: JSON's spelling, except of tables."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{to_json(key)} = {_value(one)}" for key, one in value.items()) + "}"
     return to_json(value)

@@ -141,7 +141,7 @@ async def _everybody(run: DemoRun, producer: Producer) -> None:
 
 
 async def _later(run: DemoRun, client: Client, producer: Producer) -> None:
-    """Two timers wait while the broker is killed; a third is taken back before."""
+    """Send two timers that wait while the broker is killed, and a third that is recalled before."""
     taken_back = await producer.send("alarms", "never", delay=WAIT_S)
     due = {text: (await producer.send("alarms", text, delay=WAIT_S)).message_id for text in ("tea", "eggs")}
     await producer.recall(taken_back)

@@ -16,7 +16,7 @@ WANTED = (
 
 
 async def pipeline(run: DemoRun) -> None:
-    """`pyromq pipeline backlog` over the demo's topics."""
+    """Run `pyromq pipeline backlog` over the demo's topics."""
     try:
         check_machine()
     except PyroError as missing:

@@ -45,7 +45,7 @@ class DemoRun:
 
     @asynccontextmanager
     async def patience(self, waited_for: str) -> AsyncIterator[None]:
-        """PyroError says what was waited for in vain."""
+        """Wait for what happens inside. PyroError after a minute says what was waited for."""
         try:
             async with self.clock.timeout(PATIENCE_S):
                 yield
@@ -53,7 +53,7 @@ class DemoRun:
             raise PyroError(f"waited {PATIENCE_S:g} s in vain for {waited_for}") from None
 
     async def command(self, *words: str) -> str:
-        """`pyromq` with these words, as a user would type them; what it printed. It must end with 0."""
+        """Return what `pyromq` prints for these words. PyroError if it does not end with 0."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pyromq", *words),
             stdout=asyncio.subprocess.PIPE,
@@ -76,14 +76,14 @@ class DemoRun:
 
 @asynccontextmanager
 async def open_run() -> AsyncIterator[DemoRun]:
-    """Whatever happens on it, what was started is stopped and the folder removed."""
+    """Yield a run; whatever happens in it, what was started is stopped and the folder removed."""
     with tempfile.TemporaryDirectory(prefix="pyromq-demo-") as folder:
         async with AsyncExitStack() as closing:
             yield DemoRun(Console(), SystemClock(), Path(folder), closing)
 
 
 async def start(run: DemoRun) -> None:
-    """`pyromq up` on free loopback ports, and after a kill on the same ones."""
+    """Start `pyromq up` on free loopback ports, and after a kill on the same ones."""
     ports = [address.rpartition(":")[2] or "0" for address in (run.namesrv, run.broker)]
     options = ["--data", str(run.folder / "data"), "--namesrv-port", ports[0], "--broker-port", ports[1]]
     run.process = await run.closing.enter_async_context(_running(run, *options))
@@ -100,7 +100,7 @@ async def start(run: DemoRun) -> None:
 
 
 async def kill_and_start(run: DemoRun) -> None:
-    """kill -9, in the middle of everything."""
+    """Kill the process by SIGKILL and start it again."""
     assert run.process is not None
     run.process.kill()
     await run.process.wait()
@@ -110,7 +110,7 @@ async def kill_and_start(run: DemoRun) -> None:
 
 @asynccontextmanager
 async def _running(run: DemoRun, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`pyromq up` until the end of the demo, then SIGTERM, which it must heed with exit code 0."""
+    """Run `pyromq up` until the end of the demo, then end it by SIGTERM. PyroError if its exit code is not 0."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pyromq", "--log-level", "error", "up", *options),
         stdout=asyncio.subprocess.PIPE,

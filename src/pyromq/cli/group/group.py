@@ -196,7 +196,7 @@ async def stack(shell: Shell, name: str, client: str | None) -> None:
 
 
 async def _online(shell: Shell, places: Iterable[BrokerPlace], name: str) -> dict[str, ConsumerConnection]:
-    """By broker: members that are connected there."""
+    """Return, by broker, the members that are connected there."""
     from ...admin import groups
 
     found = {place.name: await groups.connections(shell.calls, place.address, name) for place in places}
@@ -243,7 +243,7 @@ async def _queues(shell: Shell, places: Iterable[BrokerPlace], name: str, topic:
 
 
 def _warn_beyond_end(shell: Shell, name: str, queues: list[dict[str, Any]]) -> None:
-    """An offset that somebody set by hand: nothing waits there, and what comes below it is lost on the group."""
+    """Warn of offsets beyond the end, set by hand: messages that come below them are never given to the group."""
     for row in queues:
         if "isBeyondEnd" in row:
             topic, broker, queue, end = (row[part] for part in ("topic", "broker", "queue", "end"))

@@ -54,7 +54,7 @@ def advise(load: Load) -> Advice:
 
 
 def _to_keep_up(load: Load) -> int | None:
-    """None while nothing is consumed: then nobody can say."""
+    """Return how many more consumers would keep up; None while nothing is consumed."""
     if load.consuming <= 0:
         return None
     return max(0, ceil(load.arriving / (load.consuming / load.members)) - load.members)

@@ -184,7 +184,7 @@ async def _committed(shell: Shell, place: BrokerPlace, name: str, topic: str, qu
 
 
 async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:
-    """Show from where to where; then do it. It counts as done if one broker did it."""
+    """Show from where to where, then do it. It counts as done if one broker did it."""
     await shell.topic(work[0].topic, work[0].places)
     plans = [(each, place, await _plan(shell, each, place)) for each in work for place in each.places]
     shell.about_to(what, [row for _, _, plan in plans for row in plan])
@@ -201,7 +201,7 @@ async def _move(shell: Shell, what: str, work: Sequence[OffsetMove]) -> None:
 async def _commit_on(
     shell: Shell, work: OffsetMove, place: BrokerPlace, plan: Sequence[dict[str, Any]], rows: list[dict[str, Any]]
 ) -> bool:
-    """Whether that was all: False if somebody is online there, or if an earlier reset waits for its first pull."""
+    """Commit the offsets, and return whether that was all: not if a member is online or an earlier reset is pending."""
     from ...admin import groups, offsets
 
     if not plan or await groups.connections(shell.calls, place.address, work.group) is not None:
@@ -240,7 +240,7 @@ async def _move_on(
 
 
 async def _plan(shell: Shell, work: OffsetMove, place: BrokerPlace) -> list[dict[str, Any]]:
-    """From where to where, as far as can be told without doing it."""
+    """Return from where to where, as far as that is known without doing it."""
     from ...admin import offsets, topics
     from ...client.errors import Refused
 

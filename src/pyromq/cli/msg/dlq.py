@@ -118,7 +118,7 @@ async def _listed(shell: Shell, place: BrokerPlace, group: str, most: int) -> li
 
 
 async def _none(shell: Shell, places: list[BrokerPlace], group: str) -> Fail:
-    """A group without dead letters, or no group at all."""
+    """Return the failure: the group has no dead letters, or there is no such group."""
     from ...admin import groups
 
     known: set[str] = set()
@@ -194,7 +194,7 @@ async def resend(
 
 
 async def _waiting(shell: Shell, group: str, ids: tuple[str, ...], again: bool) -> list[dict[str, Any]]:
-    """Those to be sent, oldest first in each queue."""
+    """Return those to be sent, oldest first in each queue."""
     from ...admin import messages, offsets, topics
     from ...admin.copies import message_id, origin_topic
     from ...model.names import dlq_topic

@@ -88,7 +88,7 @@ async def export(
 
 
 def _tls_words(tls: ClientTls) -> dict[str, str]:
-    """As options of the data source; those that are empty are left out later."""
+    """Return the TLS settings as options of the data source."""
     files = {"tls.ca": tls.ca, "tls.certificate": tls.certificate, "tls.key": tls.key}
     words = {name: "" if path is None else str(path) for name, path in files.items()}
     return {"tls": "true", "tls.verify": tls.verify.value, "tls.keyPassword": tls.key_password or "", **words}
@@ -158,7 +158,7 @@ async def import_(shell: Shell, file: str, target: str | None) -> None:
 
 @contextmanager
 def _read(file: str) -> Iterator[BinaryIO]:
-    """To be read line by line. As bytes, whose lines end at LF alone: a body may hold U+2028 and its like."""
+    """Open the file for reading line by line, as bytes: those lines end at LF alone, and a body may hold U+2028."""
     if file == "-":
         yield sys.stdin.buffer
         return
@@ -167,7 +167,7 @@ def _read(file: str) -> Iterator[BinaryIO]:
 
 
 def _length(file: str) -> int:
-    """In lines; 0 for a pipe, of which nobody knows."""
+    """Return the number of lines; 0 for a pipe."""
     if not Path(file).is_file():
         return 0
     with open(file, "rb") as opened:
@@ -176,7 +176,7 @@ def _length(file: str) -> int:
 
 @contextmanager
 def _written(file: str) -> Iterator[Callable[[str], object]]:
-    """To be called with each line."""
+    """Yield what is to be called with each line."""
     if file == "-":
         yield print_many
         return

@@ -35,12 +35,12 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_carried(found: Mapping[str, Any]) -> bool:
-    """What waits longer than its log file stays is put into a new one: its time counts, not the file's."""
+    """Return whether it waits longer than its log file stays: it is copied into a new file then."""
     return found["state"] == "timed" and (found.get("untilMs") or 0) > (found.get("leavesMs") or 0)
 
 
 def _state(one: Mapping[str, Any]) -> str:
-    """`in retry 3 until 2026-11-16 10:00:00.000`"""
+    """Return the state in words, as `in retry 3 until 2026-11-16 10:00:00.000`."""
     words = [f"{one['state']}: {one['reason']}" if one.get("reason") else str(one["state"])]
     if one.get("retry") and one["state"] == "dead":
         words.append(f"after {one['retry']} attempt{'s' * (one['retry'] > 1)}")

@@ -19,7 +19,7 @@ BODY_SHOWN = 60  # columns of a table
 
 
 def row(message: StoredMessage, broker: str, *, is_short: bool = False) -> dict[str, Any]:
-    """`is_short`: for a table, where a long body is cut."""
+    """Return the message as a row. `is_short`: for a table, where a long body is cut."""
     body = message.body.decode("utf-8", "backslashreplace")
     if is_short:
         body = body if len(body) <= BODY_SHOWN else body[: BODY_SHOWN - 3] + "..."
@@ -70,7 +70,7 @@ class Imported:
 
 
 def imported(text: str, topic: str | None) -> Imported:
-    """ValueError says what is wrong with the line."""
+    """Return what a line says is to be sent. ValueError says what is wrong with it."""
     try:
         line = json.loads(text)
     except json.JSONDecodeError as fault:  # its own line number is always 1

@@ -95,7 +95,7 @@ async def trace(shell: Shell, message_id: str, trace_topic: str, broker: str | N
 
 
 async def _traced(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str, word: str) -> list[MessageTrace]:
-    """A key leads to ids; each is asked for by itself, since not every event of a message names its keys."""
+    """Return the traces of an id, or of the ids that a key leads to: not every event of a message names its keys."""
     from ...model.message_trace import stories
 
     first = stories(await _events(shell, places, trace_topic, word), word)
@@ -176,7 +176,7 @@ async def query(
 async def _with_key(
     shell: Shell, places: Sequence[BrokerPlace], topic: str, key: str, begin_ms: int, end_ms: int | None, most: int
 ) -> list[dict[str, Any]]:
-    """The index finds by hash: others that have it by chance are left out."""
+    """Return the messages that really have the key: the index finds by hash."""
     from ...admin import messages
     from ...model.message import KEY_SEPARATOR, Property
     from .message_rows import row

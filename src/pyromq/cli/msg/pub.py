@@ -76,7 +76,7 @@ async def pub(
 
 
 async def _check(shell: Shell, topic: str) -> None:
-    """What no patience helps against: it is said at once, and in other words than that nobody answers."""
+    """Fail at once where no patience helps: no broker, or no queue that may be written."""
     from ...admin import cluster
     from ...client.errors import NoBroker, TopicNotFound
 
@@ -96,7 +96,7 @@ async def _check(shell: Shell, topic: str) -> None:
 
 
 def check_name(topic: str) -> None:
-    """A name that no topic can have is a wrong argument."""
+    """Raise UsageError for a name that no topic can have."""
     from ...model.names import topic_fault
 
     if (fault := topic_fault(topic)) is not None:

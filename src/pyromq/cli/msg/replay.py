@@ -85,7 +85,7 @@ async def _send(
     done: Callable[[int], object],
     skipped: Skipped,
 ) -> int:
-    """One after the other, so that what has an order keeps it."""
+    """Send one after the other, so that what has an order keeps it, and return how many were sent."""
     from ...admin.copies import CannotCopy, Copies
 
     copies = Copies(shell.session)

@@ -23,16 +23,16 @@ class Skipped:
         self.count = 0
 
     def add(self, fault: CannotCopy) -> None:
-        """Named at once: a command that is stopped has told of those that it skipped."""
+        """Print it at once: a command that is stopped has named those that it skipped."""
         self.count += 1
         print_lines(f"pyromq: skipped: {fault}", err=True)
 
     def column(self) -> dict[str, int]:
-        """For the row that sums up, where there are any."""
+        """Return the count for the row that sums up, where there is one."""
         return {"skipped": self.count} if self.count else {}
 
     def check(self) -> None:
-        """Fail with exit code 1 if any was skipped; to be called after the summary."""
+        """Fail with exit code 1 if any was skipped. Called after the summary."""
         if self.count:
             messages = (
                 "1 message that cannot be read" if self.count == 1 else f"{self.count} messages that cannot be read"

@@ -93,7 +93,7 @@ async def sub(
 
 
 def _printer(form: str | None, as_json: bool) -> Show:
-    """How a message is shown. A form of one's own shows it as it is, unless it would move a terminal's cursor."""
+    """Return what prints a message; with a form of one's own as it is, unless it would move a terminal's cursor."""
     if form is None:
         return (lambda msg: print_lines(to_json(_facts(msg)))) if as_json else (lambda msg: print_text(_line(msg)))
     from ..terminal.line_format import line_format
@@ -139,7 +139,7 @@ async def _browse(
 async def _last(
     consumer: PullConsumer, queues: list[MessageQueue], count: int, enough: asyncio.Event
 ) -> list[Received]:
-    """Of all queues together; then the consumer stands at their ends. What comes meanwhile is among them."""
+    """Return the last `count` of all queues together and leave the consumer at their ends."""
     ends: dict[MessageQueue, int] = {}
     for queue in queues:
         await consumer.seek_to_begin(queue)
@@ -181,7 +181,7 @@ async def _consume(
 
 
 def cannot_be_read(topic: str) -> Fail:
-    """Brokers and queues are there; which of the two permissions lacks, the topic's or the broker's, doctor tells."""
+    """Return the failure of a topic without a readable queue; doctor says whose permission is missing."""
     cure = f"Let it be read: pyromq topic perm {topic} rw. If that is set, pyromq doctor --topic {topic} says more"
     return Fail(f"topic {topic!r} has no queue that may be read. {cure}", REFUSED)
 
@@ -202,7 +202,7 @@ def _facts(msg: Received) -> dict[str, Any]:
 
 
 def _line(msg: Received) -> str:
-    """The body stands at the end, and keeps its line ends."""
+    """Return the message as a line; the body stands at its end and keeps its line ends."""
     about = [f"{msg.queue.broker_name}/{msg.queue.queue_id}@{msg.offset}", msg.tag, " ".join(msg.keys)]
     body = msg.body.decode("utf-8", "backslashreplace")
     return f"{moment(msg.stored_ms)}  {'  '.join(one_line(each) for each in about if each)}  {body}"

@@ -12,7 +12,7 @@ _COLUMNS = ("time", "what", "group", "took", "result", "details")
 
 
 def lines(trace: MessageTrace) -> Iterator[str]:
-    """A table of all events, in order of time."""
+    """Yield a table of all events, in order of time."""
     topic = next((one.topic for one in _of_producers(trace)), "")
     yield f"message {trace.message_id}" + (f" of {topic}" if topic else "")
     rows = [_COLUMNS, *(tuple(row.values()) for row in _rows(trace))]
@@ -66,7 +66,7 @@ def _named(name: str, value: str) -> str:
 
 
 def _outcome(one: Delivery) -> str:
-    """`running`: its end is not told, because it is at work still or its client died."""
+    """Return how it ended; `running` while its client is at work, or if that has died."""
     if one.after is None:
         return "running"
     return "ok" if one.after.success else one.after.outcome.name.lower().replace("_", " ")
@@ -94,7 +94,7 @@ def _sent(one: Sent) -> dict[str, Any]:
 
 
 def _delivery(one: Delivery) -> dict[str, Any]:
-    """`costMs` is null while its end is not told."""
+    """Return a delivery as JSON; `costMs` is null while its end is unknown."""
     return {
         "atMs": one.time_ms,
         "group": one.group,

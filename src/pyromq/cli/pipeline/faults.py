@@ -50,7 +50,7 @@ class SparkFault(NamedTuple):
 
 
 def fault_in(text: str) -> SparkFault:
-    """The line of Spark's text that says what is wrong. Pure."""
+    """Return the line of Spark's text that says what is wrong. Pure."""
     ours = _OURS.findall(text)
     if ours:
         kind, line = ours[-1]
@@ -69,7 +69,7 @@ def fault_in(text: str) -> SparkFault:
 
 @contextmanager
 def plain_faults() -> Iterator[None]:
-    """JobFailed instead of Spark's exceptions; those as they are if debug is logged."""
+    """Raise JobFailed instead of Spark's exceptions; those as they are if debug is logged."""
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -87,7 +87,7 @@ def plain_faults() -> Iterator[None]:
 
 
 def quieten() -> None:
-    """What Spark and py4j log of an error on their own, wholly and in between: it ends in one line of ours."""
+    """Keep Spark and py4j from logging an error of their own accord: it ends in one line of ours."""
     from pyspark.logger import PySparkLogger
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -100,5 +100,5 @@ def is_debugging() -> bool:
 
 
 def _is_gone(fault: Exception) -> bool:
-    """py4j tells a connection that broke off within a call by its text alone."""
+    """Return whether a connection broke off within a call, which py4j says by its text alone."""
     return "Answer from Java side is empty" in str(fault) or "while sending or receiving" in str(fault)

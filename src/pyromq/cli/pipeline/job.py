@@ -60,7 +60,7 @@ def _name_servers(context: click.Context, option: click.Parameter, value: str | 
 
 
 def name_server(command: F) -> F:
-    """`-n` or `--profile`; arrives as namesrv, never empty."""
+    """Add `-n` and `--profile`; they arrive as namesrv, never empty."""
     profile = click.option(
         "--profile",
         metavar="NAME",
@@ -106,7 +106,7 @@ CHECKPOINT = click.option("--checkpoint", default="", help="Folder that remember
 
 
 def options(*given: Callable[[F], F]) -> Callable[[F], F]:
-    """Several click options as one decorator, shown in this order."""
+    """Return several click options as one decorator, shown in this order."""
 
     def decorate(command: F) -> F:
         for each in reversed(given):
@@ -137,8 +137,8 @@ class Job:
         reads: Sequence[Mapping[str, str]] = (),
         goes_on: bool = False,
     ) -> None:
-        """Once, or again and again: for reports, which have no end of their own. `reads` are the sources, looked at
-        before Spark is started; `goes_on` says that a second start goes on where a stopped one was."""
+        """Run it once, or again and again: for reports, which have no end of their own. `reads` are the sources,
+        checked before Spark is started; `goes_on` says that a second start goes on where a stopped one was."""
         from ...pipelines.run.times import span_s
 
         wait = span_s("every", every) if every else 0.0
@@ -188,13 +188,13 @@ class Job:
             replace_file(self.report, page(summary, made).encode(), keep_backup=False)
 
     def _measured(self, metrics: dict[str, Any]) -> None:
-        """Whole at any time: others read it while a stream goes on."""
+        """Replace the file of figures as a whole: others read it while a stream goes on."""
         if self.metrics is not None:
             replace_file(self.metrics, json.dumps(metrics).encode() + b"\n", keep_backup=False)
 
 
 def job(command: F) -> F:
-    """`job` as an argument, made of the shared options."""
+    """Add the shared options; they arrive as `job`."""
 
     @wraps(command)
     def call(**given: Any) -> Any:
@@ -205,7 +205,7 @@ def job(command: F) -> F:
 
 
 def reading(command: F) -> F:
-    """`source` as an argument: options of the data source, or an archive."""
+    """Add the options that say what to read; they arrive as `source`, options of the data source or an archive."""
 
     @wraps(command)
     def call(**given: Any) -> Any:
@@ -228,7 +228,7 @@ def source_of(
 
 
 def target_of(namesrv: str, topic: str, options: tuple[str, ...]) -> dict[str, str]:
-    """Where a job writes: by the connection options of the read, if it is from brokers."""
+    """Return where a job writes, with the connection options of its read if that is from brokers."""
     known = declared(NetOptions)
     given = pairs("--option", options)
     return {"nameServer": namesrv, "topic": topic} | {
@@ -255,7 +255,7 @@ def times_of(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def checkpoint_of(name: str, folder: str) -> str:
-    """One that is forgotten where none is named; said so, since a restart then begins anew."""
+    """Return the folder, or a temporary one with a warning: a restart begins anew then."""
     if folder:
         return folder
     print_lines(f"{name}: no --checkpoint: if it is stopped, a second run sends everything again", err=True)
@@ -264,7 +264,7 @@ def checkpoint_of(name: str, folder: str) -> str:
 
 @contextmanager
 def spark_for(name: str, master: str, memory: str, conf: tuple[str, ...]) -> Iterator[SparkSession]:
-    """Progress goes to stderr: a first answer takes Spark about ten seconds."""
+    """Yield a Spark session. Progress goes to stderr: a first answer takes Spark about ten seconds."""
     check_machine()
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
@@ -283,7 +283,7 @@ def spark_for(name: str, master: str, memory: str, conf: tuple[str, ...]) -> Ite
 
 @contextmanager
 def _stops_as_stopped(stop: Stop) -> Iterator[None]:
-    """Whatever ends a job that was asked to end: a cancelled job, or Spark's process that is gone."""
+    """Raise Stopped for whatever ends a job that was asked to end: a cancelled job, or Spark's process that is gone."""
     try:
         yield
     except JobFailed:
@@ -303,7 +303,7 @@ def _cancel_jobs(sessions: Sequence[SparkSession]) -> None:
 
 
 def check_source(source: Mapping[str, str]) -> None:
-    """Topics and stores that are not there, told before Spark is started. Patterns are the read's own matter."""
+    """Raise for topics and stores that do not exist, before Spark is started. Patterns are left to the read."""
     check_machine()
     from ...spark.connect.cluster import Cluster
     from ...spark.store.store_scan import plan
@@ -328,4 +328,4 @@ def _print_progress(text: str) -> None:
 
 
 def _quiet(text: str) -> None:
-    """--progress off."""
+    """Print nothing (--progress off)."""

@@ -101,7 +101,7 @@ def archive(
 
 
 def _first(namesrv: str, expiring: str, dead_letters: bool) -> list[str]:
-    """Asked before Spark is started: a wrong address is told at once."""
+    """Return the topics to archive first. Asked before Spark is started: a wrong address fails at once."""
     if not (expiring or dead_letters):
         return []
     from ...pipelines.run.expiring import ages, names, rows, soon

@@ -20,8 +20,8 @@ _AGAIN_S = 0.5
 
 
 def run_stoppable(work: Callable[[stopping.Stop], None], cancel: Callable[[], None]) -> None:
-    """`cancel` is called again and again once it is to end, until it has: a job may be about to begin its next part.
-    Not if it has begun a stream, which ends itself."""
+    """Run it in a thread. Once it is to end, `cancel` is called again and again until it has: a job may be about to
+    begin its next part. A job that has begun a stream ends itself."""
     stop, done = stopping.Stop(), Future[None]()
     events: SimpleQueue[None] = SimpleQueue()  # may be put to by a signal's handler
 

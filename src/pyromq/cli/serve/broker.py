@@ -67,7 +67,7 @@ for _each in COMMANDS.values():
 
 
 def _environment() -> dict[str, str]:
-    """PYROMQ_BROKER_*, and the one variable that Java's start script knows."""
+    """Return the environment with NAMESRV_ADDR, the variable of Java's start script, as ours."""
     found = dict(os.environ)
     if "NAMESRV_ADDR" in found:
         found.setdefault("PYROMQ_BROKER_NAMESRV_ADDR", found["NAMESRV_ADDR"])

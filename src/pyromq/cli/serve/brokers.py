@@ -44,7 +44,7 @@ class BrokerHome:
 
 
 def places(data: Path, count: int, host: str, port: int) -> list[BrokerHome]:
-    """broker-0, broker-1 ... ConfigError if the folder holds brokers that would not be started."""
+    """Return the homes of broker-0, broker-1 ... ConfigError if the folder has brokers that would not be started."""
     if not 1 <= count <= MOST:
         raise ConfigError(f"--brokers {count}: from 1 to {MOST}")
     last = port + (count - 1) * PORT_STEP
@@ -74,7 +74,7 @@ def places(data: Path, count: int, host: str, port: int) -> list[BrokerHome]:
 
 
 def check_single(data: Path) -> None:
-    """ConfigError if the folder is one of `--brokers`: a broker in `store` beside them would have none of it."""
+    """Raise ConfigError if the folder is one of `--brokers`: a broker in `store` beside them would have none of it."""
     numbered = _numbered(data)
     if not numbered:
         return
@@ -88,7 +88,7 @@ def check_single(data: Path) -> None:
 
 
 def _numbered(data: Path) -> list[str]:
-    """Folders that `--brokers` has made, by their numbers."""
+    """Return the folders that `--brokers` has made, by their numbers."""
     found = [one.name for one in data.glob("broker-*") if _NUMBERED.fullmatch(one.name) and one.is_dir()]
     return sorted(found, key=lambda name: int(name.removeprefix("broker-")))
 
@@ -107,7 +107,7 @@ class BrokerProcess:
     def __init__(
         self, place: BrokerHome, namesrv: str, flags: Sequence[str], environment: Mapping[str, str], clock: Clock
     ) -> None:
-        """`flags` of `pyromq broker`, besides those that say where it lives."""
+        """Take `flags` of `pyromq broker`, besides those that say where it lives."""
         self.place = place
         self._namesrv = namesrv
         self._flags = flags
@@ -118,7 +118,7 @@ class BrokerProcess:
         self._is_stopping = False
 
     async def start(self) -> str:
-        """The address, once it takes connections. PyroError if it ends before."""
+        """Start it and return its address once it takes connections. PyroError if it ends before."""
         place = self.place
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pyromq.cli.serve.child", str(os.getpid()), "broker"),
@@ -138,7 +138,7 @@ class BrokerProcess:
         return address
 
     async def watch(self) -> None:
-        """Until it is stopped. A death is reported and followed by a new life; PyroError if there are too many."""
+        """Start it again after each death, until it is stopped. PyroError if it dies too often."""
         deaths: list[float] = []
         while True:
             assert self._process is not None
@@ -156,7 +156,7 @@ class BrokerProcess:
                 log.warning("the broker is back", broker=self.place.name, port=self._port)
 
     async def stop(self) -> None:
-        """In order, for as long as that takes."""
+        """Stop it in order, for as long as that takes."""
         self._is_stopping = True
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(signal.SIGTERM)

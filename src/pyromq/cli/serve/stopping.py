@@ -7,7 +7,7 @@ import signal
 
 
 def stop_on_signals() -> asyncio.Event:
-    """Set by SIGTERM and SIGINT, so that they end a daemon in order. Called inside the running loop."""
+    """Return an event that SIGTERM and SIGINT set, to end a daemon in order. Called inside the running loop."""
     stop_wanted = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop_wanted.set)

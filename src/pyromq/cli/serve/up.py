@@ -142,7 +142,7 @@ def up(
 
 
 def _unless_set(defaults: dict[str, object]) -> dict[str, object]:
-    """What people say in the environment goes before what `up` thinks best."""
+    """Return the defaults of `up` without those that the environment sets."""
     return {name: value for name, value in defaults.items() if f"PYROMQ_BROKER_{name.upper()}" not in os.environ}
 
 
@@ -151,7 +151,7 @@ def _text(value: object) -> str:
 
 
 async def serve(names: Loaded[NamesrvConfig], store: Loaded[BrokerConfig], data: Path) -> None:
-    """Name server and broker in this process, which share its descriptors."""
+    """Run name server and broker in this process; they share its descriptors."""
     config = store.config
     reserved = max(config.part(TransportSettings).reserved_descriptors, names.config.reserved_descriptors)
     budget = budget_of_process(queue_files=config.max_open_queue_files, reserved=reserved)
@@ -177,7 +177,7 @@ async def beside_name_server(
     run: Callable[[str, asyncio.Event], Awaitable[None]],
     budget: Budget | None = None,
 ) -> None:
-    """The name server first, since brokers are told its port; it stops last, so that it hears their farewell."""
+    """Start the name server first, since brokers need its port, and stop it last, so that they can unregister."""
     stop_wanted, stop_names = stop_on_signals(), asyncio.Event()
     running = asyncio.get_running_loop()
     address: asyncio.Future[str] = running.create_future()

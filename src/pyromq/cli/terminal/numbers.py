@@ -21,5 +21,5 @@ class Number(click.FloatRange):
 
 
 def seconds(least: float = 0, *, or_none: bool = False) -> Number:
-    """A time that something takes; `or_none`: the least itself is taken too."""
+    """Return the type of a duration; `or_none`: the least itself is allowed too."""
     return Number(min=least, max=LONGEST_S, min_open=not or_none)

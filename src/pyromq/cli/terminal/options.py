@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def config_options(config_class: type) -> Callable[[F], F]:
-    """`-c FILE` and one option per setting that wants one; they arrive under the settings' field names."""
+    """Add `-c FILE` and one option per setting that wants one; they arrive under the settings' field names."""
 
     def decorate(command: F) -> F:
         for setting in reversed([one for one in settings_of(config_class).values() if one.flag]):

@@ -47,7 +47,7 @@ def print_drawn(text: str, *, err: bool = False) -> None:
 
 
 def _as_line(text: str) -> str:
-    """Tabs stay: lines are laid out with them."""
+    """Return the text without line ends. Tabs stay: lines are laid out with them."""
     return visible(text.replace("\n", "\\n"))
 
 

@@ -61,7 +61,7 @@ class Profiles:
     named: dict[str, Profile] = field(default_factory=dict)
 
     def find(self, name: str) -> Profile:
-        """ConfigError names those that are like it."""
+        """Return the profile. ConfigError names those that are like it."""
         if name not in self.named:
             raise ConfigError(
                 f"there is no profile {name!r} in {self.path}.{closest(name, self.named)} "
@@ -78,7 +78,7 @@ class Profiles:
 
 
 def load_profiles(environment: Mapping[str, str] = os.environ) -> Profiles:
-    """Empty if there is no file."""
+    """Return what the file says; nothing if there is none."""
     path = _path(environment)
     if not path.exists():
         return Profiles(path)
@@ -113,10 +113,10 @@ def _profile(path: Path, name: str, table: Any) -> Profile:
 def chosen_reach(
     namesrv: str | None, profile: str | None, options: TlsChoice, environment: Mapping[str, str] = os.environ
 ) -> Reach:
-    """-n, --profile, PYROMQ_PROFILE, PYROMQ_NAMESRV, NAMESRV_ADDR, the file's default.
+    """Choose name servers by -n, --profile, PYROMQ_PROFILE, PYROMQ_NAMESRV, NAMESRV_ADDR, or the file's default.
 
-    TLS in the same order: options, a profile that is named, the environment, the default one. A profile's TLS is for
-    its own name servers alone.
+    TLS is chosen in the same order: options, a profile that is named, the environment, the default one. A profile's
+    TLS is for its own name servers alone.
     """
     from ...client.connect.tls_choice import from_environment  # not at the top: --help needs no SDK
 

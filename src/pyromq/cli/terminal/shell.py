@@ -54,7 +54,7 @@ class Shell:
         return self.calls.session
 
     def client(self, **settings: Any) -> Client:
-        """A client with connections of its own, for what sends and consumes: use it as `async with`."""
+        """Return a client with connections of its own, for what sends and consumes: use it as `async with`."""
         from ...client.client import Client
 
         return Client(replace(self.session.config, **settings))
@@ -62,7 +62,7 @@ class Shell:
     # --- printing -------------------------------------------------------------------------------------------------
 
     def rows(self, rows: Sequence[Row], nothing: str = "") -> None:
-        """A table, or one JSON object a line. `nothing` is said to people if there is no row."""
+        """Print a table, or one JSON object a line. `nothing` is printed for people if there is no row."""
         if self.as_json:
             for row in rows:
                 print_lines(to_json(row))
@@ -73,7 +73,7 @@ class Shell:
             print_lines(nothing)
 
     def report(self, found: Row) -> None:
-        """One thing with its parts: facts, then a table for each list of rows. Or one JSON object."""
+        """Print one thing with its parts: facts, then a table for each list of rows. Or one JSON object."""
         if self.as_json:
             print_text(to_json(found, indent=2))
             return
@@ -86,14 +86,14 @@ class Shell:
                 print_lines(f"  {line}")
 
     def say(self, text: str) -> None:
-        """To people alone: programs have the facts."""
+        """Print for people alone: programs have the facts."""
         if not self.as_json:
             print_lines(text)
 
     # --- before something is changed ------------------------------------------------------------------------------
 
     def about_to(self, what: str, plan: Sequence[Row] = ()) -> None:
-        """Show it; then ask, unless --yes. Ends the command here after --dry-run, or if the answer is no."""
+        """Show what will be done and ask, unless --yes. Ends the command after --dry-run, or if the answer is no."""
         if self.is_dry:
             self.say(f"would {what}")
             self.rows(plan)
@@ -118,7 +118,7 @@ class Shell:
     async def topic(
         self, name: str, places: Iterable[BrokerPlace] | None = None, hint: str = "pyromq topic list shows all"
     ) -> str:
-        """The name, if there is such a topic; else the command ends with those that are like it.
+        """Return the name if there is such a topic; else fail with those that are like it.
 
         The name server is asked, or, if they are given, these brokers.
         """
@@ -146,7 +146,7 @@ class Shell:
         return name
 
     async def masters(self, broker: str | None = None, cluster: str | None = None) -> list[BrokerPlace]:
-        """All of them, those of a cluster, or one: by its name, or by its address without asking a name server."""
+        """Return all masters, those of a cluster, or one: by name, or by its address without asking a name server."""
         from ...admin import cluster as clusters
         from ...admin.cluster import BrokerPlace
 
@@ -166,8 +166,8 @@ class Shell:
         return found
 
     async def each(self, places: Sequence[BrokerPlace], fetch: Callable[[BrokerPlace], Awaitable[None]]) -> Away:
-        """Look at one broker after the other. One that does not answer, or what makes no sense, is named and left out;
-        only if that is so of all the command ends with it."""
+        """Call `fetch` for one broker after the other. One that does not answer, or answers nonsense, is named and
+        left out; only if that is so of all the command ends with it."""
         from ...client.errors import BadAnswer
         from ...errors import CallFailed, Malformed
 
@@ -190,7 +190,7 @@ class Away:
     names: list[str] = field(default_factory=list)
 
     def end(self) -> None:
-        """After what was found is printed: exit code 1 tells that something is missing."""
+        """Exit with code 1 if something is missing. Called after what was found is printed."""
         if self.names:
             raise click.exceptions.Exit(1)
 
@@ -207,7 +207,7 @@ def _is_table(value: Any) -> bool:
 
 
 def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """The coroutine function as a command's: it gets a Shell first, then its own options."""
+    """Make a command of the coroutine function: it gets a Shell first, then its own options."""
 
     def run(
         *, namesrv: str | None, profile: str | None, timeout: float, as_json: bool, quiet: bool, **own: Any
@@ -221,7 +221,7 @@ def talks(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 def changes(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """The same for what changes something."""
+    """Make a command that changes something: with --yes and --dry-run."""
     command = talks(function)
     for option in (
         click.option("--dry-run", is_flag=True, help="Only show what would be changed."),
@@ -233,7 +233,7 @@ def changes(function: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Nothing on standard output; questions, warnings and errors go to the other one."""
+    """Discard standard output; questions, warnings and errors go to the other one."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         yield
 
@@ -264,12 +264,12 @@ def cluster_options(command: F) -> F:
 
 
 def one_broker(command: F) -> F:
-    """`-b`; arrives as broker."""
+    """Add `-b`; it arrives as broker."""
     return click.option("-b", "--broker", metavar="NAME|HOST:PORT", help="Only this broker.")(command)
 
 
 def ask(function: Callable[..., Awaitable[T]], reach: Reach, timeout: float, own: dict[str, Any], **flags: bool) -> T:
-    """The coroutine function with a Shell of its own, to its end. For what is no command of `talks` itself."""
+    """Run the coroutine function with a Shell of its own. For what is no command of `talks` itself."""
     with importing():
         import asyncio
 

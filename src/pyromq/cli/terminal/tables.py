@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 
 def lines(rows: Sequence[Row]) -> Iterator[str]:
-    """A table with one heading per name of the first row; numbers stand to the right."""
+    """Yield a table with one heading per name of the first row; numbers stand to the right."""
     if not rows:
         return
     names = list(rows[0])
@@ -36,7 +36,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def facts(pairs: Row) -> Iterator[str]:
-    """`name  value`, one a line."""
+    """Yield `name  value`, one a line."""
     wide = max((width(heading(name)) for name in pairs), default=0)
     for name, value in pairs.items():
         yield f"{_pad(heading(name), wide, False)}  {shown(name, value)}".rstrip()
@@ -50,7 +50,7 @@ def heading(name: str) -> str:
 
 
 def shown(name: str, value: Any) -> str:
-    """One cell."""
+    """Return one cell."""
     if value is None or value == "" or value == []:
         return NOTHING
     if isinstance(value, bool):
@@ -75,7 +75,7 @@ def _number(name: str, value: float) -> str:
 
 
 def moment(ms: int) -> str:
-    """The local time; in words where a calendar ends: a retention set for ever leads past it."""
+    """Return the local time; words where the calendar ends: a retention set for ever leads past it."""
     try:
         return datetime.fromtimestamp(ms / 1000).isoformat(sep=" ", timespec="milliseconds")
     except (ValueError, OverflowError, OSError):
@@ -91,7 +91,7 @@ def size(count: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """`71 h 59 min`, `3 min 20 s`, `1.5 s`."""
+    """Return `71 h 59 min`, `3 min 20 s` or `1.5 s`."""
     if seconds >= 3600:
         return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60} min"
     if seconds >= 60:
@@ -100,7 +100,7 @@ def span(seconds: float) -> str:
 
 
 def width(text: str) -> int:
-    """Columns on a terminal: Chinese letters take two."""
+    """Return the columns on a terminal: Chinese letters take two."""
     return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 

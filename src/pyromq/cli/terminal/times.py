@@ -10,7 +10,7 @@ from ...model.wire_text import whole_number
 
 
 def time_ms(text: str, option: str) -> int:
-    """Milliseconds since 1970, or a local time such as 2026-11-16 or 2026-11-16T08:30:00."""
+    """Return milliseconds since 1970, of that or of a local time such as 2026-11-16 or 2026-11-16T08:30:00."""
     try:
         number = whole_number(text)
         return round(datetime.fromisoformat(text).timestamp() * 1000) if number is None else number

@@ -66,7 +66,7 @@ class TakesNegatives(click.Command):
 
 
 def take_given(ctx: click.Context) -> list[str]:
-    """Options that stood before a command's name: for that command."""
+    """Return the options that stood before a command's name, for that command."""
     given: list[str] = ctx.meta.pop(_GIVEN, [])
     if ctx.params.get("namesrv"):  # a group with a use of its own for -n, that is not meant now
         given += ["-n", ctx.params["namesrv"]]
@@ -74,7 +74,7 @@ def take_given(ctx: click.Context) -> list[str]:
 
 
 def refuse_given(ctx: click.Context) -> None:
-    """For a group that is called without a command: what would have been handed on is for nobody."""
+    """Raise UsageError for options that stood before the name of a command which is none."""
     if given := ctx.meta.pop(_GIVEN, []):
         raise click.UsageError(f"{given[0]} is nothing that {ctx.info_name} knows", ctx)
 
@@ -90,7 +90,7 @@ def _handed_on(names: tuple[str, ...], how: dict[str, Any], is_shown: bool) -> c
 
 
 def log_options(*, hidden: bool = False) -> list[click.Parameter]:
-    """Accepted before and after the subcommand's name; the later one wins."""
+    """Return options that are accepted before and after the subcommand's name; the later one wins."""
     return [
         click.Option(
             ["--log-level"],
@@ -140,7 +140,7 @@ class Fail(click.ClickException):
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """` Closest: 'orders'.`, or nothing."""
+    """Return ` Closest: 'orders'.`, or nothing."""
     from difflib import get_close_matches  # not at the top: most names exist
 
     near = get_close_matches(name, list(known), 3)
@@ -148,10 +148,10 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Fail:
-    """For a name that does not exist: with those that are like it."""
+    """Return the failure for a name that does not exist, with those that are like it."""
     return Fail(f"there is no {what} {name!r}.{closest(name, known)}{f' {hint}' if hint else ''}")
 
 
 def examples(*lines: str) -> str:
-    """An epilog that click leaves as it is."""
+    """Return an epilog that click leaves as it is."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

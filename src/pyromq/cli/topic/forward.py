@@ -75,7 +75,7 @@ async def forward(shell: Shell, source: str, target: str, queues: int | None, gr
 
 
 async def _make(shell: Shell, places: list[BrokerPlace], source: str, target: str, queues: int) -> None:
-    """As the source is, where that is: with its type and permission."""
+    """Make the target with the source's type and permission."""
     import msgspec
 
     from ...admin import topics

@@ -46,7 +46,7 @@ async def stats(shell: Shell, name: str | None, active: bool, everything: bool) 
 
 
 async def _rows(shell: Shell, topic: str, places: Sequence[BrokerPlace]) -> list[dict[str, Any]]:
-    """One for each group; one without a group where nobody consumes."""
+    """Return a row for each group; one without a group where nobody consumes."""
     from ...admin import offsets, topics, traffic
 
     addresses = [place.address for place in places]

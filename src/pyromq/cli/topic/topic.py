@@ -81,7 +81,7 @@ def _add(rows: dict[str, dict[str, Any]], name: str, config: TopicConfig, place:
 
 
 def _is_internal(name: str, place: BrokerPlace) -> bool:
-    """Brokers make topics of their own names; `--all` shows them."""
+    """Return whether only `--all` shows it: brokers make topics of their own names."""
     from ...admin import topics
 
     return topics.is_internal(name) or name in (place.name, place.cluster)
@@ -234,7 +234,7 @@ async def update(shell: Shell, name: str, broker: str | None, cluster: str | Non
 
 
 async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, int]]:
-    """By broker and queue: messages that are not consumed, and that nobody would read any more."""
+    """Return, by broker and queue, messages that are not consumed and that nobody would read any more."""
     from ...admin.offsets import unread_beyond
 
     found = {
@@ -246,7 +246,7 @@ async def _hidden(shell: Shell, now: Pairs, then: Pairs) -> dict[str, dict[int, 
 
 
 def _warn_of_hidden(name: str, now: Pairs, then: Pairs, hidden: dict[str, dict[int, int]]) -> None:
-    """On standard error, also after --yes: messages that were acknowledged go out of sight."""
+    """Warn on standard error, also after --yes: messages that were acknowledged would go out of sight."""
     count = sum(sum(queues.values()) for queues in hidden.values())
     where = "; ".join(
         f"{broker}: " + ", ".join(f"{unread} in queue {queue}" for queue, unread in queues.items())
@@ -295,7 +295,7 @@ async def delete(shell: Shell, name: str, cluster: str | None) -> None:
 
 
 async def _present(shell: Shell, name: str, broker: str | None, cluster: str | None) -> Pairs:
-    """The brokers that have it; the command ends if none has."""
+    """Return the brokers that have it. Fail if none has."""
     from ...admin import topics
 
     if broker is None:

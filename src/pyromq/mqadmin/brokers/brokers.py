@@ -32,7 +32,7 @@ async def broker_status(run: Run) -> None:
 
 
 def titled(places: list[cluster.BrokerPlace]) -> list[tuple[str, str]]:
-    """Address and heading of each broker of a cluster, slaves behind their master."""
+    """Return address and heading of each broker of a cluster, slaves behind their master."""
     found = []
     for name in sorted({place.name for place in places}):
         members = [place for place in places if place.name == name]
@@ -45,7 +45,7 @@ def titled(places: list[cluster.BrokerPlace]) -> list[tuple[str, str]]:
 
 
 async def broker_or_all(run: Run) -> list[tuple[str, str]]:
-    """Address and heading: the broker of `-b`, or the cluster of `-c` with its slaves."""
+    """Return address and heading of the broker of `-b`, or of the cluster of `-c` with its slaves."""
     if "b" in run:
         return [(run["b"], f"============{run['b']}============")]
     if "c" in run:
@@ -93,7 +93,7 @@ async def update_broker_config(run: Run) -> None:
 
 
 async def _on_all(run: Run, work: Callable[[Calls, str], Awaitable[None]]) -> None:
-    """On one broker, on a cluster's masters, or on all that there are."""
+    """Do it on one broker, on a cluster's masters, or on all that there are."""
     if "b" in run or "c" in run:
         addresses = await run.masters()
     else:

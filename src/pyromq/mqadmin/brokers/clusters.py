@@ -62,7 +62,7 @@ async def _base(run: Run, places: list[cluster.BrokerPlace]) -> None:
 
 
 def _load(run: Run, of: dict[str, str]) -> tuple[str, ...]:
-    """The columns from the version on."""
+    """Return the columns from the version on."""
     send = f"{of.get('sendThreadPoolQueueSize', '')},{of.get('sendThreadPoolQueueHeadWaitTimeMills', '')}ms"
     pull = f"{of.get('pullThreadPoolQueueSize', '')},{of.get('pullThreadPoolQueueHeadWaitTimeMills', '')}ms"
     ack = f"{of.get('ackThreadPoolQueueSize', 'N')},{of.get('ackThreadPoolQueueHeadWaitTimeMills', 'N')}ms"
@@ -83,7 +83,7 @@ def _load(run: Run, of: dict[str, str]) -> tuple[str, ...]:
 
 
 def first_number(of: dict[str, str], key: str) -> float:
-    """A number, or the first of several; 0 where the broker says none."""
+    """Return a number, or the first of several; 0 where the broker says none."""
     words = of.get(key, "").split()
     return decimal_number(words[0] if words else None) or 0.0
 
@@ -131,7 +131,7 @@ async def cluster_rt(run: Run) -> None:
 
 
 async def _round_trips(run: Run, broker: str, body: bytes, amount: int) -> tuple[int, float]:
-    """How many were stored, and the mean of all but the first in ms. Each broker has a topic of its own name."""
+    """Return how many were stored, and the mean of all but the first in ms. Each broker has a topic of its own name."""
     good, elapsed = 0, 0.0
     async with producer_of(run) as producer:
         for number in range(amount):

@@ -28,7 +28,7 @@ async def get_cold_data_flow(run: Run) -> None:
 
 
 def _readable(of: dict[str, Any]) -> dict[str, Any]:
-    """Times as people read them."""
+    """Return times as people read them."""
     return {
         "coldAcc": of["coldAcc"],
         "lastColdReadTimeFormat": when(of["lastColdReadTimeMills"]),

@@ -51,7 +51,7 @@ def _replica(of: ReplicaIdentity) -> str:
 
 
 def _controller(run: Run) -> str:
-    """The first of `-a`: it knows the leader."""
+    """Return the first of `-a`: it knows the leader."""
     return run["a"].replace(",", ";").split(";")[0].strip()
 
 

@@ -56,7 +56,7 @@ def _write(run: Run, name: str, content: dict[str, Any]) -> None:
 
 
 async def _own_topics(run: Run, address: str, *, special: bool = False) -> dict[str, TopicConfig]:
-    """Without the system's, and without retry and dead letter topics unless they are wanted."""
+    """Return them without the system's, and without retry and dead letter topics unless these are wanted."""
     system = set(await topics.system_names(run.calls, address))
     left_out = () if special else (RETRY_PREFIX, DLQ_PREFIX)
     found = await topics.configs(run.calls, address)
@@ -175,7 +175,7 @@ async def _versions(run: Run, address: str) -> dict[str, Any]:
 
 
 async def _environment(run: Run, address: str) -> dict[str, Any]:
-    """A client thread per processor is the default, so their number tells that of processors."""
+    """Return the number of processors: a client thread for each is the default."""
     found = await settings.of_broker(run.calls, address)
     threads = found.get("clientCallbackExecutorThreads")
     return {"cpuNum": threads} if threads is not None else {}

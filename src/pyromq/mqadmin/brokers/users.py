@@ -20,7 +20,7 @@ ACL_HEAD = "{:<16}  {:<10}  {:<22}  {:<20}  {:<24}  {:<10}"
 
 
 async def _all_brokers(run: Run) -> list[str]:
-    """Changes go to slaves too: each keeps users of its own."""
+    """Return masters and slaves: each keeps users of its own."""
     if "b" in run:
         return [run["b"]]
     return [place.address for place in await run.cluster(run["c"])]

@@ -25,7 +25,7 @@ FORCE = may("f", "force", "false: never forward; deprecated")
 
 
 def time_of(run: Run, text: str) -> int:
-    """`now`, milliseconds, or `yyyy-MM-dd#HH:mm:ss:SSS` of this machine's zone."""
+    """Return the time of `now`, of milliseconds, or of `yyyy-MM-dd#HH:mm:ss:SSS` in this machine's zone."""
     if text == "now":
         return run.clock.now_ms()
     number = whole_number(text, -LONG_MAX - 1)
@@ -87,7 +87,7 @@ async def skip_accumulated(run: Run) -> None:
 
 
 async def _reset(run: Run, time_ms: int) -> dict[MessageQueue, int]:
-    """By the brokers themselves, which tell the members."""
+    """Let the brokers reset it: they notify the members."""
     table: dict[MessageQueue, int] = {}
     for _, address in await _brokers(run):
         done = await offsets.reset(run.calls, address, run["g"], run["t"], time_ms=time_ms, force=run.truth("f", True))
@@ -121,7 +121,7 @@ async def _reset_queue(run: Run, time_ms: int) -> None:
 
 
 async def _reset_by_hand(run: Run, time_ms: int) -> None:
-    """Brokers that reset only groups that are online: we look up the offsets and commit them ourselves."""
+    """Look the offsets up and commit them, for brokers that reset only groups that are online."""
     run.say(
         BY_HAND.format(
             "#brokerName", "#queueId", "#brokerOffset", "#consumerOffset", "#timestampOffset", "#rollbackOffset"

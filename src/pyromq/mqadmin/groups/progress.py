@@ -24,7 +24,7 @@ OF_BROKER = "{:<64}  {:<64}  {:<32}  {:<4}  {:<20}  {:<20}  {:<20}  {}"
 
 
 async def progress_of(run: Run, group: str, topic: str | None = None, cluster: str = "") -> ConsumeStats:
-    """From all brokers that know the group. Fails where it has consumed nothing and nobody is online."""
+    """Return it from all brokers that know the group. Fails where it has consumed nothing and nobody is online."""
     table: ByQueue[OffsetWrapper] = ByQueue()
     rate = 0.0
     brokers = await lookup.brokers_of_group(run, group, cluster, topic or "")
@@ -47,7 +47,7 @@ async def _explain_nothing(run: Run, group: str, addresses: Iterable[str]) -> No
 
 
 async def members_of(run: Run, group: str, addresses: Iterable[str]) -> ConsumerConnection | None:
-    """As the first broker knows them that has any: members are connected to all brokers."""
+    """Return them from the first broker that knows any: members are connected to all brokers."""
     for address in addresses:
         found = await groups.connections(run.calls, address, group)
         if found is not None:
@@ -94,7 +94,7 @@ async def _show_group(run: Run, group: str) -> None:
 
 
 async def _holders(run: Run, group: str) -> dict[MessageQueue, str]:
-    """The address part of the client id of the member that has each queue."""
+    """Return, by queue, the address part of the client id of the member that has it."""
     brokers = await lookup.brokers_of_group(run, group)
     members = await members_of(run, group, [address for _, address in brokers])
     holders: dict[MessageQueue, str] = {}

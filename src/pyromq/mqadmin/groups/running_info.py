@@ -88,7 +88,7 @@ def _rates(info: ConsumerRunningInfo) -> list[str]:
 
 
 def verdict(infos: Mapping[str, ConsumerRunningInfo], now_ms: int) -> str:
-    """Whether all members want the same, and who is stuck."""
+    """Say whether all members want the same, and who is stuck."""
     if not _agree(infos, now_ms):
         return "\n\nWARN: Different subscription in the same group of consumer!!!\n"
     return GOOD + "".join(line for name, info in infos.items() for line in _stuck(name, info, now_ms))

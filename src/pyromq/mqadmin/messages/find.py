@@ -31,7 +31,7 @@ GROUP = may("g", "consumerGroup", "the group of the member of -d")
 
 
 async def _by_id(run: Run, topic: str, message_id: str) -> tuple[str, StoredMessage]:
-    """By the place that an offset id names, else by the id that the producer gave. And the broker that has it."""
+    """Return the message at the place that an offset id names, else the one with that unique id, and its broker."""
     place = _place(message_id)
     if place is not None:
         # Unique ids look the same, and would send us to any machine: only brokers are asked.
@@ -43,7 +43,7 @@ async def _by_id(run: Run, topic: str, message_id: str) -> tuple[str, StoredMess
 
 
 def _place(message_id: str) -> tuple[str, int] | None:
-    """Address and position, if the text can be an offset id."""
+    """Return address and position, if the text can be an offset id."""
     try:
         place = parse_offset_message_id(message_id)
         return host_text(place.host), place.physical_offset
@@ -54,7 +54,7 @@ def _place(message_id: str) -> tuple[str, int] | None:
 async def _by_unique_id(
     run: Run, topic: str, message_id: str, begin_ms: int = 0, end_ms: int = messages.FOR_EVER_MS
 ) -> list[tuple[str, StoredMessage]]:
-    """All that have it, the oldest first; several where a producer sent it again."""
+    """Return all that have it, the oldest first; several where a producer sent it again."""
     found: list[tuple[str, StoredMessage]] = []
     for _, address in await lookup.brokers_of(run, run.get("c") or topic):
         known = await messages.by_key(
@@ -165,7 +165,7 @@ async def query_msg_by_key(run: Run) -> None:
 
 
 def _index_key(message: StoredMessage, kind: str, key: str) -> str:
-    """As an index in RocksDB would have it: hour, topic, kind, key, id, place."""
+    """Return it as an index in RocksDB would have it: hour, topic, kind, key, id, place."""
     hour = message.store_timestamp // HOUR_MS * HOUR_MS
     return f"{hour}@{message.topic}@{kind}@{key}@{message.message_id}@{message.physical_offset}"
 
@@ -195,7 +195,7 @@ async def query_msg_by_offset(run: Run) -> None:
 
 
 def with_limits(message: StoredMessage, page: messages.Page) -> StoredMessage:
-    """Clients add the limits of the queue to what they pulled."""
+    """Add the limits of the queue to its properties, as clients do with what they pulled."""
     limits = {Property.MIN_OFFSET: str(page.first), Property.MAX_OFFSET: str(page.end)}
     message.properties = message.properties | limits
     return message
@@ -232,7 +232,7 @@ def _trace_row(kind: str, host: str, event: Sent | Consumed) -> str:
 
 
 async def _traced(run: Run, trace_topic: str, message_id: str) -> list[tuple[str, Traced]]:
-    """Events of the message, each with the address of the client that wrote it."""
+    """Return the events of the message, each with the address of the client that wrote it."""
     found: list[tuple[str, Traced]] = []
     seen = False
     for _, address in await lookup.brokers_of(run, trace_topic):

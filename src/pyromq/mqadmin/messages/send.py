@@ -26,7 +26,7 @@ _OWN = {value for name, value in vars(Property).items() if name.isupper()}
 
 @asynccontextmanager
 async def producer_of(run: Run, *, unit: str = "", trace: bool = False) -> AsyncIterator[Producer]:
-    """With a client of its own, as unit and traces are settings of a client."""
+    """Yield a producer with a client of its own, as unit and traces are settings of a client."""
     from ...client.client import Client  # not at the top: most commands send nothing, and it takes a while to import
 
     config = run.session.config
@@ -39,7 +39,7 @@ async def producer_of(run: Run, *, unit: str = "", trace: bool = False) -> Async
 
 
 def result_text(result: SendResult) -> str:
-    """SendResult's toString()."""
+    """Return SendResult's toString()."""
     return (
         f"SendResult [sendStatus={_status(result)}, msgId={result.message_id}, offsetMsgId={result.offset_message_id}, "
         f"messageQueue={queue_text(result.queue)}, queueOffset={result.queue_offset}, "
@@ -52,7 +52,7 @@ def _status(result: SendResult) -> str:
 
 
 async def resend(run: Run, message: StoredMessage, unit: str = "") -> SendResult:
-    """The same body, keys, tag and properties under a new id. CannotCopy if it cannot be read."""
+    """Send the same body, keys, tag and properties under a new id. CannotCopy if it cannot be read."""
     from ...admin.copies import check_readable  # not at the top, as of the client
 
     check_readable(message)

@@ -23,7 +23,7 @@ BUCKETS = 128  # of the map that Java decodes properties into
 
 
 def property_text(properties: Mapping[str, str]) -> str:
-    """In the order of Java's hash map, so that lines can be compared with those of the Java tool."""
+    """Return them in the order of Java's hash map, so that lines can be compared with those of the Java tool."""
 
     def bucket(name: str) -> int:
         code = unsigned_hash(name)
@@ -33,7 +33,7 @@ def property_text(properties: Mapping[str, str]) -> str:
 
 
 def line_of(message: StoredMessage, broker_name: str) -> str:
-    """MessageExt's toString()."""
+    """Return MessageExt's toString()."""
     body = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in message.body)
     return (
         f"MessageExt [brokerName={broker_name}, queueId={message.queue_id}, storeSize={message.store_size}, "
@@ -52,21 +52,21 @@ def line_of(message: StoredMessage, broker_name: str) -> str:
 def print_messages(
     run: Run, messages: list[StoredMessage], broker_name: str, *, charset: str = "UTF-8", with_body: bool = True
 ) -> None:
-    """A line each; the bodies at their ends keep their own line ends, as Java's tool prints them."""
+    """Print a line each; the bodies at their ends keep their own line ends, as Java's tool prints them."""
     for message in messages:
         body = message.body.decode(charset, "replace") if with_body else "NOT PRINT BODY"
         run.print(as_line(f"MSGID: {message.message_id} {line_of(message, broker_name)} BODY: ") + body + "\n")
 
 
 def _plain_flag(message: StoredMessage) -> int:
-    """The body is shown plain, and so is the flag; the kind of compression stays."""
+    """Return the flag of the plain body that is shown; the kind of compression stays."""
     return message.sys_flag & ~SysFlag.COMPRESSED
 
 
 async def show(
     run: Run, address: str, message: StoredMessage, *, with_place: bool = True, number: int = 0, charset: str = ""
 ) -> None:
-    """A line per field, the body in a file, and a line per group that consumes the topic. It is on the broker there."""
+    """Print a line per field, the body into a file, and a line per group that consumes the topic on this broker."""
     keys, tags = (message.properties.get(name, "null") for name in (Property.KEYS, Property.TAGS))
     rows = {
         "OffsetID:": message.offset_id,
@@ -101,7 +101,7 @@ async def show(
 
 
 def _body_file(run: Run, message: StoredMessage, number: int) -> Path | str:
-    """Where the body is put for other programs. The message is shown also if it could not be put there."""
+    """Put the body where other programs find it. The message is shown also if that fails."""
     name = f"{message.message_id}_{number}" if number else message.message_id
     try:
         return write_private(Path(tempfile.gettempdir()), ("rocketmq", "msgbodys"), name, message.body)
@@ -114,7 +114,7 @@ def _body_file(run: Run, message: StoredMessage, number: int) -> Path | str:
 
 
 async def tracks_of(run: Run, address: str, message: StoredMessage) -> list[str]:
-    """A line per group that consumes the topic on the message's broker: whether it has passed this message."""
+    """Return a line per group that consumes the topic on the message's broker: whether it has passed this message."""
     lines = []
     for group in await topics.groups(run.calls, address, message.topic):
         kind, fault = await _track(run, address, message, group)

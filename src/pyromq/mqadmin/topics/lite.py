@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 async def _from_all(run: Run, parent: str, ask: Callable[[str], Awaitable[T]]) -> AsyncIterator[tuple[str, T]]:
-    """Name and answer of each broker of the parent topic. A refusal is shown, and raised after all were asked."""
+    """Yield name and answer of each broker of the parent topic. A refusal is shown, and raised after all were asked."""
     refusal = None
     for name, address in await lookup.brokers_of(run, parent):
         try:

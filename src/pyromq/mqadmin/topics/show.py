@@ -88,7 +88,7 @@ async def topic_list(run: Run) -> None:
 
 
 async def _owners(run: Run, topic: str) -> tuple[str, list[str]]:
-    """Its cluster and the groups that consume it; what nobody answers stays empty, so that the list goes on."""
+    """Return its cluster and the groups that consume it; what nobody answers stays empty, so that the list goes on."""
     try:
         (clusters, *_) = await clusters_of(run, topic) or [""]
         groups: set[str] = set()

@@ -26,7 +26,7 @@ def mapping_of(config: TopicConfigAndQueueMapping) -> TopicQueueMappingDetail:
 
 
 def leaders(topic: str, configs: Configs) -> dict[int, str]:
-    """The broker that is written, for each logical queue."""
+    """Return the broker that is written, for each logical queue."""
     found = {
         queue: name
         for name, config in configs.items()
@@ -41,7 +41,7 @@ def leaders(topic: str, configs: Configs) -> dict[int, str]:
 def extended(
     topic: str, known: Configs, targets: Collection[str], everyone: Iterable[str], total: int, now_ms: int
 ) -> Configs:
-    """Configs for everyone; the new logical queues are on those targets that have the fewest."""
+    """Return configs for everyone; the new logical queues are on those targets that have the fewest."""
     written = leaders(topic, known)
     old = len(written)
     if total <= old:
@@ -66,7 +66,7 @@ class Remapping:
 
 
 def moved(topic: str, known: Configs, targets: Collection[str], now_ms: int) -> Remapping:
-    """All logical queues are on the targets, evenly, and as few as possible are moved."""
+    """Put all logical queues on the targets, evenly, and move as few as possible."""
     written = leaders(topic, known)
     if not written:
         raise NotServed(f"{topic} is no static topic: updateStaticTopic makes one")
@@ -86,7 +86,7 @@ def moved(topic: str, known: Configs, targets: Collection[str], now_ms: int) -> 
 
 
 def _shares(written: dict[int, str], targets: Collection[str]) -> Counter[str]:
-    """How many queues each target is to have; those that have most already get what is left over."""
+    """Return how many queues each target is to have; those that have most already get what is left over."""
     before = Counter(written.values())
     share, extra = divmod(len(written), len(targets))
     order = sorted(targets, key=lambda name: (-before[name], name))
@@ -104,7 +104,7 @@ def _move(configs: Configs, queue: int, giver: str, taker: str) -> None:
 
 
 def _new_item(config: TopicConfigAndQueueMapping, name: str) -> LogicQueueMappingItem:
-    """One more physical queue of the broker."""
+    """Return one more physical queue of the broker."""
     config.read_queue_nums += 1
     config.write_queue_nums += 1
     return LogicQueueMappingItem(bname=name, queue_id=config.write_queue_nums - 1)
@@ -116,14 +116,14 @@ def _empty(topic: str, broker_name: str) -> TopicConfigAndQueueMapping:
 
 
 def _stamp(configs: Configs, known: Configs, total: int, now_ms: int) -> None:
-    """A new epoch, greater than all before, on every broker."""
+    """Set a new epoch, greater than all before, on every broker."""
     epoch = max([now_ms, *(mapping_of(each).epoch + EPOCH_STEP_MS for each in known.values())])
     for config in configs.values():
         mapping_of(config).epoch, mapping_of(config).total_queues = epoch, total
 
 
 def settle(items: list[LogicQueueMappingItem], end_of_old: int) -> None:
-    """The giver has stopped at this offset of its physical queue: from which logical offset on the taker writes."""
+    """Set the logical offset from which the taker writes; the giver's physical queue has ended at `end_of_old`."""
     old, new = items[-2], items[-1]
     if end_of_old < old.start_offset:
         raise Failed(

@@ -53,7 +53,7 @@ async def update_static_topic(run: Run) -> None:
 
 
 async def _known(run: Run, topic: str, addresses: Mapping[str, str]) -> Configs:
-    """What each broker that has the topic knows of it."""
+    """Return what each broker that has the topic knows of it."""
     known: Configs = {}
     for name, address in addresses.items():
         config = await static_topics.config(run.calls, address, topic)
@@ -79,7 +79,7 @@ def _targets(run: Run, places: list[cluster.BrokerPlace]) -> set[str]:
 
 
 def _keep(run: Run, topic: str, move: Remapping, suffix: str, what: str) -> None:
-    """The mapping as a file, so that a change that failed half way can be repeated by -mf, or taken back."""
+    """Write the mapping to a file, so that a change that failed half way can be repeated by -mf, or undone."""
     epoch = max([mapping_of(each).epoch for each in move.configs.values()], default=run.clock.now_ms())
     wrapper = TopicRemappingDetailWrapper(
         topic=topic,
@@ -127,7 +127,7 @@ async def remapping_static_topic(run: Run) -> None:
 
 
 async def _remap(run: Run, topic: str, move: Remapping, addresses: Mapping[str, str]) -> None:
-    """Takers first, so that there is somewhere to write; then givers stop, which settles where takers go on."""
+    """Write takers first, so that there is somewhere to write; then givers stop, which settles where takers go on."""
     await _put_all(run, move.takers, move.configs, addresses)
     await _put_all(run, move.givers, move.configs, addresses)
     for giver in move.givers:

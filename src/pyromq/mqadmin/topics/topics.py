@@ -71,14 +71,14 @@ async def _put_on_cluster(run: Run, name: str, config: TopicConfig) -> None:
 
 
 async def _merge_order(run: Run, topic: str, order: str) -> None:
-    """One broker's part of the order; those of the others stay."""
+    """Set one broker's part of the order; those of the others stay."""
     known = await settings.kv_get(run.calls, ORDER_NAMESPACE, topic) or ""
     parts = dict(part.partition(":")[::2] for part in [*known.split(";"), order] if part)
     await settings.kv_put(run.calls, ORDER_NAMESPACE, topic, ";".join(f"{name}:{n}" for name, n in parts.items()))
 
 
 def attribute_map(text: str) -> dict[str, str]:
-    """`+key=value,-key` as a map, signs and all."""
+    """Return `+key=value,-key` as a map, signs and all."""
     found = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         key, equals, value = part.partition("=")
@@ -89,7 +89,7 @@ def attribute_map(text: str) -> dict[str, str]:
 
 
 def topic_text(topic: TopicConfig) -> str:
-    """TopicConfig's toString()."""
+    """Return TopicConfig's toString()."""
     perm = "".join(letter if topic.perm & bit else "-" for letter, bit in zip("RWX", (4, 2, 1), strict=True))
     return (
         f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "
@@ -188,7 +188,7 @@ async def update_order_conf(run: Run) -> None:
 
 
 async def clusters_of(run: Run, topic: str) -> list[str]:
-    """Names of the clusters that have the topic."""
+    """Return the names of the clusters that have the topic."""
     names = {broker.broker_name for broker in (await lookup.route_of(run, topic)).broker_datas}
     found = await cluster.info(run.calls)
     return sorted(name for name, members in found.cluster_addr_table.items() if names.intersection(members))
