@@ -14,8 +14,9 @@ from pyromq.admin.forwarding import CopyRange, forward, ranges_to_copy
 from pyromq.admin.search import Window, by_id, by_time
 from pyromq.client.errors import NoBroker, Refused
 from pyromq.model.message import Property, StoredMessage
-from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
-from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
+from pyromq.protocol.bodies.topics import CreateTopicListRequestBody, TopicConfig
+from pyromq.protocol.headers.marks import RpcHeader
 from pyromq.protocol.requests import RequestCode
 from tests.client.world import World
 
@@ -53,10 +54,12 @@ async def test_many_topics_come_in_pages(world: World, calls: Calls) -> None:
     (place,) = await cluster.masters(calls)
     before = await topics.configs(calls, place.address)
     fresh = [TopicConfig(topic_name=f"t{number}", read_queue_nums=1, write_queue_nums=1) for number in range(30)]
-    await topics.put_many(calls, place.address, fresh)
+    body = CreateTopicListRequestBody(topic_config_list=fresh)
+    await calls.ask(place.address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RpcHeader(), body)
     assert (await topics.configs(calls, place.address)).keys() - before.keys() == {f"t{number}" for number in range(30)}
     many = [SubscriptionGroupConfig(group_name=f"g{number}") for number in range(30)]
-    await groups.put_many(calls, place.address, many)
+    listed = SubscriptionGroupList(group_config_list=many)
+    await calls.ask(place.address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=listed)
     assert {f"g{number}" for number in range(30)} <= (await groups.configs(calls, place.address)).keys()
 
 

@@ -8,10 +8,12 @@ import pytest
 
 from pyromq.admin.calls import Calls
 from pyromq.admin.traffic import Traffic, into_topic
+from pyromq.client.connect.answers import Answer
 from pyromq.model.codes import ResponseCode
 from pyromq.protocol.bodies.body import encode_body
 from pyromq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from pyromq.protocol.command import Command
+from pyromq.protocol.row import AnyRow
 
 
 class Brokers:
@@ -20,8 +22,8 @@ class Brokers:
     def __init__(self, **answers: Command) -> None:
         self._answers = answers
 
-    async def broker(self, address: str, *_: Any, **__: Any) -> Command:
-        return self._answers[address]
+    async def ask(self, address: str, row: AnyRow, *_: Any, **__: Any) -> Answer[Any, Any]:
+        return Answer(row, self._answers[address], address)
 
 
 def sampled(minute: int = 0, hour: int = 0, day: int = 0, **fields: str) -> Command:

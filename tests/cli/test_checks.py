@@ -49,21 +49,21 @@ class Told(Calls):
         header: Header | None = None,
         body: Any = None,
         *,
-        expected: Iterable[int] = (ResponseCode.SUCCESS,),
+        known: Iterable[int] = (),
     ) -> Answer[Any, Any]:
         answer = self.answers.get((address, row))
         if answer is None:
             raise Unreachable(f"cannot connect to {address}", address=address)
         if isinstance(answer, ResponseCode):
-            if answer not in expected:
+            if answer not in known:
                 raise refused(answer, "no", address)
             return Answer(row, Command(code=answer), address)
         return Answer(row, Command(code=0, body=encode_body(answer)), address, empty=b"{}")
 
     async def ask_name_server(
-        self, row: AnyRow, header: Header | None = None, *, expected: Iterable[int] = (ResponseCode.SUCCESS,)
+        self, row: AnyRow, header: Header | None = None, *, known: Iterable[int] = ()
     ) -> Answer[Any, Any]:
-        return await self.ask(NAMES, row, header, expected=expected)
+        return await self.ask(NAMES, row, header, known=known)
 
 
 def cluster(**brokers: str) -> ClusterInfo:

@@ -7,11 +7,10 @@ from typing import Any
 
 from ..client.errors import NoBroker
 from ..model.route import MASTER_ID
-from ..protocol.bodies.replication import HARuntimeInfo
-from ..protocol.bodies.route import ClusterInfo, KVTable
-from ..protocol.headers.namesrv import AddWritePerm, AddWritePermAnswer, WipeWritePerm, WipeWritePermAnswer
+from ..protocol.bodies.route import ClusterInfo
+from ..protocol.headers.namesrv import AddWritePerm, WipeWritePerm
 from ..protocol.requests import RequestCode
-from .calls import Calls, read, read_plain
+from .calls import Calls
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,11 +28,11 @@ class BrokerPlace:
 
 
 async def info(calls: Calls) -> ClusterInfo:
-    return read(ClusterInfo, await calls.name_server(RequestCode.GET_BROKER_CLUSTER_INFO))
+    return (await calls.ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)).body
 
 
 async def brokers(calls: Calls, cluster: str | None = None) -> list[BrokerPlace]:
-    """All brokers that the name server knows, or those of one cluster; sorted. Empty if there is none."""
+    """Return all brokers that the name server knows, or those of one cluster; sorted."""
     found = await info(calls)
     by_name = {name: known for known, names in found.cluster_addr_table.items() for name in names}
     places = [
@@ -45,7 +44,7 @@ async def brokers(calls: Calls, cluster: str | None = None) -> list[BrokerPlace]
 
 
 async def masters(calls: Calls, cluster: str | None = None) -> list[BrokerPlace]:
-    """NoBroker if there is none: then nothing can be asked or changed."""
+    """Return the masters. NoBroker if there is none: then nothing can be asked or changed."""
     found = [place for place in await brokers(calls, cluster) if place.is_master]
     if not found:
         where = "the name server knows no master" if cluster is None else f"cluster {cluster!r} has no master"
@@ -54,28 +53,19 @@ async def masters(calls: Calls, cluster: str | None = None) -> list[BrokerPlace]
 
 
 async def runtime(calls: Calls, address: str) -> dict[str, str]:
-    """28: what a broker tells of itself, as texts."""
-    return read(KVTable, await calls.broker(address, RequestCode.GET_BROKER_RUNTIME_INFO)).table
+    """Return what a broker tells of itself, as texts."""
+    return (await calls.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)).body.table
 
 
 async def inspect(calls: Calls, address: str) -> dict[str, Any]:
-    """Ours. What the broker holds, and whether it is ready."""
-    found: dict[str, Any] = read_plain(await calls.broker(address, RequestCode.INSPECT))
-    return found
+    """Return what one of our brokers holds, and whether it is ready. Refused by Apache's."""
+    return (await calls.ask(address, RequestCode.INSPECT)).body
 
 
-async def ha_status(calls: Calls, address: str) -> HARuntimeInfo:
-    return read(HARuntimeInfo, await calls.broker(address, RequestCode.GET_BROKER_HA_STATUS))
-
-
-async def wipe_write_perm(calls: Calls, name_server: str, broker_name: str) -> int:
-    """On one name server: nobody is told to write to this broker any more. How many topics it concerned."""
-    header = WipeWritePerm(broker_name=broker_name)
-    answer = await calls.broker(name_server, RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
-    return WipeWritePermAnswer.from_fields(answer.fields).wipe_topic_count
-
-
-async def add_write_perm(calls: Calls, name_server: str, broker_name: str) -> int:
-    header = AddWritePerm(broker_name=broker_name)
-    answer = await calls.broker(name_server, RequestCode.ADD_WRITE_PERM_OF_BROKER, header)
-    return AddWritePermAnswer.from_fields(answer.fields).add_topic_count
+async def let_be_written(calls: Calls, name_server: str, broker_name: str, *, may: bool) -> int:
+    """Let one name server tell producers whether to write to this broker. Returns how many topics it concerns."""
+    if may:
+        add = AddWritePerm(broker_name=broker_name)
+        return (await calls.ask(name_server, RequestCode.ADD_WRITE_PERM_OF_BROKER, add)).header.add_topic_count
+    wipe = WipeWritePerm(broker_name=broker_name)
+    return (await calls.ask(name_server, RequestCode.WIPE_WRITE_PERM_OF_BROKER, wipe)).header.wipe_topic_count

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..model.names import group_fault, topic_fault
-from .permissions import PERMISSIONS
+from ..model.topic import PERMISSIONS
 
 PLACES = ("brokers", "on")  # of an entry, besides its settings
 COUNTED = ("writeQueues", "readQueues")

@@ -16,13 +16,13 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from ..model.topic import PERMISSIONS, permission
 from ..protocol.bodies.groups import SubscriptionGroupConfig
 from ..protocol.bodies.topics import TopicConfig
 from . import groups, topics
 from .calls import Calls
 from .cluster import BrokerPlace
 from .definition_checks import PLACES, check
-from .permissions import PERMISSIONS, permission
 
 T = TypeVar("T", TopicConfig, SubscriptionGroupConfig)
 

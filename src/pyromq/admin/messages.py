@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import logs
+from ..client.connect.answers import Answer
 from ..model.codes import ResponseCode
 from ..model.message import StoredMessage
-from ..protocol.command import Command
-from ..protocol.headers.header import Header
+from ..protocol.headers.own import DeadLettersRequest, MessageLifeRequest
 from ..protocol.headers.pull import PullMessage, QueryMessage, ViewMessage
 from ..protocol.messages import ReadMessages, read_messages
 from ..protocol.pulls import PULL_CODES, PullAnswer, Pulled, PullFlag
 from ..protocol.requests import RequestCode
-from .calls import Calls, read_plain
+from .calls import Calls
 
 log = logs.get("pyromq.admin")
 
@@ -38,7 +38,7 @@ async def by_key(
     index_type: str | None = None,
     last_key: str | None = None,
 ) -> list[StoredMessage]:
-    """12: what the index knows under this key, or unique id. Keys share hashes: the caller compares."""
+    """Return what the index knows under this key, or unique id. Keys share hashes: the caller compares."""
     header = QueryMessage(
         topic=topic,
         key=key,
@@ -49,15 +49,15 @@ async def by_key(
         last_key=last_key,
         unique_key_query=True if is_id else None,
     )
-    answer = await calls.broker(address, RequestCode.QUERY_MESSAGE, header, expected=(ResponseCode.SUCCESS, *_NOTHING))
+    answer = await calls.ask(address, RequestCode.QUERY_MESSAGE, header, known=_NOTHING)
     return _messages(answer).messages if answer.code == ResponseCode.SUCCESS else []
 
 
 async def at_position(calls: Calls, address: str, position: int, topic: str | None = None) -> StoredMessage | None:
-    """33: at a place of the commit log (an offset id names broker and place). None if there is none."""
+    """Return the message at a place of the commit log (an offset id names broker and place), None if there is none."""
     header = ViewMessage(topic=topic, offset=position)
-    known = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR, *_NOTHING)  # Java's own answer to a wrong place is 1
-    answer = await calls.broker(address, RequestCode.VIEW_MESSAGE_BY_ID, header, expected=known)
+    known = (ResponseCode.SYSTEM_ERROR, *_NOTHING)  # Java's own answer to a wrong place is 1
+    answer = await calls.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header, known=known)
     found = _messages(answer).messages if answer.code == ResponseCode.SUCCESS else []
     return found[0] if found else None
 
@@ -83,7 +83,7 @@ async def read_queue(
     tags: str = "*",
     group: str = TOOLS_GROUP,
 ) -> Page:
-    """11, without waiting and without a commit."""
+    """Pull a page, without waiting and without a commit."""
     header = PullMessage(
         consumer_group=group,
         topic=topic,
@@ -97,11 +97,11 @@ async def read_queue(
         sub_version=0,
         expression_type="TAG",
     )
-    answer = await calls.ask(address, RequestCode.PULL_MESSAGE, header, expected=PULL_CODES)
+    answer = await calls.ask(address, RequestCode.PULL_MESSAGE, header, known=PULL_CODES)
     pulled = PullAnswer.of(answer.code, answer.header, offset)
     next_offset, found = pulled.next_offset, ReadMessages([], [])
     if pulled.status is Pulled.FOUND:
-        found = _messages(answer.command)
+        found = _messages(answer)
         if found.broken:  # what is behind it comes with the next page; alone it is passed over
             next_offset = min(next_offset, max(found.behind, offset + 1))
     return Page(found.messages, next_offset, pulled.min_offset, pulled.max_offset)
@@ -118,7 +118,7 @@ async def pages(
         yield Page([each for each in page.messages if each.queue_offset < end], at, page.first, page.end)
 
 
-def _messages(answer: Command) -> ReadMessages:
+def _messages(answer: Answer[Any, bytes]) -> ReadMessages:
     """Return the messages, those that cannot be read among them with their bodies as stored; these are logged."""
     found = read_messages(answer.body)
     for each in found.unreadable:
@@ -133,34 +133,16 @@ def _messages(answer: Command) -> ReadMessages:
     return found
 
 
-# --- ours -------------------------------------------------------------------------------------------------------------
-
-
-class _LifeWanted(Header, kw_only=True):
-    topic: str
-    id: str
-
-
-class _DeadWanted(Header, kw_only=True):
-    group: str | None = None
-    max_num: int = 100
-
-
 async def life(calls: Calls, address: str, topic: str, message_id: str) -> dict[str, Any] | None:
-    """Ours: where a message has been. None if this broker does not know it."""
-    answer = await calls.broker(
-        address,
-        RequestCode.MESSAGE_LIFE,
-        _LifeWanted(topic=topic, id=message_id),
-        expected=(ResponseCode.SUCCESS, *_NOTHING),
-    )
-    found: dict[str, Any] | None = read_plain(answer) if answer.code == ResponseCode.SUCCESS else None
-    return found
+    """Ask one of our brokers where a message has been. None if it does not know it; Refused by Apache's."""
+    header = MessageLifeRequest(topic=topic, id=message_id)
+    return (await calls.ask(address, RequestCode.MESSAGE_LIFE, header, known=_NOTHING)).body_or_none
 
 
 async def dead_letters(calls: Calls, address: str, group: str | None = None, most: int = 100) -> dict[str, Any] | None:
-    """Ours: groups that have some, or those of one group (None: it has none here), and how long they stay."""
-    wanted = _DeadWanted(group=group, max_num=most)
-    answer = await calls.broker(address, RequestCode.DEAD_LETTERS, wanted, expected=(ResponseCode.SUCCESS, *_NOTHING))
-    found: dict[str, Any] | None = read_plain(answer) if answer.code == ResponseCode.SUCCESS else None
-    return found
+    """Ask one of our brokers for the groups that have some, or for those of one group (None: it has none here).
+
+    Refused by Apache's.
+    """
+    header = DeadLettersRequest(group=group, max_num=most)
+    return (await calls.ask(address, RequestCode.DEAD_LETTERS, header, known=_NOTHING)).body_or_none

@@ -4,66 +4,42 @@ from __future__ import annotations
 
 from ..model.codes import ResponseCode
 from ..model.lag import lag
-from ..protocol.bodies.offsets import (
-    ConsumeStats,
-    ConsumeStatsList,
-    QueryConsumeTimeSpanBody,
-    QueueTimeSpan,
-    ResetOffsetBody,
-)
+from ..protocol.bodies.offsets import ConsumeStats, ResetOffsetBody
 from ..protocol.headers.offsets import (
-    Boundary,
-    CloneGroupOffset,
     GetEarliestMsgStoretime,
-    GetEarliestMsgStoretimeAnswer,
     GetMaxOffset,
     GetMinOffset,
-    OffsetAnswer,
     QueryConsumerOffset,
     ResetOffset,
     SearchOffset,
     UpdateConsumerOffset,
 )
-from ..protocol.headers.stats import GetBrokerConsumeStats, GetConsumeStats, QueryConsumeTimeSpan
+from ..protocol.headers.stats import GetConsumeStats
 from ..protocol.requests import RequestCode
 from . import groups, topics
-from .calls import Calls, read
+from .calls import Calls
 
 TO_THE_END = -1  # as a time
 ALL_QUEUES = -1
 
 
 async def progress(calls: Calls, address: str, group: str, topic: str | None = None) -> ConsumeStats:
-    """208: by queue, where the group is and where the queue ends. Empty if this broker knows nothing of it."""
+    """Return, by queue, where the group is and where the queue ends. Empty if this broker knows nothing of it."""
     header = GetConsumeStats(consumer_group=group, topic=topic)
-    return read(ConsumeStats, await calls.broker(address, RequestCode.GET_CONSUME_STATS, header))
-
-
-async def progress_of_all(calls: Calls, address: str, *, orderly_only: bool = False) -> ConsumeStatsList:
-    """317: of every group of a broker."""
-    header = GetBrokerConsumeStats(is_order=orderly_only)
-    return read(ConsumeStatsList, await calls.broker(address, RequestCode.GET_BROKER_CONSUME_STATS, header))
-
-
-async def time_spans(calls: Calls, address: str, group: str, topic: str) -> list[QueueTimeSpan]:
-    """303: how old the oldest message is that the group has not consumed, by queue."""
-    header = QueryConsumeTimeSpan(topic=topic, group=group)
-    answer = await calls.broker(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header)
-    return read(QueryConsumeTimeSpanBody, answer).consume_time_span_set
+    return (await calls.ask(address, RequestCode.GET_CONSUME_STATS, header)).body
 
 
 async def committed(calls: Calls, address: str, group: str, topic: str, queue_id: int) -> int | None:
-    """14. None if the group has committed nothing there."""
+    """Return None if the group has committed nothing there."""
     header = QueryConsumerOffset(consumer_group=group, topic=topic, queue_id=queue_id, set_zero_if_not_found=False)
-    known = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-    answer = await calls.broker(address, RequestCode.QUERY_CONSUMER_OFFSET, header, expected=known)
-    return None if answer.code == ResponseCode.QUERY_NOT_FOUND else OffsetAnswer.from_fields(answer.fields).offset
+    missing = ResponseCode.QUERY_NOT_FOUND
+    answer = await calls.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, header, known=[missing])
+    return None if answer.code == missing else answer.header.offset
 
 
 async def commit(calls: Calls, address: str, group: str, topic: str, queue_id: int, offset: int) -> None:
-    """15."""
     header = UpdateConsumerOffset(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset)
-    await calls.broker(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+    await calls.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
 
 async def reset(
@@ -77,42 +53,33 @@ async def reset(
     offset: int | None = None,
     force: bool = True,
 ) -> ResetOffsetBody:
-    """222: to the first message not before a time, or, in one queue, to an offset. Where each queue goes on."""
+    """Reset to the first message not before a time, or a queue to an offset. Returns where each queue goes on."""
     header = ResetOffset(group=group, topic=topic, queue_id=queue_id, offset=offset, timestamp=time_ms, is_force=force)
-    return read(ResetOffsetBody, await calls.broker(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header))
-
-
-async def clone(calls: Calls, address: str, source: str, target: str, topic: str, *, offline: bool = False) -> None:
-    header = CloneGroupOffset(src_group=source, dest_group=target, topic=topic, offline=offline)
-    await calls.broker(address, RequestCode.CLONE_GROUP_OFFSET, header)
+    return (await calls.ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)).body
 
 
 async def first(calls: Calls, address: str, topic: str, queue_id: int) -> int:
-    """31: the least offset of a queue."""
-    answer = await calls.broker(address, RequestCode.GET_MIN_OFFSET, GetMinOffset(topic=topic, queue_id=queue_id))
-    return OffsetAnswer.from_fields(answer.fields).offset or 0
+    """Return the least offset of a queue."""
+    header = GetMinOffset(topic=topic, queue_id=queue_id)
+    return (await calls.ask(address, RequestCode.GET_MIN_OFFSET, header)).header.offset or 0
 
 
 async def end(calls: Calls, address: str, topic: str, queue_id: int) -> int:
-    """30: the offset that the next message gets."""
-    answer = await calls.broker(address, RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic=topic, queue_id=queue_id))
-    return OffsetAnswer.from_fields(answer.fields).offset or 0
+    """Return the offset that the next message gets."""
+    header = GetMaxOffset(topic=topic, queue_id=queue_id)
+    return (await calls.ask(address, RequestCode.GET_MAX_OFFSET, header)).header.offset or 0
 
 
-async def at_time(
-    calls: Calls, address: str, topic: str, queue_id: int, time_ms: int, boundary: Boundary | None = None
-) -> int:
-    """29: of the first message not before the time."""
-    header = SearchOffset(topic=topic, queue_id=queue_id, timestamp=time_ms, boundary_type=boundary)
-    answer = await calls.broker(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-    return OffsetAnswer.from_fields(answer.fields).offset or 0
+async def at_time(calls: Calls, address: str, topic: str, queue_id: int, time_ms: int) -> int:
+    """Return the offset of the first message not before the time."""
+    header = SearchOffset(topic=topic, queue_id=queue_id, timestamp=time_ms)
+    return (await calls.ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)).header.offset or 0
 
 
 async def earliest_time(calls: Calls, address: str, topic: str, queue_id: int) -> int:
-    """32. -1: the queue is empty."""
+    """Return the time of the queue's first message, -1 if it is empty."""
     header = GetEarliestMsgStoretime(topic=topic, queue_id=queue_id)
-    answer = await calls.broker(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
-    return GetEarliestMsgStoretimeAnswer.from_fields(answer.fields).timestamp
+    return (await calls.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)).header.timestamp
 
 
 async def unread_beyond(calls: Calls, address: str, topic: str, read_queues: int) -> dict[int, int]:

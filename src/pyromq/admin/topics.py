@@ -8,24 +8,14 @@ from typing import TypeVar
 
 from ..model.codes import ResponseCode
 from ..model.names import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, is_system_topic
-from ..model.wire_text import whole_number
-from ..protocol.bodies.body import encode_body
-from ..protocol.bodies.groups import GroupList
 from ..protocol.bodies.keyed import ByQueue, MessageQueue
 from ..protocol.bodies.offsets import TopicStatsTable
 from ..protocol.bodies.route import TopicRouteData
-from ..protocol.bodies.topics import (
-    CreateTopicListRequestBody,
-    TopicConfig,
-    TopicConfigAndQueueMapping,
-    TopicConfigSerializeWrapper,
-    TopicList,
-)
-from ..protocol.headers.marks import RpcHeader
+from ..protocol.bodies.topics import TopicConfig, TopicConfigAndQueueMapping
 from ..protocol.headers.namesrv import DeleteTopicInNamesrv, GetRouteInfo
 from ..protocol.headers.topics import CreateTopic, GetAllTopicConfig, TopicName
 from ..protocol.requests import RequestCode
-from .calls import Calls, read
+from .calls import Calls
 from .cluster import BrokerPlace
 
 V = TypeVar("V")
@@ -33,63 +23,57 @@ _PAGES = 100  # more answers than any broker gives
 
 
 async def names(calls: Calls) -> list[str]:
-    """All topics that the name server knows, system topics included; sorted."""
-    return sorted(read(TopicList, await calls.name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).topic_list)
+    """Return all topics that the name server knows, system topics included; sorted."""
+    return sorted((await calls.ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body.topic_list)
 
 
 async def route(calls: Calls, topic: str) -> TopicRouteData | None:
-    """None if the name server knows no such topic, or no broker that has it."""
-    header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
-    known = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
-    answer = await calls.name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, expected=known)
-    return None if answer.code == ResponseCode.TOPIC_NOT_EXIST else read(TopicRouteData, answer)
+    """Return None if the name server knows no such topic, or no broker that has it."""
+    header, missing = GetRouteInfo(topic=topic, accept_standard_json_only=True), ResponseCode.TOPIC_NOT_EXIST
+    answer = await calls.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, known=[missing])
+    return None if answer.code == missing else answer.body
 
 
-async def config(calls: Calls, address: str, topic: str) -> TopicConfig | None:
-    """None if this broker has no such topic."""
-    known = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
-    answer = await calls.broker(address, RequestCode.GET_TOPIC_CONFIG, TopicName(topic=topic), expected=known)
-    return None if answer.code == ResponseCode.TOPIC_NOT_EXIST else read(TopicConfigAndQueueMapping, answer)
+async def config(
+    calls: Calls, address: str, topic: str, *, logical: bool | None = None
+) -> TopicConfigAndQueueMapping | None:
+    """Return None if this broker has no such topic. Brokers tell a static topic's mapping only of `logical` queues."""
+    header, missing = TopicName(topic=topic, lo=logical), ResponseCode.TOPIC_NOT_EXIST
+    answer = await calls.ask(address, RequestCode.GET_TOPIC_CONFIG, header, known=[missing])
+    return None if answer.code == missing else answer.body
 
 
 async def configs(calls: Calls, address: str) -> dict[str, TopicConfig]:
-    """All topics of a broker. Brokers from 5.4 on answer in pages."""
+    """Return all topics of a broker. Brokers from 5.4 on answer in pages."""
     found: dict[str, TopicConfig] = {}
     for _ in range(_PAGES):
         header = GetAllTopicConfig(topic_seq=len(found), max_topic_num=1000) if found else GetAllTopicConfig()
-        answer = await calls.broker(address, RequestCode.GET_ALL_TOPIC_CONFIG, header)
-        page = read(TopicConfigSerializeWrapper, answer).topic_config_table
+        answer = await calls.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG, header)
+        page = answer.body.topic_config_table
         fresh = page.keys() - found.keys()
         found |= page
-        if not fresh or len(found) >= (whole_number(answer.fields.get("totalTopicNum")) or 0):
+        if not fresh or len(found) >= (answer.header.total_topic_num or 0):
             break
     return found
 
 
 async def put(calls: Calls, address: str, topic: TopicConfig, attributes: str | None = None) -> None:
     """Make or change it on one broker. `attributes` is `+key=value,-key`; the config's own are not sent."""
-    header = CreateTopic.of(topic, attributes=attributes)
-    await calls.broker(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
-
-
-async def put_many(calls: Calls, address: str, topics: Iterable[TopicConfig]) -> None:
-    body = encode_body(CreateTopicListRequestBody(topic_config_list=list(topics)))
-    await calls.broker(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RpcHeader(), body)
+    await calls.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopic.of(topic, attributes=attributes))
 
 
 async def delete_in_broker(calls: Calls, address: str, topic: str) -> None:
-    await calls.broker(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic))
+    await calls.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic))
 
 
 async def delete_in_name_servers(calls: Calls, topic: str, cluster: str | None = None) -> None:
     header = DeleteTopicInNamesrv(topic=topic, cluster_name=cluster)
-    await calls.name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+    await calls.ask_each_name_server(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
 
 
 async def stats(calls: Calls, address: str, topic: str) -> TopicStatsTable:
-    """202: the least and greatest offset of each queue on this broker. Refused if it has no such topic."""
-    answer = await calls.broker(address, RequestCode.GET_TOPIC_STATS_INFO, TopicName(topic=topic))
-    return read(TopicStatsTable, answer)
+    """Return the least and greatest offset of each queue on this broker. Refused if it has no such topic."""
+    return (await calls.ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicName(topic=topic))).body
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +106,13 @@ def by_number(table: ByQueue[V]) -> list[tuple[MessageQueue, V]]:
 
 
 async def groups(calls: Calls, address: str, topic: str) -> list[str]:
-    """300: who consumes it on this broker."""
-    answer = await calls.broker(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicName(topic=topic))
-    return sorted(read(GroupList, answer).group_list)
-
-
-async def system_names(calls: Calls, address: str) -> list[str]:
-    """305: what this broker takes for its own."""
-    answer = await calls.broker(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-    return sorted(read(TopicList, answer).topic_list)
+    """Return who consumes it on this broker."""
+    answer = await calls.ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicName(topic=topic))
+    return sorted(answer.body.group_list)
 
 
 def is_internal(name: str) -> bool:
-    """What people seldom look for: retries, dead letters, the system's own."""
+    """Return whether people seldom want it: retries, dead letters, the system's own."""
     return (
         is_system_topic(name)
         or name.startswith((RETRY_PREFIX, DLQ_PREFIX, "DefaultHeartBeatSyncerTopic"))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ..model.codes import ResponseCode
 from ..protocol.bodies.stats import BrokerStatsData
-from ..protocol.headers.stats import ViewBrokerStatsData, ViewBrokerStatsDataAnswer
+from ..protocol.headers.stats import ViewBrokerStatsData
 from ..protocol.requests import RequestCode
-from .calls import Calls, read
+from .calls import Calls
 
 PUT, GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
 
@@ -23,7 +23,7 @@ class Traffic:
 
 
 async def into_topic(calls: Calls, addresses: Iterable[str], topic: str) -> Traffic:
-    """Over all these brokers."""
+    """Return what all these brokers together counted."""
     return await _counted(calls, addresses, PUT, topic)
 
 
@@ -37,17 +37,15 @@ async def _counted(calls: Calls, addresses: Iterable[str], name: str, key: str) 
 
 
 async def _counter(calls: Calls, address: str, name: str, key: str) -> Traffic:
-    """315: one counter."""
-    known = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)  # Java's answer to a counter that is not there
+    missing = ResponseCode.SYSTEM_ERROR  # Java's answer to a counter that is not there
     header = ViewBrokerStatsData(stats_name=name, stats_key=key)
-    answer = await calls.broker(address, RequestCode.VIEW_BROKER_STATS_DATA, header, expected=known)
-    if answer.code != ResponseCode.SUCCESS:
-        return Traffic(0.0, 0)  # never counted
-    data = read(BrokerStatsData, answer)
-    of_day = ViewBrokerStatsDataAnswer.from_fields(answer.fields).sum_of_day
+    answer = await calls.ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header, known=[missing])
+    if answer.code == missing:
+        return Traffic(0.0, 0)
+    data, of_day = answer.body, answer.header.sum_of_day
     return Traffic(data.stats_minute.tps, _sampled_day(data) if of_day is None else of_day)
 
 
 def _sampled_day(data: BrokerStatsData) -> int:
-    """Apache's brokers know it by samples alone; younger counters have only an hour or a minute."""
+    """Return the sum of Apache's samples: younger counters have only an hour or a minute of them."""
     return data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum

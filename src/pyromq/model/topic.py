@@ -15,6 +15,14 @@ class Perm(IntFlag):
     READ_WRITE = READ | WRITE
 
 
+PERMISSIONS = {"none": 0, "w": 2, "r": 4, "rw": 6}  # in words, for people
+
+
+def permission(bits: int) -> str:
+    """Return the word for what a topic may be used for, or the number where there is none."""
+    return next((word for word, value in PERMISSIONS.items() if value == bits & Perm.READ_WRITE), str(bits))
+
+
 class TopicFlag(IntFlag):
     """Bits of a topic's system flag: units are RocketMQ's word for data centres that share topics."""
 

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from ..admin import cluster
 from ..admin.calls import Calls
 from ..ambient import Clock
+from ..client.connect.answers import Answer
 from ..client.connect.session import Session
 from ..model.wire_text import LONG_MAX, whole_number
+from ..protocol.row import A, B, H, R, Row
 from .options import Declared, Option, table
 from .parsing import Chosen, UsageError
 from .printing import as_line
@@ -50,6 +52,11 @@ class Run:
     @property
     def calls(self) -> Calls:
         return Calls(self.session)
+
+    async def ask(
+        self, address: str, row: Row[H, B, A, R], header: H | None = None, body: B | None = None
+    ) -> Answer[A, R]:
+        return await self.calls.ask(address, row, header, body)
 
     def say(self, *lines: object) -> None:
         """Print each as one line, and an empty one without any. A line end in it came from elsewhere and is escaped."""

@@ -98,9 +98,9 @@ def _key(key: str) -> str:
     return key if whole_number(key, -LONG_MAX - 1) is not None else json.dumps(key, ensure_ascii=False)
 
 
-def setting_text(key: str, value: str) -> str:
-    """Return a setting of a server; passwords, which Apache's servers tell to everybody, as stars."""
-    return f"{key:<50}=  {masked(key, value)}"
+def setting_lines(settings: Mapping[str, str]) -> list[str]:
+    """Return settings of a server; passwords, which Apache's servers tell to everybody, as stars."""
+    return [f"{key:<50}=  {masked(key, value)}" for key, value in settings.items()]
 
 
 def queue_order(queue: MessageQueue) -> tuple[str, str, int]:

@@ -201,7 +201,7 @@ class RequestCode:
     UPDATE_AND_CREATE_TOPIC = Row(17, Content(topic.CreateTopic), NOTHING, needs=on_topic(CREATE))
     UPDATE_AND_CREATE_TOPIC_LIST = Row(18, Content(RpcHeader, topics.CreateTopicListRequestBody), NOTHING,
         needs=on_body_topic("topicConfigList.topicName", CREATE))
-    UPDATE_AND_CREATE_STATIC_TOPIC = Row(513, Content(topic.CreateTopic, topics.TopicQueueMappingDetail), NOTHING,
+    UPDATE_AND_CREATE_STATIC_TOPIC = Row(513, Content(topic.CreateTopic, topics.TopicQueueMappingDetail, JAVA), NOTHING,
         needs=on_topic(CREATE), by=Server.STATIC)
     GET_ALL_TOPIC_CONFIG = Row(21, Content(topic.GetAllTopicConfig),
         Content(topic.GetAllTopicConfigAnswer, topics.TopicConfigAndMappingSerializeWrapper, JAVA),

@@ -120,12 +120,13 @@ async def drain(shell: Shell, name: str, undo: bool) -> None:
     what = f"let producers write to {name} again" if undo else f"keep producers from writing to {name}"
     servers = shell.session.config.name_servers
     shell.about_to(what, [{"broker": name, "nameServer": address} for address in servers])
-    change = cluster.add_write_perm if undo else cluster.wipe_write_perm
-    rows = [
-        {"broker": name, "nameServer": address, "topics": await change(shell.calls, address, name)}
-        for address in servers
-    ]
-    shell.rows(rows)
+    topics = [await cluster.let_be_written(shell.calls, address, name, may=undo) for address in servers]
+    shell.rows(
+        [
+            {"broker": name, "nameServer": address, "topics": count}
+            for address, count in zip(servers, topics, strict=True)
+        ]
+    )
 
 
 COMMANDS = {"config": config, "stats": stats, "drain": drain}

@@ -19,9 +19,9 @@ from ...model import names
 from ...model.foreign_text import shell_word
 from ...model.topic import Perm
 from ...model.wire_text import decimal_number, whole_number
-from ...protocol.bodies.body import decode_body
-from ...protocol.bodies.route import ClusterInfo, TopicRouteData
+from ...protocol.bodies.route import TopicRouteData
 from ...protocol.bodies.topics import TopicConfig
+from ...protocol.headers.stats import QueryConsumeTimeSpan
 from ...protocol.requests import RequestCode
 from ...transport.address import host_of
 from ..terminal.tree import closest
@@ -88,14 +88,14 @@ async def name_servers(checked: CheckedCluster) -> AsyncIterator[CheckResult]:
     addresses = checked.calls.session.config.name_servers
     for address in addresses:
         try:
-            answer = await checked.calls.broker(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+            answer = await checked.calls.ask(address, RequestCode.GET_BROKER_CLUSTER_INFO)
         except Error as fault:
             cure = _own_hint(fault) or "Start it (pyromq namesrv), mend the address, or take it out of the list"
             is_explained |= bool(_own_hint(fault))
             what = str(fault).removesuffix(fault.hint).rstrip(". ")  # its hint is for brokers, or the cure
             yield CheckResult("name server", BROKEN, f"{address} does not answer: {what}", cure)
             continue
-        table = decode_body(ClusterInfo, answer.body or b"{}").broker_addr_table
+        table = answer.body.broker_addr_table
         known[address] = frozenset(one for data in table.values() for one in data.broker_addrs.values())
         yield CheckResult("name server", GOOD, f"{address} answers and knows {len(known[address])} brokers")
     if not known:
@@ -389,8 +389,13 @@ async def _stuck(
     behind = {queue.queue_id: one for queue, one in progress.offset_table.items() if one.lag}
     if not behind or progress.consume_tps > 0:
         return
-    spans = await offsets.time_spans(checked.calls, place.address, name, topic)
-    waits_s = {one.message_queue.queue_id: one.delay_time / 1000 for one in spans if one.message_queue is not None}
+    wanted = QueryConsumeTimeSpan(topic=topic, group=name)
+    spans = (await checked.calls.ask(place.address, RequestCode.QUERY_CONSUME_TIME_SPAN, wanted)).body
+    waits_s = {
+        one.message_queue.queue_id: one.delay_time / 1000
+        for one in spans.consume_time_span_set
+        if one.message_queue is not None
+    }
     old = {queue: waits_s.get(queue, 0.0) for queue in behind if waits_s.get(queue, 0.0) > STUCK_S}
     if not old:
         return

@@ -129,6 +129,8 @@ async def reset_topic(shell: Shell, topic: str, when: str, broker: str | None) -
 async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     """Let group TARGET go on in TOPIC where group SOURCE is. TARGET should have no member online."""
     from ...admin import offsets, topics
+    from ...protocol.headers.offsets import CloneGroupOffset
+    from ...protocol.requests import RequestCode
 
     if source == target:
         raise click.UsageError("SOURCE and TARGET are the same group")
@@ -146,8 +148,9 @@ async def clone(shell: Shell, source: str, target: str, topic: str) -> None:
     if not plan:
         raise Fail(f"group {source} has no offsets in {topic}")
     shell.about_to(f"let group {target} go on in {topic} where group {source} is", plan)
+    header = CloneGroupOffset(src_group=source, dest_group=target, topic=topic, offline=True)
     for place in places:
-        await offsets.clone(shell.calls, place.address, source, target, topic, offline=True)
+        await shell.calls.ask(place.address, RequestCode.CLONE_GROUP_OFFSET, header)
     shell.rows(plan)
 
 

@@ -112,11 +112,11 @@ async def _events(shell: Shell, places: Sequence[BrokerPlace], trace_topic: str,
     from ...protocol.requests import RequestCode
     from ...protocol.trace import answered_events, trace_query
 
-    expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
+    known = (ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST)
     events: list[Traced] = []
     for place in places:
         header = trace_query(trace_topic, word)
-        answer = await shell.calls.broker(place.address, RequestCode.QUERY_MESSAGE, header, expected=expected)
+        answer = await shell.calls.ask(place.address, RequestCode.QUERY_MESSAGE, header, known=known)
         if answer.code == ResponseCode.SUCCESS:
             events += answered_events(answer.body)
     return events

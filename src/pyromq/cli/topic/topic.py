@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...admin.permissions import PERMISSIONS, permission
+from ...model.topic import PERMISSIONS, permission
 from ..group.offsets import reset_topic
 from ..terminal.printing import print_lines
 from ..terminal.shell import Shell, changes, one_broker, talks
@@ -19,10 +19,12 @@ from .forward import TYPE, forward
 from .stats import stats
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...admin.cluster import BrokerPlace
     from ...protocol.bodies.topics import TopicConfig
 
-    Pairs = list[tuple[BrokerPlace, TopicConfig]]
+    Pairs = Sequence[tuple[BrokerPlace, TopicConfig]]
 
 TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 

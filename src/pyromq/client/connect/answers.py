@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from ...errors import Malformed
+from ...model.codes import ResponseCode
 from ...protocol.command import Command
 from ...protocol.headers.header import Header
 from ...protocol.json import DEFAULT_LIMITS, JsonLimits
@@ -62,6 +63,11 @@ class Answer(Generic[A, R]):
             return self.row.gives.read_body(self.command.body or self._empty, self._limits)
         except Malformed as fault:
             raise bad_answer(self.address, str(fault)) from None
+
+    @property
+    def body_or_none(self) -> R | None:
+        """Return the typed body; None if the code is another than success, or if there is none."""
+        return self.body if self.code == ResponseCode.SUCCESS and self.command.body else None
 
 
 def bad_answer(whose: str, why: str) -> BadAnswer:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
-from ...admin import cluster, settings, upkeep
-from ...admin.calls import Calls
+from ...admin import cluster, settings
 from ...client.errors import Error
-from ..command import Failed, Run, command
+from ...protocol.headers.replication import ResetMasterFlushOffset
+from ...protocol.headers.stats import SwitchTimerEngine
+from ...protocol.requests import RequestCode
+from ...protocol.row import Row
+from ..command import Failed, Run, Subcommand, command
 from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
 from ..parsing import UsageError
-from ..printing import setting_text
+from ..printing import setting_lines
 
 OF_CLUSTER = may("c", "cluster", "the cluster: all its masters; neither -b nor -c: every broker")
 
@@ -57,10 +58,7 @@ async def broker_or_all(run: Run) -> list[tuple[str, str]]:
 async def get_broker_config(run: Run) -> None:
     for address, heading in await broker_or_all(run):
         found = await settings.of_broker(run.calls, address)
-        run.say(heading)
-        for key, value in found.items():
-            run.say(setting_text(key, value))
-        run.say()
+        run.say(heading, *setting_lines(found), "")
 
 
 @command(
@@ -92,30 +90,28 @@ async def update_broker_config(run: Run) -> None:
         raise Failed("; ".join(faults))
 
 
-async def _on_all(run: Run, work: Callable[[Calls, str], Awaitable[None]]) -> None:
-    """Do it on one broker, on a cluster's masters, or on all that there are."""
-    if "b" in run or "c" in run:
-        addresses = await run.masters()
-    else:
-        addresses = [place.address for place in await cluster.masters(run.calls)]
-    for address in addresses:
-        await work(run.calls, address)
-    run.say("success")
+def _cleaning(name: str, text: str, row: Row[None, None, None, None]) -> Subcommand:
+    """Return a command that lets one broker clean up, a cluster's masters, or all that there are."""
+
+    async def clean(run: Run) -> None:
+        named = "b" in run or "c" in run
+        addresses = await run.masters() if named else [place.address for place in await cluster.masters(run.calls)]
+        for address in addresses:
+            await run.ask(address, row)
+        run.say("success")
+
+    return command(name, text, BROKER, OF_CLUSTER)(clean)
 
 
-@command("cleanExpiredCQ", "Let brokers delete expired consume queues", BROKER, OF_CLUSTER)
-async def clean_expired_cq(run: Run) -> None:
-    await _on_all(run, upkeep.clean_expired_queues)
-
-
-@command("cleanUnusedTopic", "Let brokers delete consume queues of topics that are gone", BROKER, OF_CLUSTER)
-async def clean_unused_topic(run: Run) -> None:
-    await _on_all(run, upkeep.clean_unused_topics)
-
-
-@command("deleteExpiredCommitLog", "Let brokers delete expired commit log files", BROKER, OF_CLUSTER)
-async def delete_expired_commit_log(run: Run) -> None:
-    await _on_all(run, upkeep.delete_expired_log)
+clean_expired_cq = _cleaning(
+    "cleanExpiredCQ", "Let brokers delete expired consume queues", RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE
+)
+clean_unused_topic = _cleaning(
+    "cleanUnusedTopic", "Let brokers delete consume queues of topics that are gone", RequestCode.CLEAN_UNUSED_TOPIC
+)
+delete_expired_commit_log = _cleaning(
+    "deleteExpiredCommitLog", "Let brokers delete expired commit log files", RequestCode.DELETE_EXPIRED_COMMITLOG
+)
 
 
 ENGINES = {"F": "FILE_TIME_WHEEL", "R": "ROCKSDB_TIMELINE"}
@@ -132,7 +128,7 @@ async def switch_timer_engine(run: Run) -> None:
     if engine not in ENGINES:
         raise UsageError(f"-e {engine}: F (time wheel in files) or R (RocksDB)")
     for address in await run.masters():
-        await upkeep.switch_timer_engine(run.calls, address, engine)
+        await run.ask(address, RequestCode.SWITCH_TIMER_ENGINE, SwitchTimerEngine(engine_type=engine))
         run.say(f"switchTimerEngine to {ENGINES[engine]} success, {address}")
 
 
@@ -146,5 +142,6 @@ async def switch_timer_engine(run: Run) -> None:
 async def reset_master_flush_offset(run: Run) -> None:
     if "b" not in run or "o" not in run:
         raise UsageError("-b with the slave's address and -o with the position are needed")
-    await upkeep.reset_master_flush_offset(run.calls, run["b"], run.number("o"))
+    header = ResetMasterFlushOffset(master_flush_offset=run.number("o"))
+    await run.ask(run["b"], RequestCode.RESET_MASTER_FLUSH_OFFSET, header)
     run.say(f"reset master flush offset to {run.number('o')} success")

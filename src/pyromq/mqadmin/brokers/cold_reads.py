@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ...admin import upkeep
+from ...admin import settings
+from ...protocol.headers.stats import SetCommitLogReadMode
+from ...protocol.requests import RequestCode
 from ..command import Run, command
 from ..options import BROKER, CLUSTER, need
 from ..parsing import UsageError
@@ -20,7 +22,7 @@ SHOWN = ("configTable", "cgColdReadThreshold", "globalColdReadThreshold", "globa
 @command("getColdDataFlowCtrInfo", "Cold reads: who reads how much, and the limits", BROKER, CLUSTER)
 async def get_cold_data_flow(run: Run) -> None:
     for address, heading in await broker_or_all(run):
-        found = msgspec.to_builtins(await upkeep.cold_reads(run.calls, address))
+        found = msgspec.to_builtins((await run.ask(address, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)).body)
         runtime = {group: _readable(of) for group, of in found["runtimeTable"].items()}
         run.say(f" {heading}")
         shown = {"runtimeTable": runtime} | {name: found[name] for name in SHOWN}
@@ -45,15 +47,16 @@ def _readable(of: dict[str, Any]) -> dict[str, Any]:
     need("v", "threshold", "bytes per second"),
 )
 async def update_cold_data_flow(run: Run) -> None:
+    limit = {run["g"]: str(run.number("v"))}
     for address in await run.masters():
-        await upkeep.limit_cold_reads(run.calls, address, run["g"], str(run.number("v")))
+        await settings.change(run.calls, address, RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, limit)
         run.say(f"updateColdDataFlowCtrGroupConfig success, {address}")
 
 
 @command("removeColdDataFlowCtrGroupConfig", "Take the limit of a group away", BROKER, CLUSTER, GROUP)
 async def remove_cold_data_flow(run: Run) -> None:
     for address in await run.masters():
-        await upkeep.unlimit_cold_reads(run.calls, address, run["g"])
+        await run.ask(address, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=run["g"].encode())
         run.say(f"remove broker cold read threshold success, {address}")
 
 
@@ -69,9 +72,6 @@ async def set_read_ahead(run: Run) -> None:
     if mode not in ("0", "1"):
         raise UsageError(f"-m {mode}: 0 (as usual) or 1 (random places)")
     for address, heading in await broker_or_all(run):
-        said = (
-            await upkeep.set_read_ahead(run.calls, address, mode)
-            or f"set commitlog readahead mode success, mode: {mode}"
-        )
-        run.say(f" {heading}")
-        run.say(f"commitLog set readAhead mode rstStr{said}")
+        answer = await run.ask(address, RequestCode.SET_COMMITLOG_READ_MODE, SetCommitLogReadMode(read_ahead_mode=mode))
+        said = answer.remark or f"set commitlog readahead mode success, mode: {mode}"
+        run.say(f" {heading}", f"commitLog set readAhead mode rstStr{said}")

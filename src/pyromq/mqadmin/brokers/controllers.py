@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ...admin import controllers
+from ...admin import settings
 from ...model.wire_text import whole_number
 from ...protocol.bodies.replication import ReplicaIdentity
-from ...protocol.headers.replication import CleanBrokerData, ElectMaster
+from ...protocol.headers.replication import AddBroker, CleanBrokerData, ElectMaster, RemoveBroker
+from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..options import INTERVAL, flag, may, need
 from ..parsing import UsageError
-from ..printing import java, java_list, setting_text
+from ..printing import java, java_list, setting_lines
 from .replication import CONTROLLER
 
 CONTAINER = "broker containers"
@@ -30,8 +31,8 @@ async def get_sync_state_set(run: Run) -> None:
         raise UsageError("say which: -b with a broker's name, or -c with a cluster's name")
     async for _ in run.rounds():
         names = {run["b"]} if "b" in run else {place.name for place in await run.cluster(run["c"])}
-        found = await controllers.in_sync(run.calls, _controller(run), sorted(names))
-        for name, of in found.replicas_info_table.items():
+        found = await run.ask(_controller(run), RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=sorted(names))
+        for name, of in found.body.replicas_info_table.items():
             run.say("", f"#brokerName\t{name}", f"#MasterBrokerId\t{java(of.master_broker_id)}")
             run.say(f"#MasterAddr\t{java(of.master_address)}", f"#MasterEpoch\t{java(of.master_epoch)}")
             run.say(
@@ -55,8 +56,12 @@ def _controller(run: Run) -> str:
     return run["a"].replace(",", ";").split(";")[0].strip()
 
 
+def _controllers(run: Run) -> list[str]:
+    return [each.strip() for each in run["a"].split(";") if each.strip()]
+
+
 async def _leader(run: Run) -> str:
-    found = await controllers.metadata(run.calls, _controller(run))
+    found = (await run.ask(_controller(run), RequestCode.CONTROLLER_GET_METADATA_INFO)).header
     if not found.controller_leader_address:
         raise Failed(f"the controllers of {run['a']} have no leader now")
     return found.controller_leader_address
@@ -64,7 +69,7 @@ async def _leader(run: Run) -> str:
 
 @command("getControllerMetaData", "Who leads the controllers", AT, waits_for=CONTROLLER)
 async def get_controller_metadata(run: Run) -> None:
-    found = await controllers.metadata(run.calls, _controller(run))
+    found = (await run.ask(_controller(run), RequestCode.CONTROLLER_GET_METADATA_INFO)).header
     run.say("", f"#ControllerGroup\t{java(found.group)}")
     run.say(f"#ControllerLeaderId\t{java(found.controller_leader_id)}")
     run.say(f"#ControllerLeaderAddress\t{java(found.controller_leader_address)}")
@@ -74,11 +79,9 @@ async def get_controller_metadata(run: Run) -> None:
 
 @command("getControllerConfig", "Settings of controllers", AT, waits_for=CONTROLLER)
 async def get_controller_config(run: Run) -> None:
-    for address in filter(None, (each.strip() for each in run["a"].split(";"))):
-        found = await controllers.settings(run.calls, address)
-        run.say(f"============{address}============")
-        for key, value in found.items():
-            run.say(setting_text(key, value))
+    for address in _controllers(run):
+        found = await settings.fetch(run.calls, address, RequestCode.GET_CONTROLLER_CONFIG)
+        run.say(f"============{address}============", *setting_lines(found))
 
 
 @command(
@@ -90,10 +93,9 @@ async def get_controller_config(run: Run) -> None:
     waits_for=CONTROLLER,
 )
 async def update_controller_config(run: Run) -> None:
-    addresses = [each.strip() for each in run["a"].split(";") if each.strip()]
-    for address in addresses:
-        await controllers.change_settings(run.calls, address, {run["k"]: run["v"]})
-    run.say(f"update controller config success!{java_list(addresses)}", f"{run['k']} : {run['v']}")
+    for address in _controllers(run):
+        await settings.change(run.calls, address, RequestCode.UPDATE_CONTROLLER_CONFIG, {run["k"]: run["v"]})
+    run.say(f"update controller config success!{java_list(_controllers(run))}", f"{run['k']} : {run['v']}")
 
 
 @command(
@@ -113,11 +115,12 @@ async def elect_master(run: Run) -> None:
         designate_elect=True,
         invoke_time=run.clock.now_ms(),
     )
-    answer, body = await controllers.elect(run.calls, await _leader(run), wanted)
+    elected = await run.ask(await _leader(run), RequestCode.CONTROLLER_ELECT_MASTER, wanted)
+    answer, members = elected.header, elected.body.broker_member_group
     run.say("", f"#ClusterName\t{run['c']}", f"#BrokerName\t{run['bn']}")
     run.say(f"#BrokerMasterAddr\t{java(answer.master_address)}", f"#MasterEpoch\t{java(answer.master_epoch)}")
     run.say(f"#SyncStateSetEpoch\t{java(answer.sync_state_set_epoch)}")
-    for broker_id, address in (body.broker_member_group.broker_addrs if body.broker_member_group else {}).items():
+    for broker_id, address in (members.broker_addrs if members else {}).items():
         run.say(f"\t#Broker\t{broker_id}\t{address}")
 
 
@@ -144,7 +147,7 @@ async def clean_broker_metadata(run: Run) -> None:
         is_clean_living_broker="l" in run,
         invoke_time=run.clock.now_ms(),
     )
-    await controllers.forget_brokers(run.calls, await _leader(run), wanted)
+    await run.ask(await _leader(run), RequestCode.CLEAN_BROKER_DATA, wanted)
     run.say(f"clear broker {run['bn']} metadata from controller success! ")
 
 
@@ -161,7 +164,7 @@ AT_CONTAINER = need("c", "brokerContainerAddr", "the container, host:port")
     waits_for=CONTAINER,
 )
 async def add_broker(run: Run) -> None:
-    await controllers.add_broker(run.calls, run["c"], run["b"])
+    await run.ask(run["c"], RequestCode.ADD_BROKER, AddBroker(config_path=run["b"]))
     run.say(f"add broker to {run['c']} success")
 
 
@@ -177,5 +180,6 @@ async def remove_broker(run: Run) -> None:
     number = whole_number(parts[-1])
     if len(parts) != 3 or number is None:
         raise UsageError(f"-b {run['b']}: clusterName:brokerName:brokerId is needed")
-    await controllers.remove_broker(run.calls, run["c"], parts[0], parts[1], number)
+    header = RemoveBroker(broker_cluster_name=parts[0], broker_name=parts[1], broker_id=number)
+    await run.ask(run["c"], RequestCode.REMOVE_BROKER, header)
     run.say(f"remove broker from {run['c']} success")

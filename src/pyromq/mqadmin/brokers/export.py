@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from ...admin import cluster, groups, settings, topics, traffic, upkeep
+from ...admin import cluster, groups, settings, topics, traffic
 from ...client.errors import Error
 from ...model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, is_system_group
 from ...model.wire_text import whole_number
 from ...protocol.bodies.groups import SubscriptionGroupConfig
 from ...protocol.bodies.topics import TopicConfig
+from ...protocol.requests import RequestCode
 from ..command import Run, command
 from ..files import write_private
 from ..options import BROKER, CLUSTER, flag, may, need
@@ -57,7 +58,7 @@ def _write(run: Run, name: str, content: dict[str, Any]) -> None:
 
 async def _own_topics(run: Run, address: str, *, special: bool = False) -> dict[str, TopicConfig]:
     """Return them without the system's, and without retry and dead letter topics unless these are wanted."""
-    system = set(await topics.system_names(run.calls, address))
+    system = (await run.ask(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)).body.topic_list
     left_out = () if special else (RETRY_PREFIX, DLQ_PREFIX)
     found = await topics.configs(run.calls, address)
     return {name: of for name, of in found.items() if name not in system and not name.startswith(left_out)}
@@ -202,7 +203,7 @@ async def export_pop_record(run: Run) -> None:
         where = f"brokerName={name}, brokerAddr={address}, dryRun={truth(dry)}"
         if not dry:
             try:
-                await upkeep.roll_back_pops(run.calls, address)
+                await run.ask(address, RequestCode.POP_ROLLBACK)
             except Error:
                 run.say(f"Export broker records error, {where}")
                 raise

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...admin import cluster, settings
 from ...client.errors import Error
+from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..options import need
-from ..printing import java_list, setting_text
+from ..printing import java_list, setting_lines
 
 NAMESPACE = need("s", "namespace", "namespace of the key")
 KEY = need("k", "key", "the key")
@@ -37,12 +38,12 @@ async def add_write_perm(run: Run) -> None:
 
 
 async def _change_perm(run: Run, verb: str) -> None:
-    change = cluster.wipe_write_perm if verb == "wipe" else cluster.add_write_perm
     faults = []
     for address in run.name_servers:
         place = f"{verb} write perm of broker[{run['b']}] in name server[{address}]"
         try:
-            run.say(f"{place} OK, {await change(run.calls, address, run['b'])}")
+            count = await cluster.let_be_written(run.calls, address, run["b"], may=verb == "add")
+            run.say(f"{place} OK, {count}")
         except Error as fault:
             run.say(f"{place} Failed")
             faults.append(str(fault))
@@ -53,15 +54,13 @@ async def _change_perm(run: Run, verb: str) -> None:
 @command("getNamesrvConfig", "Settings of the name servers")
 async def get_namesrv_config(run: Run) -> None:
     for address in run.name_servers:
-        found = await settings.of_name_server(run.calls, address)
-        run.say(f"============{address}============")
-        for key, value in found.items():
-            run.say(setting_text(key, value))
+        found = await settings.fetch(run.calls, address, RequestCode.GET_NAMESRV_CONFIG)
+        run.say(f"============{address}============", *setting_lines(found))
 
 
 @command("updateNamesrvConfig", "Change a setting of the name servers", KEY, VALUE)
 async def update_namesrv_config(run: Run) -> None:
     for address in run.name_servers:
-        await settings.change_name_server(run.calls, address, {run["k"]: run["v"]})
+        await settings.change(run.calls, address, RequestCode.UPDATE_NAMESRV_CONFIG, {run["k"]: run["v"]})
     run.say(f"update name server config success!{java_list(run.name_servers)}")
     run.say(f"{run['k']} : {run['v']}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...admin import upkeep
+from ...protocol.headers.stats import ExportRocksdbConfig
 from ...protocol.messages import UnreadableMessage, read_record
 from ...protocol.record import RecordError, decode_record
+from ...protocol.requests import RequestCode
 from ..command import Failed, NotServed, Run, command
 from ..messages.text import line_of
 from ..options import may, need
@@ -83,6 +84,7 @@ async def rocksdb_config_to_json(run: Run) -> None:
         raise NotServed(f"{ROCKSDB}mqadmin rocksDBConfigToJson -b BROKER -t {';'.join(kinds)}")
     else:
         raise UsageError("say whose: -b with a broker's address, or -c with a cluster's name")
+    wanted = ExportRocksdbConfig(config_type="".join(f"{each};" for each in kinds))
     for address in addresses:
-        await upkeep.export_rocksdb(run.calls, address, "".join(f"{each};" for each in kinds))
+        await run.ask(address, RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON, wanted)
     run.say("broker export done.")

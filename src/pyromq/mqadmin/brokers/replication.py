@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...admin import cluster, controllers
+from ...admin import cluster
 from ...protocol.bodies.replication import HAClientRuntimeInfo
+from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..options import BROKER, CLUSTER, INTERVAL, may, one_of
 from ..printing import java, when
@@ -20,7 +21,7 @@ async def ha_status(run: Run) -> None:
 
 
 async def _ha_status(run: Run, address: str) -> None:
-    info = await cluster.ha_status(run.calls, address)
+    info = (await run.ask(address, RequestCode.GET_BROKER_HA_STATUS)).body
     if not info.master:
         _print_slave(run, info.ha_client_runtime_info)
         return
@@ -61,7 +62,7 @@ async def get_broker_epoch(run: Run) -> None:
 
 
 async def _print_epochs(run: Run, address: str) -> None:
-    of = await controllers.epochs(run.calls, address)
+    of = (await run.ask(address, RequestCode.GET_BROKER_EPOCH_CACHE)).body
     run.say("", f"#clusterName\t{of.cluster_name}", f"#brokerName\t{of.broker_name}", f"#brokerAddr\t{address}")
     run.say(f"#brokerId\t{of.broker_id}")
     entries = of.epoch_list or []

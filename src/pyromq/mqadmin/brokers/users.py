@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ...admin import users
 from ...protocol.bodies.users import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
-from ..command import Failed, Run, command
+from ...protocol.headers.users import AclSubject, DeleteAcl, ListAcls, ListUsers, UserName
+from ...protocol.requests import RequestCode
+from ...protocol.row import B, H, Row
+from ..command import Failed, Run, Subcommand, command
 from ..options import BROKER_OR_CLUSTER, may, need, one_of
 from ..printing import java
 
@@ -26,6 +28,12 @@ async def _all_brokers(run: Run) -> list[str]:
     return [place.address for place in await run.cluster(run["c"])]
 
 
+async def _on_all_brokers(run: Run, what: str, row: Row[H, B, None, None], header: H, body: B | None = None) -> None:
+    for address in await _all_brokers(run):
+        await run.ask(address, row, header, body)
+        run.say(f"{what} to {address} success.")
+
+
 @command(
     "createUser",
     "Create a user",
@@ -37,9 +45,7 @@ async def _all_brokers(run: Run) -> list[str]:
 )
 async def create_user(run: Run) -> None:
     user = UserInfo(username=run["u"], password=run["p"], user_type=run.get("t") or None)
-    for address in await _all_brokers(run):
-        await users.create(run.calls, address, user)
-        run.say(f"create user to {address} success.")
+    await _on_all_brokers(run, "create user", RequestCode.AUTH_CREATE_USER, UserName(username=run["u"]), user)
 
 
 @command(
@@ -61,16 +67,12 @@ async def update_user(run: Run) -> None:
         user_status=run.get("s") or None,
         user_type=run.get("t") or None,
     )
-    for address in await _all_brokers(run):
-        await users.change(run.calls, address, user)
-        run.say(f"update user to {address} success.")
+    await _on_all_brokers(run, "update user", RequestCode.AUTH_UPDATE_USER, UserName(username=run["u"]), user)
 
 
 @command("deleteUser", "Delete a user", BROKER_OR_CLUSTER, USER, waits_for=WAITS_FOR)
 async def delete_user(run: Run) -> None:
-    for address in await _all_brokers(run):
-        await users.delete(run.calls, address, run["u"])
-        run.say(f"delete user to {address} success.")
+    await _on_all_brokers(run, "delete user", RequestCode.AUTH_DELETE_USER, UserName(username=run["u"]))
 
 
 def _print_users(run: Run, found: list[UserInfo]) -> None:
@@ -85,14 +87,20 @@ async def get_user(run: Run) -> None:
     if not run.get("u"):
         raise Failed("-u with the user's name is needed; listUser shows all")
     for address in await run.masters():
-        found = await users.one(run.calls, address, run["u"])
-        _print_users(run, [found] if found is not None else [])
+        _print_users(run, await _user(run, address, run["u"]))
+
+
+async def _user(run: Run, address: str, name: str) -> list[UserInfo]:
+    """Return the user of this name, nothing if there is none."""
+    found = (await run.ask(address, RequestCode.AUTH_GET_USER, UserName(username=name))).body_or_none
+    return [] if found is None else [found]
 
 
 @command("listUser", "All users", BROKER_OR_CLUSTER, may("f", "filter", "part of the name"), waits_for=WAITS_FOR)
 async def list_user(run: Run) -> None:
     for address in await run.masters():
-        _print_users(run, await users.all_users(run.calls, address, run.get("f") or None))
+        header = ListUsers(filter=run.get("f") or None)
+        _print_users(run, (await run.ask(address, RequestCode.AUTH_LIST_USER, header)).body_or_none or [])
         if "c" in run:
             run.say(f"get user from {address} success.")
 
@@ -107,12 +115,12 @@ async def list_user(run: Run) -> None:
 )
 async def copy_user(run: Run) -> None:
     source, target = run["f"], run["t"]
-    found = await users.all_users(run.calls, source)
-    for user in found:
+    for user in (await run.ask(source, RequestCode.AUTH_LIST_USER, ListUsers())).body_or_none or []:
         if "u" in run and user.username not in _words(run["u"]):
             continue
-        there = await users.one(run.calls, target, user.username or "")
-        await (users.create if there is None else users.change)(run.calls, target, user)
+        is_there = await _user(run, target, user.username or "")
+        row = RequestCode.AUTH_UPDATE_USER if is_there else RequestCode.AUTH_CREATE_USER
+        await run.ask(target, row, UserName(username=user.username), user)
         run.say(f"copy user of {user.username} from {source} to {target} success.")
 
 
@@ -123,6 +131,18 @@ def _words(text: str) -> list[str]:
 # --- permissions ------------------------------------------------------------------------------------------------------
 
 
+def _setting_acls(name: str, text: str, what: str, row: Row[AclSubject, AclInfo, None, None]) -> Subcommand:
+    async def change(run: Run) -> None:
+        await _on_all_brokers(run, what, row, AclSubject(subject=run["s"]), _acl(run))
+
+    options = (ACTIONS, BROKER_OR_CLUSTER, DECISION, SOURCES, RESOURCES, SUBJECT)
+    return command(name, text, *options, waits_for=WAITS_FOR)(change)
+
+
+create_acl = _setting_acls("createAcl", "Give or deny permissions to a user", "create acl", RequestCode.AUTH_CREATE_ACL)
+update_acl = _setting_acls("updateAcl", "Change permissions of a user", "update acl", RequestCode.AUTH_UPDATE_ACL)
+
+
 def _acl(run: Run) -> AclInfo:
     sources = _words(run.get("i")) or None
     entries = [
@@ -130,40 +150,6 @@ def _acl(run: Run) -> AclInfo:
         for each in _words(run["r"])
     ]
     return AclInfo(subject=run["s"], policies=[PolicyInfo(entries=entries)])
-
-
-@command(
-    "createAcl",
-    "Give or deny permissions to a user",
-    ACTIONS,
-    BROKER_OR_CLUSTER,
-    DECISION,
-    SOURCES,
-    RESOURCES,
-    SUBJECT,
-    waits_for=WAITS_FOR,
-)
-async def create_acl(run: Run) -> None:
-    for address in await _all_brokers(run):
-        await users.create_acl(run.calls, address, _acl(run))
-        run.say(f"create acl to {address} success.")
-
-
-@command(
-    "updateAcl",
-    "Change permissions of a user",
-    ACTIONS,
-    BROKER_OR_CLUSTER,
-    DECISION,
-    SOURCES,
-    RESOURCES,
-    SUBJECT,
-    waits_for=WAITS_FOR,
-)
-async def update_acl(run: Run) -> None:
-    for address in await _all_brokers(run):
-        await users.change_acl(run.calls, address, _acl(run))
-        run.say(f"update acl to {address} success.")
 
 
 @command(
@@ -177,7 +163,8 @@ async def update_acl(run: Run) -> None:
 async def delete_acl(run: Run) -> None:
     for address in await _all_brokers(run):
         for resource in _words(run.get("r")) or [""]:
-            await users.delete_acl(run.calls, address, run["s"], resource or None)
+            header = DeleteAcl(subject=run["s"], resource=resource or None)
+            await run.ask(address, RequestCode.AUTH_DELETE_ACL, header)
         run.say(f"delete acl to {address} success.")
 
 
@@ -201,7 +188,7 @@ async def get_acl(run: Run) -> None:
     if not run.get("s"):
         raise Failed("-s with the subject, User:name, is needed; listAcl shows all")
     for address in await run.masters():
-        found = await users.acl(run.calls, address, run["s"])
+        found = (await run.ask(address, RequestCode.AUTH_GET_ACL, AclSubject(subject=run["s"]))).body_or_none
         _print_acls(run, [found] if found is not None else [])
 
 
@@ -215,7 +202,12 @@ async def get_acl(run: Run) -> None:
 )
 async def list_acl(run: Run) -> None:
     for address in await run.masters():
-        _print_acls(run, await users.acls(run.calls, address, run.get("s") or None, run.get("r") or None))
+        _print_acls(run, await _acls(run, address, run.get("s") or None, run.get("r") or None))
+
+
+async def _acls(run: Run, address: str, subject: str | None = None, resource: str | None = None) -> list[AclInfo]:
+    header = ListAcls(subject_filter=subject, resource_filter=resource)
+    return (await run.ask(address, RequestCode.AUTH_LIST_ACL, header)).body_or_none or []
 
 
 @command(
@@ -228,9 +220,10 @@ async def list_acl(run: Run) -> None:
 )
 async def copy_acl(run: Run) -> None:
     source, target = run["f"], run["t"]
-    known = {each.subject for each in await users.acls(run.calls, target)}
-    for acl in await users.acls(run.calls, source):
+    known = {each.subject for each in await _acls(run, target)}
+    for acl in await _acls(run, source):
         if "s" in run and acl.subject not in _words(run["s"]):
             continue
-        await (users.change_acl if acl.subject in known else users.create_acl)(run.calls, target, acl)
+        row = RequestCode.AUTH_UPDATE_ACL if acl.subject in known else RequestCode.AUTH_CREATE_ACL
+        await run.ask(target, row, AclSubject(subject=acl.subject), acl)
         run.say(f"copy acl of {acl.subject} from {source} to {target} success.")

@@ -9,6 +9,8 @@ from ...client.errors import Error
 from ...model.codes import ResponseCode
 from ...model.foreign_text import visible
 from ...protocol.bodies.connections import ConsumerConnection
+from ...protocol.headers.clients import GetProducerConnectionList
+from ...protocol.requests import RequestCode
 from .. import lookup
 from ..command import Run, command, failed
 from ..files import write_private
@@ -57,7 +59,8 @@ async def consumer_connection(run: Run) -> None:
 )
 async def producer_connection(run: Run) -> None:
     (_, address), *_ = await lookup.brokers_of(run, run["t"])
-    found = await groups.producers(run.calls, address, run["g"])
+    header = GetProducerConnectionList(producer_group=run["g"])
+    found = (await run.ask(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header)).body
     for number, one in enumerate(found.connection_set, 1):
         shown = f"{java(one.language):<8} {version_name(one.version)}"
         run.say(f"{number:04}  {one.client_id:<32} {one.client_addr:<22} {shown}")
@@ -65,7 +68,7 @@ async def producer_connection(run: Run) -> None:
 
 @command("producer", "All producers of a broker", need("b", "broker", "the broker, host:port"))
 async def producer(run: Run) -> None:
-    found = await groups.all_producers(run.calls, run["b"])
+    found = (await run.ask(run["b"], RequestCode.GET_ALL_PRODUCER_INFO)).body
     if not found.data:
         run.warn(f"{run['b']} knows no producer")
     for group, members in found.data.items():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from ...admin import cluster, consume_modes, groups, topics
+from ...admin import cluster, groups, topics
 from ...model.group import MessageRequestMode
 from ...model.names import dlq_topic, retry_topic
 from ...protocol.bodies.body import decode_body
-from ...protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
+from ...protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig, SubscriptionGroupList
 from ...protocol.bodies.heartbeat import SetMessageRequestModeRequestBody
 from ...protocol.json import ANSWER_LIMITS
+from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file
 from ..options import BROKER, BROKER_OR_CLUSTER, CLUSTER, may, need
@@ -106,8 +107,9 @@ async def update_sub_group_list(run: Run) -> None:
     configs = decode_body(list[SubscriptionGroupConfig], read_file(run["f"]), ANSWER_LIMITS)
     if not configs:
         raise Failed(f"{run['f']} lists no group")
+    wanted = SubscriptionGroupList(group_config_list=configs)
     for address in await run.masters():
-        await groups.put_many(run.calls, address, configs)
+        await run.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=wanted)
         run.say(f"submit batch of subscription group config to {address} success, please check the result later.")
 
 
@@ -163,6 +165,6 @@ async def set_consume_mode(run: Run) -> None:
     topic, group, share = run["t"], run["g"], run.number("q", 0)
     wanted = SetMessageRequestModeRequestBody(consumer_group=group, topic=topic, mode=mode, pop_share_queue_num=share)
     for address in await run.masters():
-        await consume_modes.put(run.calls, address, wanted)
+        await run.ask(address, RequestCode.SET_MESSAGE_REQUEST_MODE, body=wanted)
         run.say(f"set consume mode to {address} success.")
     run.say(f"topic[{topic}] group[{group}] consume mode[{mode.name}] popShareQueueNum[{share}]")

@@ -12,6 +12,8 @@ from ...model.names import RETRY_PREFIX
 from ...protocol.bodies.connections import ConsumerConnection
 from ...protocol.bodies.keyed import ByQueue, MessageQueue
 from ...protocol.bodies.offsets import ConsumeStats, OffsetWrapper
+from ...protocol.headers.stats import GetBrokerConsumeStats
+from ...protocol.requests import RequestCode
 from .. import lookup
 from ..command import Failed, Run, command, failed
 from ..options import ROUTE_BY, may, need
@@ -146,7 +148,8 @@ def _summary(members: ConsumerConnection | None) -> tuple[int, str, str, str]:
 async def broker_consume_stats(run: Run) -> None:
     calls = run.calls
     calls.timeout_s = run.number("t", 50_000) / 1000
-    found = await offsets.progress_of_all(calls, run["b"], orderly_only=run.truth("o"))
+    header = GetBrokerConsumeStats(is_order=run.truth("o"))
+    found = (await calls.ask(run["b"], RequestCode.GET_BROKER_CONSUME_STATS, header)).body
     run.say(
         OF_BROKER.format(
             "#Topic",

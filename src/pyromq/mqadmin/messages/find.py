@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...admin import cluster, groups, messages
+from ...admin import cluster, messages
 from ...model.codes import ResponseCode
 from ...model.group import ConsumeType
 from ...model.ids import host_text, parse_offset_message_id
@@ -10,6 +10,7 @@ from ...model.message import Property, StoredMessage
 from ...model.message_trace import Consumed, Sent, Traced, is_about
 from ...model.names import TRACE_TOPIC
 from ...protocol.headers.clients import ConsumeMessageDirectly
+from ...protocol.requests import RequestCode
 from ...protocol.trace import TraceError, decode_trace
 from .. import lookup
 from ..command import Failed, Run, command, failed
@@ -100,7 +101,7 @@ async def _hand_over(run: Run, address: str, message: StoredMessage) -> None:
     header = ConsumeMessageDirectly(
         consumer_group=group, client_id=client_id, msg_id=message.offset_id, topic=message.topic
     )
-    run.say(consumed_text(await groups.consume_directly(run.calls, address, header)))
+    run.say(consumed_text((await run.ask(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header)).body))
 
 
 @command(

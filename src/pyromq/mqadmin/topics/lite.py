@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator
 
-from ...admin import lite
 from ...client.errors import Refused
 from ...protocol.bodies.lite import GetLiteGroupInfoResponseBody, LiteLagInfo
+from ...protocol.headers.lite import (
+    GetLiteClientInfo,
+    GetLiteGroupInfo,
+    GetLiteTopicInfo,
+    GetParentTopicInfo,
+    TriggerLiteDispatch,
+)
+from ...protocol.requests import RequestCode
+from ...protocol.row import H, R, Row
 from .. import lookup
 from ..command import Run, command
 from ..options import flag, may, need, one_of
@@ -45,7 +52,7 @@ async def get_broker_lite_info(run: Run) -> None:
         )
     )
     for address in await run.masters():
-        of = await lite.of_broker(run.calls, address)
+        of = (await run.ask(address, RequestCode.GET_BROKER_LITE_INFO)).body
         counts = (of.max_lmq_num, of.current_lmq_num, of.lite_subscription_count, of.order_info_count)
         sizes = (of.cq_table_size, of.offset_table_size, of.event_map_size)
         run.say(OF_BROKER.format(address, of.store_type or "", *counts, *sizes))
@@ -53,20 +60,21 @@ async def get_broker_lite_info(run: Run) -> None:
             run.say(f"Topic Meta: {of.topic_meta}", f"Group Meta: {of.group_meta}")
 
 
-T = TypeVar("T")
-
-
-async def _from_all(run: Run, parent: str, ask: Callable[[str], Awaitable[T]]) -> AsyncIterator[tuple[str, T]]:
+async def _from_all(
+    run: Run, row: Row[H, None, None, R], header: H, *, error: str = "[{}] error.", only: str = ""
+) -> AsyncIterator[tuple[str, R]]:
     """Yield name and answer of each broker of the parent topic. A refusal is shown, and raised after all were asked."""
     refusal = None
-    for name, address in await lookup.brokers_of(run, parent):
+    for name, address in await lookup.brokers_of(run, run["p"]):
+        if only not in ("", name):
+            continue
         try:
-            found = await ask(address)
+            found = await run.ask(address, row, header)
         except Refused as fault:
             refusal = fault
-            run.say(f"[{name}] error.")
+            run.say(error.format(name))
             continue
-        yield name, found
+        yield name, found.body
     if refusal is not None:
         raise refusal
 
@@ -76,7 +84,7 @@ async def get_parent_topic_info(run: Run) -> None:
     parent = run["p"]
     run.say(f"Parent Topic Info: [{parent}]")
     run.say(OF_PARENT.format("#Broker Name", "#TTL", "#Lite Count", "#LMQ NUM", "#GROUPS"))
-    async for name, of in _from_all(run, parent, lambda at: lite.of_parent(run.calls, at, parent)):
+    async for name, of in _from_all(run, RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfo(topic=parent)):
         run.say(OF_PARENT.format(name, of.ttl, of.lite_topic_count, of.lmq_num, ", ".join(of.groups or [])))
 
 
@@ -92,7 +100,8 @@ async def get_lite_topic_info(run: Run) -> None:
     parent, topic = run["p"], run["l"]
     run.say(f"Lite Topic Info: [{parent}] [{topic}] [%LMQ%${parent}${topic}]")
     run.say(OF_TOPIC.format("#Broker Name", "#MinOffset", "#MaxOffset", "#LastUpdate", "#Sharding", "#SubClientCount"))
-    async for name, of in _from_all(run, parent, lambda at: lite.of_topic(run.calls, at, parent, topic)):
+    header = GetLiteTopicInfo(parent_topic=parent, lite_topic=topic)
+    async for name, of in _from_all(run, RequestCode.GET_LITE_TOPIC_INFO, header):
         place, members = of.topic_offset, of.subscriber or []
         offsets = (place.min_offset, place.max_offset, when(place.last_update_timestamp)) if place else ("-", "-", "-")
         run.say(OF_TOPIC.format(name, *offsets, truth(of.sharding_to_broker), len(members)))
@@ -113,7 +122,8 @@ async def get_lite_client_info(run: Run) -> None:
     parent, group, client = run["p"], run["g"], run["c"]
     run.say(f"Lite Client Info: [{parent}] [{group}] [{client}]")
     run.say(OF_CLIENT.format("#Broker", "#LiteTopicCount", "#LastAccessTime", "#LastConsumeTime"))
-    async for name, of in _from_all(run, parent, lambda at: lite.of_client(run.calls, at, parent, group, client)):
+    header = GetLiteClientInfo(parent_topic=parent, group=group, client_id=client)
+    async for name, of in _from_all(run, RequestCode.GET_LITE_CLIENT_INFO, header):
         run.say(OF_CLIENT.format(name, of.lite_topic_count, when(of.last_access_time), when(of.last_consume_time)))
         for topic in (of.lite_topic_set or []) if "s" in run else []:
             run.say(topic)
@@ -129,11 +139,11 @@ async def get_lite_client_info(run: Run) -> None:
     waits_for=WAITS_FOR,
 )
 async def get_lite_group_info(run: Run) -> None:
-    group, parent, topic, top = run["g"], run["p"], run.get("l") or None, run.number("k", 20)
-    run.say(f"Lite Group Info: [{group}] [{parent}]")
+    header = GetLiteGroupInfo(group=run["g"], lite_topic=run.get("l") or None, top_k=run.number("k", 20))
+    run.say(f"Lite Group Info: [{run['g']}] [{run['p']}]")
     found: list[GetLiteGroupInfoResponseBody] = []
     try:
-        async for _, of in _from_all(run, parent, lambda at: lite.of_group(run.calls, at, group, topic, top)):
+        async for _, of in _from_all(run, RequestCode.GET_LITE_GROUP_INFO, header):
             found.append(of)
     finally:
         _print_group(run, found)
@@ -169,17 +179,8 @@ def _print_lags(run: Run, lags: list[LiteLagInfo]) -> None:
     waits_for=WAITS_FOR,
 )
 async def trigger_lite_dispatch(run: Run) -> None:
-    group, parent = run["g"], run["p"]
-    run.say(f"Group And Topic Info: [{group}] [{parent}]", "")
-    refusal = None
-    for name, address in await lookup.brokers_of(run, parent):
-        if run.get("b", name) != name:
-            continue
-        try:
-            await lite.dispatch(run.calls, address, group, run.get("c") or None)
-            run.say(f"{name:<30} {'dispatched':<12}")
-        except Refused as fault:
-            refusal = fault
-            run.say(f"{name:<30} {'error':<12}")
-    if refusal is not None:
-        raise refusal
+    run.say(f"Group And Topic Info: [{run['g']}] [{run['p']}]", "")
+    header = TriggerLiteDispatch(group=run["g"], client_id=run.get("c") or None)
+    row, error = RequestCode.TRIGGER_LITE_DISPATCH, "{:<30} error       "
+    async for name, _ in _from_all(run, row, header, error=error, only=run.get("b")):
+        run.say(f"{name:<30} dispatched  ")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ...admin import upkeep
 from ...protocol.bodies.stats import ConsumeQueueData
+from ...protocol.headers.pull import QueryConsumeQueue
+from ...protocol.headers.stats import CheckRocksdbCqWriteProgress
+from ...protocol.requests import RequestCode
 from .. import lookup
 from ..command import Failed, Run, command
 from ..options import TOPIC, may, need
@@ -27,9 +29,14 @@ CHECK_FAILED = 3
 async def query_cq(run: Run) -> None:
     topic, first = run["t"], run.number("i")
     address = run["b"] if "b" in run else (await lookup.brokers_of(run, topic))[0][1]
-    found = await upkeep.queue_entries(
-        run.calls, address, topic, run.number("q"), first, run.number("c", 10), run.get("g") or None
+    wanted = QueryConsumeQueue(
+        topic=topic,
+        queue_id=run.number("q"),
+        index=first,
+        count=run.number("c", 10),
+        consumer_group=run.get("g") or None,
     )
+    found = (await run.ask(address, RequestCode.QUERY_CONSUME_QUEUE, wanted)).body
     if found.subscription_data is not None:
         run.print(f"Subscription data: \n{pretty(found.subscription_data)}\n{RULE}\n")
     if found.filter_data is not None:
@@ -58,11 +65,12 @@ def _entry_text(entry: ConsumeQueueData) -> str:
 )
 async def check_rocksdb(run: Run) -> None:
     since = run.number("cf", run.clock.now_ms() - MONTH_MS)
+    wanted = CheckRocksdbCqWriteProgress(topic=run.get("t"), check_store_time=since)
     faults = []
     for place in await run.cluster(run["c"]):
         if not place.is_master:
             continue
-        found = await upkeep.compare_rocksdb_queues(run.calls, place.address, run.get("t"), since)
+        found = (await run.ask(place.address, RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, wanted)).body
         if found.check_status == CHECK_FAILED:
             faults.append(f"{place.name} check error, please check log... errInfo: {java(found.check_result)}")
         else:

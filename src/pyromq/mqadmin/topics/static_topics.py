@@ -6,11 +6,13 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ...admin import cluster, static_topics, topics
+from ...admin import cluster, topics
 from ...protocol.bodies.body import decode_body, encode_body
 from ...protocol.bodies.keyed import MessageQueue
 from ...protocol.bodies.topics import TopicRemappingDetailWrapper
+from ...protocol.headers.topics import CreateTopic
 from ...protocol.json import ANSWER_LIMITS
+from ...protocol.requests import RequestCode
 from ..command import Failed, Run, command
 from ..files import read_file, write_private
 from ..options import may, need, one_of
@@ -56,7 +58,7 @@ async def _known(run: Run, topic: str, addresses: Mapping[str, str]) -> Configs:
     """Return what each broker that has the topic knows of it."""
     known: Configs = {}
     for name, address in addresses.items():
-        config = await static_topics.config(run.calls, address, topic)
+        config = await topics.config(run.calls, address, topic, logical=True)
         if config is not None:
             known[name] = config
     return known
@@ -98,7 +100,8 @@ async def _put_all(run: Run, names: Iterable[str], configs: Configs, addresses: 
     if missing:
         raise Failed(f"the name server knows no master of {', '.join(sorted(missing))}: nothing was changed")
     for name in names:
-        await static_topics.put(run.calls, addresses[name], configs[name], force=run.truth("fr"))
+        header = CreateTopic.of(configs[name], force=run.truth("fr"))
+        await run.ask(addresses[name], RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, header, configs[name].mapping_detail)
 
 
 @command(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from ...admin import cluster, settings, topics
 from ...model.topic import Perm, TopicFlag
 from ...protocol.bodies.body import decode_body
-from ...protocol.bodies.topics import TopicConfig
+from ...protocol.bodies.topics import CreateTopicListRequestBody, TopicConfig
+from ...protocol.headers.marks import RpcHeader
 from ...protocol.json import ANSWER_LIMITS
+from ...protocol.requests import RequestCode
 from .. import lookup
 from ..command import Failed, Run, command
 from ..files import read_file
@@ -108,8 +110,9 @@ async def update_topic_list(run: Run) -> None:
     configs = decode_body(list[TopicConfig], read_file(run["f"]), ANSWER_LIMITS)
     if not configs:
         raise Failed(f"{run['f']} lists no topic")
+    wanted = CreateTopicListRequestBody(topic_config_list=configs)
     for address in await run.masters():
-        await topics.put_many(run.calls, address, configs)
+        await run.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RpcHeader(), wanted)
         run.say(f"submit batch of topic config to {address} success, please check the result later.")
 
 
