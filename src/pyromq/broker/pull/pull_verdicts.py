@@ -19,7 +19,6 @@ from ...kernel.pulls import AnswerPieces, PullGrant, PullLimits, PullQuery
 from ...kernel.seam import Feed, FeedConnection
 from ...protocol.command import Command, Encoding, encode_header
 from ...protocol.headers.pull import PullMessage, PullMessageAnswer
-from ...protocol.pulls import PullFlag
 from ...protocol.requests import RequestCode
 from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import SCAN_ENTRIES, GetStatus
