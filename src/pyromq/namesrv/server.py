@@ -68,11 +68,11 @@ class NameServer:
         handlers = surface(
             BrokerHandlers(self.table, self._kv, self.live, self._announcer, clock, slices),
             TopicHandlers(self.table, self._kv, self.live, clock, slices),
-            KvHandlers(self._kv, slices),
+            KvHandlers(self._kv),
             SettingsHandlers(self.live, run_blocking),
         )
         self.server = Server(
-            Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers)),
+            Dispatcher(LoopHolds(clock, config.limits().loop_hold_ms).around(handlers), slices=slices),
             clock=clock,
             limits=config.limits(budget.memory_bytes),
             tls=config.server_tls(),

@@ -266,7 +266,7 @@ class RequestCode:
     INVOKE_BROKER_TO_GET_CONSUMER_STATUS = Row(223, Content(offset.GetConsumerStatus),
         Content(None, offsets.GetConsumerStatusBody, JAVA), needs=on_topic(GET) + on_group(GET, field="group"))
     GET_CONSUMER_RUNNING_INFO = Row(307, Content(client.GetConsumerRunningInfo),
-        Content(None, connections.ConsumerRunningInfo), needs=on_group(GET), by=Server.RELAYED)
+        Content(None, connections.ConsumerRunningInfo, JAVA), needs=on_group(GET), by=Server.RELAYED)
     CONSUME_MESSAGE_DIRECTLY = Row(309, Content(client.ConsumeMessageDirectly, RECORDS),
         Content(None, connections.ConsumeMessageDirectlyResult), by=Server.RELAYED,
         needs=on_group(SUB) + on_topic(SUB, optional=True))

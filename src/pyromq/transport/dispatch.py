@@ -17,7 +17,7 @@ from ..model.codes import ResponseCode
 from ..protocol.command import RESPONSE_FLAG, Command
 from ..protocol.headers.header import Header
 from ..protocol.requests import ROWS
-from ..protocol.row import AnyRow, Row, Server
+from ..protocol.row import Row, Server
 from .peer import Peer
 from .turns.slices import Slices
 
@@ -104,17 +104,17 @@ Handler = Callable[[Request], Answer]
 Authorise = Callable[[Request], None]
 
 
-def bind(row: Row[Of, With, Any, Any], handler: Callable[[RequestOf[Of, With]], Answer]) -> tuple[AnyRow, Handler]:
+def bind(row: Row[Of, With, Any, Any], handler: Callable[[RequestOf[Of, With]], Answer]) -> tuple[int, Handler]:
     """Return the pair for a server's surface. A handler of other types than the row's fails the type check."""
-    return row, handler
+    return row.code, handler
 
 
-def bound(pairs: Iterable[tuple[AnyRow, Handler]], *servers: Server) -> dict[int, Handler]:
+def bound(pairs: Iterable[tuple[int, Handler]], *servers: Server) -> dict[int, Handler]:
     """Return handlers by code. ValueError unless they are exactly those of the rows that these servers serve."""
-    handlers = {row.code: handler for row, handler in pairs}
+    handlers = dict(pairs)
     wrong = handlers.keys() ^ {code for code, row in ROWS.items() if row.by in servers}
     if wrong:
-        raise ValueError(f"handlers and rows differ: {', '.join(str(ROWS[code].name) for code in sorted(wrong))}")
+        raise ValueError(f"handlers and rows differ: {', '.join(ROWS[code].name for code in sorted(wrong))}")
     return handlers
 
 

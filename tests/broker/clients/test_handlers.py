@@ -143,7 +143,7 @@ def test_members_are_listed_until_they_leave(room: Room) -> None:
     peer = FakePeer()
     room.beat(peer, "c1")
     ask = request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="G")
-    assert room.handlers.list_members(ask).body == b'{"consumerIdList":["c1"]}'
+    assert room.handlers.list_members(ask).body.consumer_id_list == ["c1"]
     room.handlers.unregister(
         request(RequestCode.UNREGISTER_CLIENT, peer, clientID="c1", consumerGroup="G", producerGroup="P")
     )
@@ -187,7 +187,7 @@ async def test_a_queue_lock_is_given_to_one_and_after_its_death_to_another(room:
             "mqSet": [{"brokerName": "broker-a", "queueId": queue, "topic": "T"} for queue in (0, 1)],
         }
         reply = await room.handlers.lock(request(RequestCode.LOCK_BATCH_MQ, body=json.dumps(body).encode()))
-        return [queue["queueId"] for queue in json.loads(bytes(reply.body))["lockOKMQSet"]]
+        return [queue.queue_id for queue in reply.body.lock_ok_mq_set]
 
     room.topics.put(TopicConfig(topic_name="T"))
     room.groups.put(SubscriptionGroupConfig(group_name="G"))

@@ -172,14 +172,13 @@ async def test_queues_that_do_not_exist_are_locked_for_nobody(disk: SimulatedDis
         ("other", "T", 0),
     ]
 
-    async def ask(group: str) -> list[dict[str, Any]]:
+    async def ask(group: str) -> list[tuple[str, str, int]]:
         queues = [{"brokerName": broker, "topic": topic, "queueId": queue} for broker, topic, queue in wanted]
         body = json.dumps({"clientId": "c1", "consumerGroup": group, "mqSet": queues}).encode()
         reply = await room.handlers.lock(request(RequestCode.LOCK_BATCH_MQ, body=body))
-        found: list[dict[str, Any]] = json.loads(bytes(reply.body))["lockOKMQSet"]
-        return found
+        return [(queue.broker_name, queue.topic, queue.queue_id) for queue in reply.body.lock_ok_mq_set]
 
-    assert await ask("G") == [{"brokerName": "broker-a", "queueId": 0, "topic": "T"}]
+    assert await ask("G") == [("broker-a", "T", 0)]
     assert await ask("nobody") == []
     with pytest.raises(RequestRefused, match="maxHeartbeatBytes"):
         await ask("G" * (2 << 20))

@@ -7,7 +7,6 @@ from ...errors import CallFailed, CallTimedOut, RequestRefused
 from ...model.client_info import Version
 from ...model.codes import ResponseCode
 from ...model.ids import parse_offset_message_id
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.connections import (
     Connection,
     ConsumerConnection,
@@ -83,7 +82,7 @@ class ConnectionAdmin:
         )
         # A group's status is where a conflict of its members is made visible to whoever asks.
         remark = None if group.conflict is None else f"CONFLICT: {group.conflict}"
-        return Reply(body=await self._slices.encoded(body), remark=remark)
+        return Reply(body=body, remark=remark)
 
     async def producers(self, request: RequestOf[GetProducerConnectionList, None]) -> Reply:
         """204."""
@@ -92,7 +91,7 @@ class ConnectionAdmin:
         if not members:
             raise RequestRefused(f"the producer group[{name}] not exist")
         connections = [_connection(peer, one.client_id) for peer, one in members.items()]
-        return Reply(body=await self._slices.encoded(ProducerConnection(connection_set=connections)))
+        return Reply(body=ProducerConnection(connection_set=connections))
 
     async def all_producers(self, request: Request) -> Reply:
         """328."""
@@ -101,7 +100,7 @@ class ConnectionAdmin:
             members = self._producers.members(group)
             if members:  # they have not left between two slices
                 data[group] = [_producer(peer, one) for peer, one in members.items()]
-        return Reply(body=await self._slices.encoded(ProducerTableInfo(data=data)))
+        return Reply(body=ProducerTableInfo(data=data))
 
     # --- who consumes what ----------------------------------------------------------------------------------------
 
@@ -109,12 +108,12 @@ class ConnectionAdmin:
         """300: online now, or with offsets."""
         topic = request.header.topic
         groups = {*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)}
-        return Reply(body=await self._slices.encoded(GroupList(group_list=await self._slices.in_order(groups))))
+        return Reply(body=GroupList(group_list=await self._slices.in_order(groups)))
 
     async def topics_of_group(self, request: RequestOf[QueryTopicsByConsumer, None]) -> Reply:
         """343."""
         topics = self._offsets.topics_of(request.header.group)
-        return Reply(body=await self._slices.encoded(TopicList(topic_list=topics, broker_addr=self._address)))
+        return Reply(body=TopicList(topic_list=topics, broker_addr=self._address))
 
     def subscription(self, request: RequestOf[QuerySubscriptionByConsumer, None]) -> Reply:
         """345."""
@@ -122,7 +121,7 @@ class ConnectionAdmin:
         group = self._consumers.find(header.group)
         found = None if group is None else group.subscriptions.get(header.topic or "")
         body = QuerySubscriptionResponseBody(group=header.group, topic=header.topic, subscription_data=found)
-        return Reply(body=encode_body(body))
+        return Reply(body=body)
 
     # --- passed on to a client ------------------------------------------------------------------------------------
 

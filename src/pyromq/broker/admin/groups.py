@@ -10,7 +10,7 @@ from ... import logs
 from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
-from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.groups import (
     GroupForbidden,
     SubscriptionGroupConfig,
@@ -112,7 +112,7 @@ class GroupAdmin:
             subscription_group_table=groups,
         )
         count = GetAllSubscriptionGroupAnswer(total_group_num=len(self._groups))
-        return Reply(header=count, body=await self._slices.encoded(wrapper))
+        return Reply(header=count, body=wrapper)
 
     def _is_current(self, version: str | None) -> bool:
         return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._groups.version
@@ -123,7 +123,7 @@ class GroupAdmin:
         group = self._groups.find(name)
         if group is None:
             raise RequestRefused(f"No group in this broker. group: {name}", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-        return Reply(body=encode_body(group))
+        return Reply(body=group)
 
     async def forbid(self, request: RequestOf[UpdateGroupForbidden, None]) -> Reply:
         """353: whether a group may read a topic, after the change if one is wanted."""
@@ -135,4 +135,4 @@ class GroupAdmin:
             self._groups.set_readable(header.group, header.topic, header.readable)
             await self._saved()
         readable = self._groups.may_read(header.group, header.topic)
-        return Reply(body=encode_body(GroupForbidden(group=header.group, topic=header.topic, readable=readable)))
+        return Reply(body=GroupForbidden(group=header.group, topic=header.topic, readable=readable))

@@ -72,7 +72,7 @@ class OffsetAdmin:
         body = ConsumerOffsetSerializeWrapper(
             data_version=version, group_topic_map=self._offsets.group_topics(), offset_table=table
         )
-        return Reply(body=await self._slices.encoded(body, Dialect.JAVA))
+        return Reply(body=body)
 
     # --- 222 ------------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class OffsetAdmin:
             body.offset_table[self._queue(header.topic, queue_id)] = offset
         await self._saved()
         log.warning("offsets reset", group=header.group, topic=header.topic, peer=request.peer.address)
-        return Reply(body=await self._slices.encoded(body, Dialect.JAVA))
+        return Reply(body=body)
 
     async def _target(self, header: ResetOffset, queue_id: int) -> int:
         low, high = self._range(header.topic, queue_id)
@@ -137,7 +137,7 @@ class OffsetAdmin:
             targets[queue_id] = found if header.is_force or found < now else now
         for member in self._online(header.group).members.values():
             self._send_reset(member, header, targets)
-        return Reply(body=await self._slices.encoded(self._body(header.topic, targets), Dialect.JAVA))
+        return Reply(body=self._body(header.topic, targets))
 
     def _send_reset(self, member: Member, header: ResetOffset, targets: dict[int, int]) -> None:
         if member.peer.language is Language.CPP:
@@ -170,7 +170,7 @@ class OffsetAdmin:
         ]
         answers = await asyncio.gather(*(self._ask(member, header) for member in members))
         table = {member.client_id: one for member, one in zip(members, answers, strict=True) if one is not None}
-        return Reply(body=encode_body(GetConsumerStatusBody(consumer_table=table), Dialect.JAVA))
+        return Reply(body=GetConsumerStatusBody(consumer_table=table))
 
     async def _ask(self, member: Member, header: GetConsumerStatus) -> ByQueue[int] | None:
         fields = GetConsumerStatus(topic=header.topic, group=header.group).to_fields()

@@ -90,7 +90,7 @@ class Progress:
             table.offset_table[self._queue(topic.topic_name, queue_id)] = TopicOffset(
                 min_offset=low, max_offset=high, last_update_timestamp=last
             )
-        return Reply(body=await self._slices.encoded(table, Dialect.JAVA))
+        return Reply(body=table)
 
     # --- of groups ------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Progress:
                 await self._progress(table, group, topic, topic.read_queue_nums)
                 rate += self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
         stats = ConsumeStats(offset_table=table, consume_tps=rate)
-        return Reply(body=await self._slices.encoded(stats, Dialect.JAVA))
+        return Reply(body=stats)
 
     async def all_consume_stats(self, request: RequestOf[GetBrokerConsumeStats, None]) -> Reply:
         """317: every group of this broker."""
@@ -132,7 +132,7 @@ class Progress:
                 rate = self._counters.rate(GROUP_GET_NUMS, f"{name}@{group}")
                 stats.append(ConsumeStats(offset_table=table, consume_tps=rate))
             answer.consume_stats_list.append({group: stats})
-        return Reply(body=await self._slices.encoded(answer, Dialect.JAVA))
+        return Reply(body=answer)
 
     def _is_of_interest(self, group: str, topic: str) -> bool:
         """Offsets of topics that an online group no longer subscribes to are old news."""
@@ -177,7 +177,7 @@ class Progress:
                     consume_time_stamp_str=_time_text(consumed),
                 )
             )
-        return Reply(body=await self._slices.encoded(QueryConsumeTimeSpanBody(consume_time_span_set=spans)))
+        return Reply(body=QueryConsumeTimeSpanBody(consume_time_span_set=spans))
 
     async def correction(self, request: RequestOf[QueryCorrectionOffset, None]) -> Reply:
         """308: the smallest offset of all groups by queue; where the compared group is behind it, a huge one."""
@@ -195,7 +195,7 @@ class Progress:
             if smallest.get(queue_id, 0) > offset:
                 smallest[queue_id] = (1 << 63) - 1
         body = QueryCorrectionOffsetBody(correction_offsets=smallest)
-        return Reply(body=await self._slices.encoded(body, Dialect.JAVA))
+        return Reply(body=body)
 
     # --- counters and entries -------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Progress:
                 f"The stats <{header.stats_name}> <{header.stats_key}> not exist: nothing was counted under it"
             )
         of_day = self._counters.of_day(header.stats_name, header.stats_key)
-        return Reply(header=ViewBrokerStatsDataAnswer(sum_of_day=of_day), body=encode_body(data))
+        return Reply(header=ViewBrokerStatsDataAnswer(sum_of_day=of_day), body=data)
 
     async def entries(self, request: RequestOf[QueryConsumeQueue, None]) -> Reply:
         """321: a stretch of a queue, and what a group's filter makes of it."""
@@ -235,7 +235,7 @@ class Progress:
             ConsumeQueueData(physic_offset=one.position, physic_size=one.size, tags_code=one.tag_code, eval=is_wanted)
             for one, is_wanted in zip(entries, matches, strict=True)
         ]
-        return Reply(body=encode_body(body))
+        return Reply(body=body)
 
     def _filter_text(self, topic: str, group: str, wanted: SubscriptionData | None) -> str:
         """The filter that a group is known by, as JSON; a group by tags has none."""

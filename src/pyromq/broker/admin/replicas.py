@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...errors import RequestRefused
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.replication import HARuntimeInfo
 from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
@@ -18,7 +17,7 @@ class Replicas:
     def status(self, request: Request) -> Reply:
         """907."""
         info = HARuntimeInfo(master=True, master_commit_log_max_offset=self._store.commit_log.end)
-        return Reply(body=encode_body(info))
+        return Reply(body=info)
 
     def epochs(self, request: Request) -> Reply:
         """1007."""

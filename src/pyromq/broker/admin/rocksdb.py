@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from ...errors import RequestRefused
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.stats import CheckRocksdbCqWriteResult
 from ...protocol.headers.stats import ExportRocksdbConfig
 from ...transport.dispatch import Reply, Request, RequestOf
@@ -22,7 +21,7 @@ class RocksDbAdmin:
 
     def compare(self, request: Request) -> Reply:
         """354: queues in RocksDB with those in files."""
-        return Reply(body=encode_body(CheckRocksdbCqWriteResult(check_status=CANNOT, check_result=NOTHING_TO_COMPARE)))
+        return Reply(body=CheckRocksdbCqWriteResult(check_status=CANNOT, check_result=NOTHING_TO_COMPARE))
 
     async def export(self, request: RequestOf[ExportRocksdbConfig, None]) -> Reply:
         """355: tables as JSON files. Ours are that already, and are on disk as they are now when this is answered."""

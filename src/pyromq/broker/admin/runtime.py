@@ -8,7 +8,6 @@ from datetime import datetime
 from ...ambient import Clock
 from ...config import Live
 from ...kernel.choice import kernel_name
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.route import KVTable
 from ...protocol.row import RequestClass
 from ...store.files.disk import Disk
@@ -85,7 +84,7 @@ class RuntimeInfo:
         table |= self._holds_part()
         for level, (offset, end) in self._delays().items():
             table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
-        return Reply(body=encode_body(KVTable(table=table)))
+        return Reply(body=KVTable(table=table))
 
     def _store_part(self, first: int | None) -> dict[str, str]:
         usage = self._disk.usage()

@@ -12,7 +12,7 @@ from ...errors import RequestRefused
 from ...model import names
 from ...model.codes import ResponseCode
 from ...model.topic import Perm
-from ...protocol.bodies.body import decode_body, encode_body
+from ...protocol.bodies.body import decode_body
 from ...protocol.bodies.topics import (
     CreateTopicListRequestBody,
     TopicConfig,
@@ -23,7 +23,6 @@ from ...protocol.bodies.topics import (
 from ...protocol.bodies.version import DataVersion
 from ...protocol.headers.marks import RpcHeader
 from ...protocol.headers.topics import CreateTopic, GetAllTopicConfig, GetAllTopicConfigAnswer, TopicName
-from ...protocol.json import Dialect
 from ...store.queues.queue_table import QueueTable
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
@@ -151,7 +150,7 @@ class TopicAdmin:
             topics = self._topics.page(start, header.max_topic_num)
         wrapper = TopicConfigAndMappingSerializeWrapper(data_version=self._topics.version, topic_config_table=topics)
         count = GetAllTopicConfigAnswer(total_topic_num=len(self._topics))
-        return Reply(header=count, body=await self._slices.encoded(wrapper, Dialect.JAVA))
+        return Reply(header=count, body=wrapper)
 
     def _is_current(self, version: str | None) -> bool:
         """A page of another state of the table would leave gaps: then it begins anew."""
@@ -163,10 +162,10 @@ class TopicAdmin:
         if topic is None:
             raise RequestRefused(f"No topic in this broker. topic: {name}", ResponseCode.TOPIC_NOT_EXIST)
         body = msgspec.convert(msgspec.to_builtins(topic), TopicConfigAndQueueMapping)
-        return Reply(body=encode_body(body))
+        return Reply(body=body)
 
     def system_topics(self, request: Request) -> Reply:
-        return Reply(body=encode_body(TopicList(topic_list=self._topics.system_names())))
+        return Reply(body=TopicList(topic_list=self._topics.system_names()))
 
 
 def _check_order(before: TopicConfig, after: TopicConfig, force: bool) -> None:

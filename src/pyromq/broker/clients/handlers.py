@@ -18,7 +18,6 @@ from ...model import names
 from ...model.filters.sql92 import SQL92, FilterFault
 from ...model.group import ConsumeType
 from ...model.topic import Perm, TopicFlag
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
@@ -198,7 +197,7 @@ class ClientHandlers:
         group = self._consumers.find(name)
         if group is None:
             raise RequestRefused(f"no consumer for this group, {name}")
-        return Reply(body=encode_body(GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids)))
+        return Reply(body=GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids))
 
     def check_config(self, request: RequestOf[None, CheckClientRequestBody]) -> Reply:
         """46: whether a subscription that is not by tags can be served."""
@@ -219,7 +218,7 @@ class ClientHandlers:
         existing = [queue for queue in wanted.mq_set if is_known and self._has_queue(queue)]
         granted = self._locks.lock(wanted.consumer_group, wanted.client_id, existing, self._clock.monotonic())
         await self._keep_locks()
-        return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=granted)))
+        return Reply(body=LockBatchResponseBody(lock_ok_mq_set=granted))
 
     async def unlock(self, request: Request) -> Reply:
         wanted = self._wanted_locks(request)

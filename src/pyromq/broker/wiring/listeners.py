@@ -14,6 +14,7 @@ from ...transport.dispatch import Dispatcher, Handler
 from ...transport.listening import Listening, bind
 from ...transport.peer import Peer
 from ...transport.server import Server
+from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
 from ..pull.pull_verdicts import Pulling, PullVerdicts
 from ..send.send_verdicts import Sending, Verdicts, native_verdicts, patience
@@ -67,7 +68,11 @@ class Listeners:
         self._buffered = BufferedBytes(environment.limits.held_bytes)
         self.verdicts: list[Verdicts] = []
         self.pull_verdicts: list[PullVerdicts] = []
-        self.dispatchers = {"main": Dispatcher(handlers), "fast": Dispatcher(on_fast_port(handlers))}
+        slices = Slices(environment.clock)
+        self.dispatchers = {
+            "main": Dispatcher(handlers, slices=slices),
+            "fast": Dispatcher(on_fast_port(handlers), slices=slices),
+        }
         self.servers: list[Server] = []
         for name, dispatcher in self.dispatchers.items():
             if around is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from ... import logs
 from ...errors import RequestRefused
 from ...model.message import Property, StoredMessage
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.connections import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
@@ -20,10 +19,9 @@ from ...protocol.headers.clients import ConsumeMessageDirectly, GetConsumerRunni
 from ...protocol.headers.offsets import GetConsumerStatus, ResetOffset
 from ...protocol.headers.send import PushReplyMessage
 from ...protocol.headers.transactions import CheckTransactionState
-from ...protocol.json import Dialect
 from ...protocol.messages import read_messages
 from ...protocol.requests import RequestCode
-from ...transport.dispatch import Handler, Reply, Request, RequestOf
+from ...transport.dispatch import Handler, Reply, Request, RequestOf, bind
 from ..consume.assigned import AssignedQueue
 from ..consume.pull_consumer import PullConsumer
 from ..consume.push_consumer import PushConsumer
@@ -44,15 +42,16 @@ class BrokerRequests:
         self.replies = AwaitedReplies()
 
     def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.members_changed,
-            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset,
-            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.status,
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
-            RequestCode.CHECK_TRANSACTION_STATE: self.check_transaction,
-            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.reply,
-        }
+        pairs = (
+            bind(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self.members_changed),
+            bind(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, self.reset),
+            bind(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, self.status),
+            bind(RequestCode.GET_CONSUMER_RUNNING_INFO, self.running_info),
+            bind(RequestCode.CONSUME_MESSAGE_DIRECTLY, self.consume_directly),
+            bind(RequestCode.CHECK_TRANSACTION_STATE, self.check_transaction),
+            bind(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self.reply),
+        )
+        return dict(pairs)
 
     def add(self, consumer: PushConsumer) -> None:
         self._consumers[consumer.group] = consumer
@@ -89,7 +88,7 @@ class BrokerRequests:
             offset = assigned.process.commit_offset()
             if queue.topic == header.topic and offset is not None:
                 table[queue] = offset
-        return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table), Dialect.JAVA))
+        return Reply(body=GetConsumerStatusBody(message_queue_table=table))
 
     def running_info(self, request: RequestOf[GetConsumerRunningInfo, None]) -> Reply:
         header = request.header
@@ -98,19 +97,16 @@ class BrokerRequests:
         queues.update({queue: _info(assigned) for queue, assigned in consumer.assigned.items()})
         described = consumer.describe()
         return Reply(
-            body=encode_body(
-                ConsumerRunningInfo(
-                    jstack=stacks() if header.jstack_enable else None,
-                    mq_table=queues,
-                    properties=consumer.facts(),
-                    subscription_set=described.subscription_data_set,
-                    status_table=_statuses(consumer, queues),
-                ),
-                Dialect.JAVA,  # Java reads maps by queue in no other
+            body=ConsumerRunningInfo(
+                jstack=stacks() if header.jstack_enable else None,
+                mq_table=queues,
+                properties=consumer.facts(),
+                subscription_set=described.subscription_data_set,
+                status_table=_statuses(consumer, queues),
             )
         )
 
-    async def consume_directly(self, request: RequestOf[ConsumeMessageDirectly, None]) -> Reply:
+    async def consume_directly(self, request: RequestOf[ConsumeMessageDirectly, bytes]) -> Reply:
         """The handler gets this one message now; neither its offset nor a retry follows from it."""
         header = request.header
         consumer = self._find(header.consumer_group)
@@ -124,9 +120,9 @@ class BrokerRequests:
             remark=None if fault is None else repr(fault),
             spent_time_mills=consumer.now_ms() - began,
         )
-        return Reply(body=encode_body(result))
+        return Reply(body=result)
 
-    async def check_transaction(self, request: RequestOf[CheckTransactionState, None]) -> Reply:
+    async def check_transaction(self, request: RequestOf[CheckTransactionState, bytes]) -> Reply:
         """One-way: the answer is a request of ours (37)."""
         half = _only_message(request)
         group = half.properties.get(Property.PGROUP, "")
@@ -138,8 +134,8 @@ class BrokerRequests:
         await producer.transactions.asked(request.peer, header, producer.received(half, queue))
         return Reply()
 
-    def reply(self, request: RequestOf[PushReplyMessage, None]) -> Reply:
-        self.replies.came(request.header, request.raw_body)
+    def reply(self, request: RequestOf[PushReplyMessage, bytes]) -> Reply:
+        self.replies.came(request.header, request.body)
         return Reply()
 
 

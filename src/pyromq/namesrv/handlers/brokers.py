@@ -6,12 +6,10 @@ from ... import logs
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
-from ...protocol.bodies.body import encode_body
 from ...protocol.bodies.registration import RegisterBrokerBody, RegistrationReader, body_crc
 from ...protocol.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, KVTable
 from ...protocol.bodies.version import DataVersion
 from ...protocol.headers import namesrv as headers
-from ...protocol.json import Dialect
 from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.turns.slices import Slices
 from ..announcer import Announcer
@@ -60,7 +58,7 @@ class BrokerHandlers:
         return Reply(
             remark=f"ignored: {result.ignored}" if result.ignored is not None else _left_out(new, config),
             header=headers.RegisterBrokerAnswer(ha_server_addr=result.ha_address, master_addr=result.master_address),
-            body=b"" if orders is None else encode_body(KVTable(table=dict(orders))),
+            body=b"" if orders is None else KVTable(table=dict(orders)),
         )
 
     async def _content(self, request: Request, header: headers.RegisterBroker) -> RegisterBrokerBody:
@@ -94,7 +92,7 @@ class BrokerHandlers:
         self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
         return Reply(
             header=headers.QueryDataVersionAnswer(changed=known is None or known != asked),
-            body=b"" if known is None else encode_body(known),
+            body=b"" if known is None else known,
         )
 
     def members(self, request: RequestOf[headers.GetBrokerMemberGroup, None]) -> Reply:
@@ -105,11 +103,11 @@ class BrokerHandlers:
             broker_name=header.broker_name,
             broker_addrs=self._table.members(header.broker_name),
         )
-        return Reply(body=encode_body(GetBrokerMemberGroupResponseBody(broker_member_group=group), Dialect.JAVA))
+        return Reply(body=GetBrokerMemberGroupResponseBody(broker_member_group=group))
 
     async def cluster_info(self, request: Request) -> Reply:
         """106. In Java's dialect whatever the client's version, as Java does."""
-        return Reply(body=await self._slices.encoded(self._table.cluster_info(), Dialect.JAVA))
+        return Reply(body=self._table.cluster_info())
 
     def wipe_write(self, request: RequestOf[headers.WipeWritePerm, None]) -> Reply:
         """205."""

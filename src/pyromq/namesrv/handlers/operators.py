@@ -12,7 +12,6 @@ from ...model.codes import ResponseCode
 from ...protocol.bodies.route import KVTable
 from ...protocol.headers import namesrv as headers
 from ...transport.dispatch import Reply, Request, RequestOf
-from ...transport.turns.slices import Slices
 from ..config import HIDDEN_KEYS, NamesrvConfig
 from ..kv_config import KvConfig, RunBlocking
 
@@ -22,9 +21,8 @@ log = logs.get("pyromq.namesrv")
 class KvHandlers:
     """Event loop only."""
 
-    def __init__(self, kv: KvConfig, slices: Slices) -> None:
+    def __init__(self, kv: KvConfig) -> None:
         self._kv = kv
-        self._slices = slices
 
     async def put(self, request: RequestOf[headers.PutKvConfig, None]) -> Reply:
         """100. Answered when it is on disk."""
@@ -56,7 +54,7 @@ class KvHandlers:
         entries = self._kv.namespace(namespace)
         if entries is None:
             raise RequestRefused(f"No config item, Namespace: {namespace}", ResponseCode.QUERY_NOT_FOUND)
-        return Reply(body=await self._slices.encoded(KVTable(table=dict(entries))))
+        return Reply(body=KVTable(table=dict(entries)))
 
 
 class SettingsHandlers:

@@ -125,4 +125,4 @@ class TopicHandlers:
 
     async def _list(self, names: Collection[str], broker_address: str | None = None) -> Reply:
         body = TopicList(topic_list=await self._slices.in_order(names), broker_addr=broker_address)
-        return Reply(body=await self._slices.encoded(body))
+        return Reply(body=body)
