@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyromq.broker.pull.pull_verdicts import PullVerdicts
+from pyromq.broker.pull.verdicts import PullVerdicts
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 

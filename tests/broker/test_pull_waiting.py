@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from pyromq.broker.pull.long_poll import HeldPull
-from pyromq.broker.pull.pull_waiting import AT_ONCE, WaitingPull, WaitingPulls
+from pyromq.broker.pull.suspended import AT_ONCE, WaitingPull, WaitingPulls
 from pyromq.kernel.state import QueueTail
 from pyromq.store.log.readable import Readable
 from pyromq.testing.clock import ManualClock

@@ -28,7 +28,7 @@ from .messages.inspection import Inspection
 from .messages.message_life import MessageLife
 from .messages.message_queries import MessageQueries
 from .messages.queue_handlers import QueueHandlers
-from .pull.pull import PullHandler
+from .pull.handler import PullHandler
 from .retries.send_back import SendBack
 from .send.replies import ReplyHandler
 from .send.send import SendHandler

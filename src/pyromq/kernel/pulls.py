@@ -1,6 +1,6 @@
 """What a feed of pulls and the broker say to each other: verdicts asked for, pulls to suspend, counts that are read.
 
-The kernel reads and decides nothing; the broker (`broker/pull/pull_verdicts.py`) implements `PullHost`. A pull that the
+The kernel reads and decides nothing; the broker (`broker/pull/verdicts.py`) implements `PullHost`. A pull that the
 kernel does not answer (nothing is there, an expression, a cold page, a damaged record, a wrong offset) goes to Python
 untouched, and nothing of it was noted before.
 """

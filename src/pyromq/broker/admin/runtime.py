@@ -15,7 +15,7 @@ from ...store.message_store import MessageStore
 from ...transport.dispatch import Reply, Request
 from ...transport.turns.loop_holds import LoopHolds
 from ..config import BrokerConfig
-from ..pull.pull import PullHandler
+from ..pull.handler import PullHandler
 from ..stats.counters import Counters
 from ..stats.put_times import PutTimes
 from ..stats.rates import ByDay, Rates, Totals, bytes_text, duration_text

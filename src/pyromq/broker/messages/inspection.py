@@ -29,7 +29,7 @@ from ..clients.producers import Producers
 from ..config import BrokerConfig
 from ..duplicates.duplicate_window import DuplicateTable
 from ..intake.intake import Intake
-from ..pull.pull import PullHandler
+from ..pull.handler import PullHandler
 from ..registration import BrokerRegistration
 
 MOST = 100  # lines of each list

@@ -1,6 +1,6 @@
 """Groups that read far behind, or much from the medium: held to a rate, or stopped, so that producers do not suffer.
 
-Pure: time is an argument. `pull.py` asks before a cold read and notes how far behind each group reads.
+Pure: time is an argument. `handler.py` asks before a cold read and notes how far behind each group reads.
 """
 
 from __future__ import annotations

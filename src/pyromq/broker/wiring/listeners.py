@@ -16,7 +16,7 @@ from ...transport.peer import Peer
 from ...transport.server import Server
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
-from ..pull.pull_verdicts import Pulling, PullVerdicts
+from ..pull.verdicts import Pulling, PullVerdicts
 from ..send.send_verdicts import Sending, Verdicts, native_verdicts, patience
 from ..surface import on_fast_port
 from .environment import Environment

@@ -9,7 +9,7 @@ from ...protocol.row import RequestClass
 from ...transport.turns.loop_holds import LoopHolds
 from ..admin.runtime import RuntimeInfo
 from ..intake.intake import Intake
-from ..pull.pull import PullHandler
+from ..pull.handler import PullHandler
 from ..send.admission import LoopLag
 from ..stats.counters import Counters
 from .environment import Environment

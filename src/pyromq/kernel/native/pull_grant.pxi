@@ -1,5 +1,5 @@
 # Verdicts on pulls, what is known of one that is being served, and the headers of their answers. The constant parts are cut
-# from what protocol/command.py writes (broker/pull/pull_verdicts.py); ours are the numbers.
+# from what protocol/command.py writes (broker/pull/verdicts.py); ours are the numbers.
 
 cdef enum:
     COMMITS = 1, MAY_SUSPEND = 2   # bits of a pull's flags

@@ -1,7 +1,7 @@
 """Pulls that found nothing and wait: woken by arrivals, or at their deadline, by one timer for all.
 
 None costs a task. Arrivals of one turn of the loop are looked at together, so that many sends to a queue wake its
-readers once. `long_poll` decides which; what is done with them is `pull.py`'s. However many are woken at once, some
+readers once. `long_poll` decides which; what is done with them is `handler.py`'s. However many are woken at once, some
 are served in a turn of the loop and the others in the next ones.
 """
 
@@ -17,7 +17,7 @@ from ...kernel.state import QueueTail
 from ...transport.peer import Peer
 from ..config import BrokerConfig
 from .long_poll import HeldPull, LongPoll
-from .pull_tickets import KernelTicket, Ticket
+from .tickets import KernelTicket, Ticket
 
 WaitingPull: TypeAlias = HeldPull[Ticket | KernelTicket]
 Serve: TypeAlias = Callable[[WaitingPull], bool]

@@ -1,6 +1,6 @@
 """Pulling: requests 11 and 361. Check, commit what comes along, select, read, answer; or hold until there is something.
 
-What finds nothing waits in `pull_waiting`, which calls back when there is something new, or when its time is over.
+What finds nothing waits in `suspended`, which calls back when there is something new, or when its time is over.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ...transport.peer import Peer
 from ..config import BrokerConfig
 from ..filters.filtered_read import LOOK_S, Catch, caught, sift
 from ..metadata.offsets import Offsets
-from .pull_checks import PullChecks
-from .pull_tickets import KernelTicket, Ticket, code_of, colder, limits_of, search_of
-from .pull_waiting import WaitingPull, WaitingPulls
+from .checks import PullChecks
 from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
+from .suspended import WaitingPull, WaitingPulls
+from .tickets import KernelTicket, Ticket, code_of, colder, limits_of, search_of
 
 log = logs.get("pyromq.broker")
 

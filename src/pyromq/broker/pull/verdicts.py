@@ -30,10 +30,10 @@ from ..config import BrokerConfig
 from ..metadata.offsets import Offsets
 from ..stats.counters import Counters
 from .changes import PullChanges
-from .pull import PullHandler
-from .pull_checks import Allowed, PullChecks
-from .pull_tickets import FramePeer, KernelTicket, limits_of
+from .checks import Allowed, PullChecks
+from .handler import PullHandler
 from .slow_readers import Backlog
+from .tickets import FramePeer, KernelTicket, limits_of
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
 _NUMBERS = ("nextBeginOffset", "minOffset", "maxOffset")

@@ -1,6 +1,6 @@
 """Checks whether a pull is allowed, and by what it filters, in Java's order. Nothing is read here.
 
-Called by `pull.py`. What is refused raises RequestRefused with the code that clients act on.
+Called by `handler.py`. What is refused raises RequestRefused with the code that clients act on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pull on its way: what it asked for, within which limits, and the code that its end has. `pull.py` carries it."""
+"""A pull on its way: what it asked for, within which limits, and the code that its end has. `handler.py` carries it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...transport.dispatch import Request, RequestOf
 from ...transport.peer import Peer
 from ..config import BrokerConfig
 from ..filters.filtered_read import Search
-from .pull_checks import Allowed
+from .checks import Allowed
 
 
 class FramePeer(Peer, Protocol):
