@@ -34,7 +34,7 @@ class Clock(Protocol):
     """Wall and monotonic time, and the only ways to wait. Event loop only, except the two readings."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since 1970: for what is stored or shown. May step back."""
+        """Return the wall clock in milliseconds since 1970: for what is stored or shown. May step back."""
         ...
 
     def monotonic(self) -> float:
@@ -69,7 +69,7 @@ class SystemClock:
 
 
 def pause(seconds: float) -> None:
-    """Stops this thread: for Spark's workers, which have no event loop."""
+    """Stop this thread for so long: for Spark's workers, which have no event loop."""
     time.sleep(seconds)
 
 

@@ -58,13 +58,14 @@ def group_settings(config: SubscriptionGroupConfig) -> dict[str, Any]:
 
 
 async def of_broker(calls: Calls, place: BrokerPlace) -> Definitions:
-    """All topics and groups of a broker."""
+    """Return all topics and groups of a broker."""
     return await topics.configs(calls, place.address), await groups.configs(calls, place.address)
 
 
 def document(of: Mapping[BrokerPlace, Definitions]) -> Document:
-    """What brokers have, without what is the system's own, and without retry and dead-letter topics, which groups bring
-    along."""
+    """Return what brokers have, without what is the system's own, and without retry and dead-letter topics, which
+    groups bring along.
+    """
     places = list(of)
     own = {word for place in places for word in (place.name, place.cluster)}
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {"topics": {}, "groups": {}}
@@ -109,7 +110,7 @@ class DefinitionChange(Generic[T]):
     config: T
 
     def rows(self) -> list[dict[str, Any]]:
-        """One for each setting that becomes another."""
+        """Return one for each setting that becomes another."""
         where = {self.kind: self.name, "broker": self.place.name}
         if self.now is None:
             return [where | {"setting": "(is made)", "now": None, "then": _shown(self.then)}]
@@ -131,7 +132,7 @@ class DefinitionChange(Generic[T]):
 async def changes(
     calls: Calls, places: Sequence[BrokerPlace], document: Any
 ) -> tuple[list[DefinitionChange[TopicConfig]], list[DefinitionChange[SubscriptionGroupConfig]]]:
-    """What is to be done, topics and groups. ConfigError if the document cannot be read."""
+    """Return what is to be done, topics and groups. ConfigError if the document cannot be read."""
     patterns = {"topics": topic_settings(TopicConfig()), "groups": group_settings(SubscriptionGroupConfig())}
     check(document, patterns, {place.name for place in places})
     of_topics: list[DefinitionChange[TopicConfig]] = []

@@ -136,7 +136,7 @@ class App(Lifecycle):
         return self._running().producer
 
     async def publish(self, topic: str, value: Any, **arguments: Any) -> SendResult:
-        """From anywhere in the service, as `Producer.send`."""
+        """Send from anywhere in the service, as `Producer.send` does."""
         return await self.producer.send(topic, value, **arguments)
 
     async def start(self, client: Client | None = None) -> None:
@@ -167,7 +167,7 @@ class App(Lifecycle):
 
     @asynccontextmanager
     async def on(self, client: Client) -> AsyncIterator[Self]:
-        """The app on a client that runs already, for instance one of the pytest plugin's broker."""
+        """Run the app on a client that runs already, for instance one of the pytest plugin's broker."""
         await self.start(client)
         try:
             yield self
@@ -175,7 +175,7 @@ class App(Lifecycle):
             await self.stop()
 
     async def wait(self, stop_wanted: asyncio.Event | None = None) -> None:
-        """While it runs: until the event is set, or a consumer dies, which is raised."""
+        """Wait while it runs: until the event is set, or a consumer dies, which is raised."""
         stopped = (stop_wanted or asyncio.Event()).wait()
         consumers = [] if self._run is None else self._run.consumers
         await first_ended([*(each.wait() for each in consumers), stopped])

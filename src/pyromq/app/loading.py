@@ -13,7 +13,7 @@ from .app import App
 
 
 def load_app(target: str, folder: Path) -> App:
-    """A fault inside the module itself comes through with its own traceback."""
+    """Load the app. A fault inside the module itself comes through with its own traceback."""
     module_name, colon, attribute = target.partition(":")
     if not colon or not module_name or not attribute:
         raise ConfigError(f"{target!r}: name a module and the app in it, like shop:app")

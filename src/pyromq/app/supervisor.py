@@ -110,7 +110,10 @@ class Supervisor:
                     process.kill()
 
     async def _watch(self, folder: Path) -> None:
-        """A worker that is told to stop finishes its messages; its keeper starts the next one."""
+        """Restart the workers when their sources change.
+
+        One that is told to stop finishes its messages; its keeper starts the next one.
+        """
         known = await asyncio.to_thread(snapshot, folder)
         while True:
             await self._clock.sleep(LOOK_S)

@@ -38,7 +38,7 @@ def _host_name() -> str:
 
 
 def including(part: type, *, live: bool = False) -> Callable[[type[T]], type[T]]:
-    """Takes over the settings that another room declares; a class with slots can inherit from one such room only.
+    """Take over the settings that another room declares; a class with slots can inherit from one such room only.
 
     What the class declares itself under the same name stays its own. `BrokerConfig.part` gives the room its settings.
     `live`: they may be changed while running, and have no command-line options.
@@ -447,7 +447,7 @@ class BrokerConfig(StoreConfig):
 
     @property
     def fast_port(self) -> int:
-        """0 with a free main port: then any free one."""
+        """Return the fast port; 0 with a free main port: then any free one."""
         if self.fast_listen_port is not None:
             return self.fast_listen_port
         return self.listen_port - 2 if self.listen_port > 2 else 0

@@ -81,7 +81,8 @@ class RegistrationFacts:
     part_topics: int = 800
 
     def bodies(self, most_bytes: int) -> Iterator[bytes]:
-        """The registration: one body, or where that would be larger than `most_bytes` or `in_parts` says so, several.
+        """Yield the registration: one body, or where that would be larger than `most_bytes` or `in_parts` says so,
+        several.
 
         A name server takes topics of a part over if its version is another than the one before. So each part has one of
         its own, which no state of the table ever had, and the last one the table's.
@@ -139,26 +140,26 @@ class BrokerRegistration:
         self._servers = {address: _NameServer(address) for address in dict.fromkeys(name_servers)}
 
     def announce(self) -> None:
-        """Something changed: every name server is told in full, soon."""
+        """Register in full with every name server soon: something changed."""
         for server in self._servers.values():
             server.stale = server.once_more = True
             server.wake.set()
 
     def lost(self, peer: Peer) -> None:
-        """A connection to a name server ended, and with it, over there, this broker's registration."""
+        """Register anew: a connection to a name server ended, and with it, over there, this broker's registration."""
         # A name server that was named by host has another address here: then each of them is asked.
         known = self._servers.get(peer.address)
         for server in [known] if known is not None else self._servers.values():
             server.wake.set()
 
     async def registered(self, within_s: float) -> None:
-        """Returns once every name server has been told, or was found not to answer; or after so many seconds."""
+        """Wait until every name server has been told, or was found not to answer; or after so many seconds."""
         with suppress(TimeoutError):
             async with self._clock.timeout(within_s):
                 await asyncio.gather(*(server.tried.wait() for server in self._servers.values()))
 
     def state(self) -> dict[str, str]:
-        """Per name server, in words: for the health answer."""
+        """Describe the state per name server in words, for the health answer."""
         return {address: server.state for address, server in self._servers.items()}
 
     async def run(self) -> None:
@@ -185,7 +186,7 @@ class BrokerRegistration:
             await self._pause(server, pause, interruptible=not failures)
 
     def _complain(self, server: _NameServer, fault: Exception) -> None:
-        """At once when it is a new fault, and from time to time while it stays."""
+        """Log a fault, at once when it is a new one, and from time to time while it stays."""
         what = "name server does not take the registration"
         if isinstance(fault, RequestTooLarge):
             what = "the registration is too large: clients will not find the topics; see frameMaxLength"
@@ -196,7 +197,7 @@ class BrokerRegistration:
         server.state = str(fault)
 
     async def _pause(self, server: _NameServer, seconds: float, *, interruptible: bool) -> None:
-        """Until the period is over or something is to be told; after a failure the retry keeps its distance."""
+        """Wait until the period is over or something is to be told; after a failure the retry keeps its distance."""
         if not interruptible:
             await self._clock.sleep(seconds)
             return

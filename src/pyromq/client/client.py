@@ -40,7 +40,8 @@ F = TypeVar("F", bound=Handler)
 def connect(
     namesrv: str | Iterable[str] | None = None, *, middleware: Sequence[Middleware] = (), **settings: Any
 ) -> Client:
-    """A client of the cluster behind these name servers: argument, else PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876.
+    """Return a client of the cluster behind these name servers: argument, else PYROMQ_NAMESRV, NAMESRV_ADDR,
+    127.0.0.1:9876.
 
     Nothing is opened before `async with`. `middleware` stands around all its sends and handlers, the first outermost.
     Further settings are those of `ClientConfig`; keys and TLS that are not given are the environment's
@@ -86,12 +87,12 @@ class Client(Lifecycle):
 
     @property
     def client_id(self) -> str:
-        """What brokers call us."""
+        """Return what brokers call us."""
         return self.session.client_id
 
     @property
     def running_handlers(self) -> int:
-        """Messages that handlers of this client are busy with."""
+        """Return messages that handlers of this client are busy with."""
         consuming = sum(each.running for each in self._consumers if isinstance(each, PushConsumer))
         return consuming + sum(each.transactions.checking for each in self._producers)
 
@@ -172,7 +173,7 @@ class Client(Lifecycle):
         return consumer
 
     def subscribe(self, /, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
-        """A decorator: the function handles the topic's messages from `start` (or `async with`) on."""
+        """Return a decorator: the function handles the topic's messages from `start` (or `async with`) on."""
         if self._is_started:
             raise Error("this client runs already", hint="Use push_consumer(...), or subscribe before `async with`")
 
@@ -198,7 +199,9 @@ class Client(Lifecycle):
         return consumer
 
     async def traces(self, word: str, *, trace_topic: str | None = None) -> list[MessageTrace]:
-        """What clients traced of the message with this id, or of the messages with this key; empty if nobody did."""
+        """Return what clients traced of the message with this id, or of the messages with this key; empty if nobody
+        did.
+        """
         return await find_traces(self.session, trace_topic or self.session.config.trace_topic or TRACE_TOPIC, word)
 
     def consumer(self, topic: str, *, group: str) -> Any:

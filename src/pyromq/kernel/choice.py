@@ -29,7 +29,7 @@ def is_built() -> bool:
 
 
 def kernel_name() -> str:
-    """`native` or `python`. ConfigError if the environment asks for one that is not there."""
+    """Return `native` or `python`. ConfigError if the environment asks for one that is not there."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "python", "native"):
         raise ConfigError(f"{VARIABLE}={wanted}: say python or native, or unset it")
@@ -67,7 +67,7 @@ def other_build() -> Path | None:
 
 
 def is_forced() -> bool:
-    """By the environment: it serves because somebody wants it."""
+    """Return whether the environment chose the kernel: it serves because somebody wants it."""
     return os.environ.get(VARIABLE, "") != ""
 
 
@@ -96,7 +96,10 @@ def native() -> ModuleType | None:
 
 
 def _is_cut_off(library: Path) -> bool:
-    """By an interrupted copy, say: importing it would kill the process (SIGBUS). The sections' table is at the end."""
+    """Return whether its end is missing, by an interrupted copy, say: importing it would kill the process (SIGBUS).
+
+    The sections' table is at the end.
+    """
     with library.open("rb") as file:
         head = file.read(_SECTIONS.size)
     if len(head) < _SECTIONS.size or not head.startswith(_ELF):
@@ -113,7 +116,7 @@ def _remedy() -> str:
 
 
 def sources_mark() -> str:
-    """Changes with every byte of the kernel's sources; the build puts it into the module."""
+    """Return a text that changes with every byte of the kernel's sources; the build puts it into the module."""
     mark = 0
     for file in sorted(each for each in _SOURCES.iterdir() if each.suffix in (".pyx", ".pxd", ".pxi", ".h")):
         mark = zlib.crc32(file.read_bytes(), zlib.crc32(file.name.encode(), mark))

@@ -76,7 +76,7 @@ class PullGrant(Protocol):
 
     @property
     def verdict(self) -> object:
-        """What the broker handed in, for its own use."""
+        """Return what the broker handed in, for its own use."""
         ...
 
     @property

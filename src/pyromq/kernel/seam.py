@@ -40,7 +40,7 @@ class FeedConnection(Protocol):
 
     @property
     def address(self) -> str:
-        """`host:port` of the other end: the born host of its messages."""
+        """Return `host:port` of the other end: the born host of its messages."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class FeedConnection(Protocol):
 
     @property
     def unfinished_sends(self) -> int:
-        """Sends that went to Python and are not finished."""
+        """Return how many sends went to Python and are not finished."""
         ...
 
 
@@ -83,5 +83,5 @@ def as_fed(outcome: Fed | bytes, received: memoryview) -> Fed:
 
 
 def feed_nothing(connection: FeedConnection, received: memoryview) -> Fed:
-    """Leaves everything to Python."""
+    """Leave everything to Python."""
     return NOTHING

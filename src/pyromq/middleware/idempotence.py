@@ -65,7 +65,7 @@ class Idempotence(Middleware):
     async def _handle_new(
         self, messages: list[Received], words: list[str | None], known: set[str], call_next: HandleNext
     ) -> Outcomes:
-        """A repeat within a batch has the outcome of the first."""
+        """Handle a batch. A repeat within it has the outcome of the first."""
         first: dict[str, int] = {}
         new: list[Received] = []
         places: list[int | None] = []  # in `new`; None: done long ago
@@ -82,7 +82,10 @@ class Idempotence(Middleware):
         return [None if place is None else outcomes[place] for place in places]
 
     async def _note(self, words: Sequence[str]) -> None:
-        """The work is done, whatever becomes of the note: a fault here must not have it done again."""
+        """Note them as done.
+
+        The work is done, whatever becomes of the note: a fault here must not have it done again.
+        """
         if not words:
             return
         try:
@@ -91,7 +94,7 @@ class Idempotence(Middleware):
             log.error("what was handled could not be noted: a repeat would be handled again", fault=repr(fault))
 
     def _word(self, message: Received) -> str | None:
-        """With the group in front: another group has to deal with the message too."""
+        """Return the key with the group in front: another group has to deal with the message too."""
         word: str | None
         if not isinstance(self._by, str):
             word = self._by(message)
@@ -141,7 +144,7 @@ class SeenInDatabase:
         self._rows = NotedRows(connect, table, "word", 255, placeholder, clock)
 
     def create(self) -> None:
-        """If it is not there yet."""
+        """Create it if it is not there yet."""
         self._rows.create()
 
     def forget(self, older_than_s: float) -> None:
@@ -163,7 +166,10 @@ class SeenInDatabase:
         return found
 
     def _note(self, words: list[str]) -> None:
-        """A word that another process noted meanwhile is no fault: old rows go first, in one transaction."""
+        """Note the words.
+
+        One that another process noted meanwhile is no fault: old rows go first, in one transaction.
+        """
         now_ms = self._rows.now_ms()
         with closing(self._rows.connect()) as connection:
             with closing(connection.cursor()) as cursor:

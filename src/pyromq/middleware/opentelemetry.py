@@ -76,7 +76,7 @@ class OpenTelemetry(Middleware):
 
     @contextmanager
     def _span(self, name: str, kind: Any, attributes: dict[str, Any], **more: Any) -> Iterator[Span]:
-        """Its end is here, with what was raised in it."""
+        """Open a span, whose end is here, with what was raised in it."""
         with self._tracer.start_as_current_span(name, kind=kind, attributes=attributes, **more) as span:
             yield span
 

@@ -32,7 +32,7 @@ def unpack_host(host: bytes) -> tuple[str, int]:
 
 
 def host_text(host: bytes) -> str:
-    """`ip:port`, IPv6 in brackets."""
+    """Return `ip:port`, IPv6 in brackets."""
     ip, port = unpack_host(host)
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
@@ -99,7 +99,7 @@ class UniqueIds:
 
 
 def month_start_ms(now_ms: int) -> int:
-    """Local midnight of the first of the month that holds the given time."""
+    """Return local midnight of the first of the month that holds the given time."""
     first = datetime.fromtimestamp(now_ms / 1000).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return int(first.timestamp()) * 1000
 

@@ -12,7 +12,7 @@ _POWERS = [pow(31, power, 1 << 32) for power in range(_BLOCK + 1)]
 
 
 def unsigned_hash(text: str) -> int:
-    """h = 31 * h + unit over the UTF-16 units, as an unsigned 32-bit number."""
+    """Return h = 31 * h + unit over the UTF-16 units, as an unsigned 32-bit number."""
     if text.isascii():
         units: bytes | memoryview = text.encode("ascii")
     else:
@@ -26,6 +26,6 @@ def unsigned_hash(text: str) -> int:
 
 
 def java_hash(text: str) -> int:
-    """As Java sees it: signed 32 bits."""
+    """Return the hash as Java sees it: signed 32 bits."""
     value = unsigned_hash(text)
     return value - (1 << 32) if value >> 31 else value

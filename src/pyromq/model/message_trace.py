@@ -120,7 +120,10 @@ def assemble(events: Iterable[Traced], message_id: str) -> MessageTrace:
 
 
 def stories(events: Iterable[Traced], word: str) -> list[MessageTrace]:
-    """Of the message with this id; if there is none, of the messages with this key. Empty: nobody traced it."""
+    """Return the trace of the message with this id; if there is none, of the messages with this key.
+
+    Empty: nobody traced it.
+    """
     known = list(events)
     ids = [word] if any(is_about(event, word) for event in known) else message_ids(known, word)
     return [assemble(known, one) for one in ids]
@@ -133,7 +136,7 @@ def message_ids(events: Iterable[Traced], key: str) -> list[str]:
 
 
 def is_about(event: Traced, message_id: str) -> bool:
-    """By the client's id or by the one that names the place in the log."""
+    """Return whether it is this one, by the client's id or by the one that names the place in the log."""
     return message_id == event.message_id or (isinstance(event, Sent) and message_id == event.offset_id != "")
 
 

@@ -84,7 +84,9 @@ def is_sendable(topic: str) -> bool:
 
 
 def is_system_topic(topic: str) -> bool:
-    """By name alone; a broker adds the names that come from its own configuration."""
+    """Return whether it is a system topic by name alone; a broker adds the names that come from its own
+    configuration.
+    """
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
 
 

@@ -31,7 +31,10 @@ class RecallHandle(NamedTuple):
 
 
 def decode_handle(text: str) -> RecallHandle:
-    """BadHandle says why not. Java's encoder pads with `=`, other clients may leave that away."""
+    """Decode a handle.
+
+    BadHandle says why it cannot be. Java's encoder pads with `=`, other clients may leave that away.
+    """
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):

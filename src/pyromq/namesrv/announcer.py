@@ -61,7 +61,7 @@ class Announcer:
         self._tell_all(departures.changes)
 
     async def close(self) -> None:
-        """Those who were not told yet will hear it from their next registration."""
+        """Cancel what is under way: those who were not told yet will hear it from their next registration."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -87,7 +87,7 @@ class NamesrvConfig(TransportSettings):
 
     @property
     def overlay_path(self) -> Path:
-        """Changes made over the wire. Not Java's configStorePath: that is the user's own file."""
+        """Return the file of changes made over the wire. Not Java's configStorePath: that is the user's own file."""
         return self.kv_config_path.with_name("namesrv-overlay.properties")
 
     @property

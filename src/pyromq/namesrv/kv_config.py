@@ -89,16 +89,19 @@ class KvConfig:
         return self._table.get(namespace)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
-        """On disk when this returns. RequestRefused if over a limit or not to be written; then nothing changed."""
+        """Put a value; it is on disk when this returns.
+
+        RequestRefused if over a limit or not to be written; then nothing changed.
+        """
         _check_texts(namespace, key, value, self._limits())
         await self._change(namespace, key, value)
 
     async def delete(self, namespace: str, key: str) -> None:
-        """The same; what is not there needs no write."""
+        """Delete a value; what is not there needs no write."""
         await self._change(namespace, key, None)
 
     async def close(self) -> None:
-        """Changes that were begun are finished."""
+        """Wait until the changes that were begun are finished."""
         if self._writer is not None:
             await self._writer
 
@@ -214,7 +217,7 @@ def _check_texts(namespace: str, key: str, value: str, limits: KvLimits) -> None
 
 
 def _bytes(namespace: str, entries: Mapping[str, str]) -> int:
-    """About what a namespace takes in the file."""
+    """Estimate what a namespace takes in the file."""
     return len(namespace) + _ENTRY_BYTES + sum(_entry_bytes(key, value) for key, value in entries.items())
 
 
@@ -223,7 +226,7 @@ def _entry_bytes(key: str, value: str | None) -> int:
 
 
 def read(path: Path) -> Table:
-    """OSError, ValueError or Malformed say why it cannot be."""
+    """Read the file. OSError, ValueError or Malformed say why it cannot be read."""
     data = path.read_bytes()
     if not data.strip():
         raise ValueError("the file is empty")  # what a crash during Java's writing leaves

@@ -178,7 +178,9 @@ class RouteTable:
         return broker, tuple(displaced.values())
 
     def _take_topics(self, broker: _Broker, new: Registration, changed: bool, prune: bool) -> None:
-        """Topics are the master's to say, or the smallest slave's where slaves are of 5.0 or later."""
+        """Take over the topics, which are the master's to say, or the smallest slave's
+        where slaves are of 5.0 or later.
+        """
         if new.broker_id != MASTER_ID and (new.acting_master is None or new.broker_id != min(broker.replicas)):
             return
         if prune and not new.mappings:
@@ -232,7 +234,7 @@ class RouteTable:
         return Departures(tuple(departed), tuple(changes))
 
     def _forget(self, replica: _Replica) -> None:
-        """Out of every index. The caller settles the broker afterwards."""
+        """Remove a replica from every index. The caller settles the broker afterwards."""
         broker = self._brokers[replica.broker_name]
         if broker.replicas.get(replica.broker_id) is replica:
             del broker.replicas[replica.broker_id]
@@ -244,7 +246,9 @@ class RouteTable:
                 del self._channels[replica.channel]
 
     def _settle(self, broker: _Broker) -> None:
-        """After its replicas changed: clusters, permissions and what routes show follow; an empty name goes."""
+        """Settle a broker after its replicas changed: clusters, permissions and what routes show follow; an empty
+        name goes.
+        """
         clusters = {one.cluster for one in broker.replicas.values()}
         for cluster in broker.clusters - clusters:
             self._clusters[cluster].discard(broker.name)
@@ -297,11 +301,14 @@ class RouteTable:
         return bool(names)
 
     def wipe_write(self, broker_name: str) -> int:
-        """No topic of this broker can be written to until it is given back or registered anew. How many there are."""
+        """Forbid writing to the topics of this broker until it is allowed again or registered anew.
+
+        Return how many there are.
+        """
         return self._change_perm(broker_name, keep=~WRITE, add=0)
 
     def add_write(self, broker_name: str) -> int:
-        """Every topic of this broker can be written to and read. How many there are."""
+        """Allow writing to and reading of every topic of this broker. Return how many there are."""
         return self._change_perm(broker_name, keep=~0, add=READ_WRITE)
 
     def _change_perm(self, broker_name: str, keep: int, add: int) -> int:
@@ -354,7 +361,7 @@ class RouteTable:
         )
 
     def members(self, broker_name: str) -> dict[int, str]:
-        """Id and address of each replica of a broker name; empty for an unknown one."""
+        """Return id and address of each replica of a broker name; empty for an unknown one."""
         broker = self._brokers.get(broker_name)
         return dict(broker.data.broker_addrs) if broker and broker.data else {}
 

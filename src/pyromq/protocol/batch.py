@@ -37,7 +37,7 @@ def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
 
 
 def decode_batch(batch: bytes | memoryview) -> list[BatchEntry]:
-    """ProtocolError says which message of the batch is malformed and how."""
+    """Decode a batch. ProtocolError says which message of it is malformed and how."""
     raw = bytes(batch)
     entries: list[BatchEntry] = []
     at = 0

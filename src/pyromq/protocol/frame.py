@@ -85,7 +85,7 @@ def decode_frames(data: bytes | memoryview, limits: FrameLimits = DEFAULT_LIMITS
 
 
 def _bad_lengths(total: int, header_length: int, limits: FrameLimits) -> ProtocolError:
-    """The two length words of a frame do not fit each other or the limits."""
+    """Return the error: the two length words of a frame do not fit each other or the limits."""
     if not 4 <= total <= limits.frame_bytes:
         return ProtocolError(f"frame length {total} is outside 4 to {limits.frame_bytes}")
     if header_length > total - 4:

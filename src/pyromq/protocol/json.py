@@ -158,7 +158,7 @@ def _with_values(value: Any) -> Any:
 
 
 def quote_keys(data: bytes | memoryview, limits: JsonLimits = DEFAULT_LIMITS) -> bytes:
-    """Quotes around keys that are numbers or flat objects, in compact JSON. Fast, for tables of any size."""
+    """Put quotes around keys that are numbers or flat objects, in compact JSON. Fast, for tables of any size."""
     text = bytes(data)
     pieces: list[bytes] = []
     at = 0
@@ -270,7 +270,7 @@ class _Scanner:
         return "[" + ",".join(items) + "]"
 
     def _another(self, end: str, first: bool) -> bool:
-        """Past the commas, as many as there are. False, and past the end, when the container is closed."""
+        """Skip the commas, as many as there are. Return False, and skip the end, when the container is closed."""
         commas = 0
         while (char := self._next()) == ",":
             self._step()

@@ -46,7 +46,7 @@ class PulledMessage(StoredMessage):
     _raw: bytes
 
     def __getattr__(self, name: str) -> Any:
-        """Called where a slot is still empty."""
+        """Decode the properties; called where the slot is still empty."""
         if name != "properties":
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         self.properties = found = decode_properties(self._raw)
@@ -87,7 +87,7 @@ class ReadMessages(NamedTuple):
 
     @property
     def behind(self) -> int:
-        """The queue offset behind the last message; -1 if there is none."""
+        """Return the queue offset behind the last message; -1 if there is none."""
         if not self.messages:
             return -1
         last = self.messages[-1]
@@ -166,7 +166,7 @@ def unframed(topic: str, queue_id: int, queue_offset: int, fault: str) -> Unread
 
 
 def _read_plain(raw: bytes, at: int, messages: list[StoredMessage]) -> int:
-    """Adds the plain records that begin at `at`; returns where the first one begins that is not plain, or the end.
+    """Add the plain records that begin at `at`; return where the first one begins that is not plain, or the end.
 
     Every consumed message passes here, hence no calls and no objects in between.
     """

@@ -16,7 +16,7 @@ _FEW = 16  # places that are looked at one by one
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """ValueError names the property that cannot be written."""
+    """Encode the properties. ValueError names one that cannot be written."""
     return properties_text(properties).encode("utf-8")
 
 

@@ -112,7 +112,7 @@ def encode_record(record: Record, *, with_crc: bool = False) -> bytes:
 
 
 def host_bits(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
-    """sysFlag whose two IPv6 bits say what the hosts are."""
+    """Return the sysFlag with its two IPv6 bits as the hosts are."""
     bits = SysFlag.BORN_HOST_V6 * (len(born_host) > 8) | SysFlag.STORE_HOST_V6 * (len(store_host) > 8)
     return sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6) | bits
 
@@ -312,7 +312,7 @@ def with_room_for_crc(properties: bytes) -> bytes:
 
 
 def crc_property(crc: int) -> bytes:
-    """Ten decimal digits, least significant first: the value covers the record up to here."""
+    """Return ten decimal digits, least significant first: the value covers the record up to here."""
     return CRC_NAME + b"\x01" + (b"%010d" % (crc & CRC_BITS))[::-1] + b"\x02"
 
 

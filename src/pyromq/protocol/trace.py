@@ -36,7 +36,7 @@ class TraceError(ProtocolError):
 
 
 def encode_trace(events: Iterable[Traced]) -> bytes:
-    """ValueError names a field that cannot be written."""
+    """Encode the events. ValueError names a field that cannot be written."""
     return "".join(FIELD.join(_checked(_fields(event))) + RECORD for event in events).encode()
 
 
@@ -60,7 +60,7 @@ def trace_keys(events: Iterable[Traced]) -> list[str]:
 
 
 def trace_query(trace_topic: str, word: str) -> QueryMessage:
-    """Asks one broker (12) for the trace messages that its index knows under a message id or key."""
+    """Return the question (12) to one broker for the trace messages that its index knows under a message id or key."""
     return QueryMessage(
         topic=trace_topic, key=word, max_num=MOST_MESSAGES, begin_timestamp=0, end_timestamp=(1 << 63) - 1
     )
@@ -171,7 +171,9 @@ def _member(kind: Callable[[int], T], value: int, otherwise: T) -> T:
 
 
 def _sent(fields: _Fields) -> Traced:
-    """12 fields and success last in the oldest clients, 13 with the id of the place, 14 today."""
+    """Read a record of a sent message: 12 fields and success last in the oldest clients, 13 with the id of the
+    place, 14 today.
+    """
     has_place = len(fields) > 13
     return Sent(
         time_ms=fields.number(1),

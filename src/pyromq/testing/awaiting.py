@@ -79,7 +79,7 @@ def _leaves(task: asyncio.Task[Any], frames: list[FrameType]) -> Iterator[tuple[
 
 
 def _frames(awaited: Any) -> Iterator[FrameType]:
-    """From the outermost coroutine to the innermost that can be seen."""
+    """Return the coroutines from the outermost to the innermost that can be seen."""
     frame = _frame(awaited)
     while frame is not None:
         yield frame
@@ -119,7 +119,7 @@ def _in_thread(frame: FrameType) -> CodeType | None:
 
 
 def _is_at_work(leaf: Any) -> bool:
-    """It is the asyncio side of a call that a thread has begun."""
+    """Return whether it is the asyncio side of a call that a thread has begun."""
     callbacks = [callback for callback, _ in getattr(leaf, "_callbacks", None) or () if inspect.isfunction(callback)]
     held = [value for callback in callbacks for value in inspect.getclosurevars(callback).nonlocals.values()]
     return any(isinstance(value, concurrent.futures.Future) and value.running() for value in held)

@@ -61,7 +61,7 @@ class RmqClient:
         self._mailboxes: dict[tuple[str, str], _Mailbox] = {}
 
     async def send(self, topic: str, value: Any, **arguments: Any) -> SendResult:
-        """As `Producer.send`."""
+        """Send as `Producer.send` does."""
         return await self.producer.send(topic, value, **arguments)
 
     async def receive_one(

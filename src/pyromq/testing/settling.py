@@ -61,7 +61,10 @@ class Settling:
             await self._clock.sleep(0.001)
 
     async def over(self, task: asyncio.Task[Any], patience_s: float) -> bool:
-        """The task has ended within so many seconds of real time. Others may settle meanwhile: they do not notice."""
+        """Return whether the task has ended within so many seconds of real time.
+
+        Others may settle meanwhile: they do not notice.
+        """
         woken = asyncio.Event()
         task.add_done_callback(lambda _: woken.set())
         timer = self._clock.call_later(patience_s, woken.set)
@@ -78,11 +81,14 @@ class Settling:
         return "; ".join(waiting_handlers(self._held)) or "no handler: a request or the clock is waited for"
 
     def _may_wait_outside(self) -> bool:
-        """Cheap, since it is asked after each timer; `outside_waits` looks at every task."""
+        """Return whether something outside may be waited for.
+
+        Cheap, since it is asked after each timer; `outside_waits` looks at every task.
+        """
         return self._handlers_run() or threading.active_count() > len(self._old_threads)
 
     async def _at_rest(self) -> None:
-        """Until a pass leaves nothing that is ready, and nothing is between two ends."""
+        """Run until a pass leaves nothing that is ready, and nothing is between two ends."""
         ready: Any = getattr(asyncio.get_running_loop(), "_ready", None)  # there is no public word for it
         began: float | None = None
         passes = idle = 0

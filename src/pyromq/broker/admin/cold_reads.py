@@ -28,7 +28,7 @@ class ColdReadAdmin:
         self._commit_log = commit_log
 
     def set_limits(self, request: Request) -> Reply:
-        """2001: `group=bytes per second`, one a line; all or none."""
+        """Answer 2001: `group=bytes per second`, one a line; all or none."""
         limits = {}
         for entry in self._entries(request):
             fault = group_fault(entry.key)
@@ -55,7 +55,7 @@ class ColdReadAdmin:
         return entries
 
     def drop_limit(self, request: Request) -> Reply:
-        """2002: the group's own limit goes, the general one counts again."""
+        """Answer 2002: the group's own limit goes, the general one counts again."""
         group = request.raw_body.decode("utf-8", "replace").strip()
         fault = group_fault(group)
         if fault is not None:
@@ -64,11 +64,11 @@ class ColdReadAdmin:
         return Reply()
 
     def show(self, request: Request) -> Reply:
-        """2003."""
+        """Answer 2003."""
         return Reply(body=msgspec.json.encode(self._cold.info(self._live.config)))
 
     def read_mode(self, request: RequestOf[SetCommitLogReadMode, None]) -> Reply:
-        """2004: 0, the system reads ahead in the commit log as it thinks best; 1, it does not."""
+        """Answer 2004: 0, the system reads ahead in the commit log as it thinks best; 1, it does not."""
         mode = request.header.read_ahead_mode
         if mode not in ("0", "1"):
             raise RequestRefused(f"READ_AHEAD_MODE is {mode!r}: 0 normal, 1 random")

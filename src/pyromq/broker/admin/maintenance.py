@@ -23,7 +23,7 @@ class Maintenance:
         self._slices = slices
 
     async def clean_expired_queues(self, request: Request) -> Reply:
-        """306: queue files that lie wholly below the log's start."""
+        """Answer 306: queue files that lie wholly below the log's start."""
         start, gone = self._store.commit_log.start, 0
         async for topic in self._slices.each(self._store.queues.topics()):
             async for queue in self._slices.each(self._store.queues.of_topic(topic)):
@@ -32,7 +32,7 @@ class Maintenance:
         return Reply()
 
     async def clean_unused_topics(self, request: Request) -> Reply:
-        """316: queues of topics that no longer exist."""
+        """Answer 316: queues of topics that no longer exist."""
         removed = 0
         async for name in self._slices.each(self._store.queues.topics()):
             if name not in self._topics and not names.is_system_topic(name):
@@ -42,7 +42,7 @@ class Maintenance:
         return Reply()
 
     def delete_expired_log(self, request: Request) -> Reply:
-        """329: the next rounds of retention take expired files at any hour."""
+        """Answer 329: the next rounds of retention take expired files at any hour."""
         self._retention.delete_by_hand()
         log.info("expired log files are deleted by hand", peer=request.peer.address)
         return Reply()

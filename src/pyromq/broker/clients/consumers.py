@@ -139,7 +139,7 @@ class Consumers:
         return len(groups | self._groups_of.get(peer, set()))
 
     def growth(self, peer: Peer, wanted: Iterable[ConsumerData]) -> int:
-        """About how many bytes more are kept after a heartbeat of this connection for these groups."""
+        """Estimate how many bytes more are kept after a heartbeat of this connection for these groups."""
         return sum(_bytes(data) - self._held(peer, data.group_name) for data in wanted)
 
     def _held(self, peer: Peer, name: str) -> int:
@@ -210,7 +210,7 @@ class Consumers:
         return changed
 
     def unregister(self, peer: Peer, group_name: str) -> Notice | None:
-        """The client says that it leaves: on this connection, and on any other that it has lost sight of."""
+        """Remove a client that says that it leaves: on this connection, and on any other that it has lost sight of."""
         group = self._groups.get(group_name)
         leaves = group.members.get(peer) if group is not None else None
         if group is None or leaves is None:
@@ -219,7 +219,7 @@ class Consumers:
         return self._remove(group, its)
 
     def lose(self, peer: Peer) -> list[Notice]:
-        """The connection is gone, and the client with it."""
+        """Remove the client of a connection that is gone."""
         names = sorted(self._groups_of.get(peer, ()))
         notices = [self._remove(self._groups[name], [peer]) for name in names]
         return [notice for notice in notices if notice is not None]
@@ -241,11 +241,11 @@ class Consumers:
         return self._notice(group)
 
     def silent_since(self, moment: float) -> list[Peer]:
-        """Connections over which no heartbeat came since then: to be closed, which makes `lose` happen."""
+        """Return the connections over which no heartbeat came since then: to be closed, which makes `lose` happen."""
         return [peer for peer, heard in self._heard.items() if heard < moment]
 
     def _notice(self, group: ConsumerGroup) -> Notice | None:
-        """Broadcasting members do not share queues, so nothing changes for them."""
+        """Return the notice of a change. Broadcasting members do not share queues, so nothing changes for them."""
         if group.message_model is MessageModel.BROADCASTING or not group.members:
             return None
         return Notice(group.name, tuple(group.members))
@@ -276,7 +276,7 @@ def _shared(wishes: dict[str, str], members: Iterable[Member]) -> dict[str, str]
 
 
 def _bytes(data: ConsumerData) -> int:
-    """About what a member with these subscriptions takes."""
+    """Estimate what a member with these subscriptions takes."""
     size = _MEMBER_BYTES + len(data.group_name)
     for one in data.subscription_data_set:
         texts = len(one.topic) + 3 * len(one.sub_string) + sum(map(len, one.tags_set))

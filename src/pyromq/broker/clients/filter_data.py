@@ -76,7 +76,7 @@ class ConsumerFilters:
     # --- told -----------------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """What a heartbeat says that the group subscribes to, all of it."""
+        """Note all that a heartbeat says the group subscribes to."""
         topics = set()
         for one in subscriptions:
             topics.add(one.topic)
@@ -137,7 +137,7 @@ class ConsumerFilters:
             )
 
     def unregister(self, group: str) -> None:
-        """Its last member is gone."""
+        """Note that the last member of the group is gone."""
         for data in self._data.get(group, {}).values():
             self._die(data)
 

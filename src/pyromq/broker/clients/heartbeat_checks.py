@@ -18,7 +18,7 @@ from .producers import Producers
 
 
 def check_size(body: bytes, config: BrokerConfig) -> None:
-    """Before the body is decoded."""
+    """Check the size before the body is decoded."""
     if len(body) > config.max_heartbeat_bytes:
         raise RequestRefused(
             f"a heartbeat of {len(body)} bytes, the limit (maxHeartbeatBytes) is {config.max_heartbeat_bytes}",
@@ -27,7 +27,7 @@ def check_size(body: bytes, config: BrokerConfig) -> None:
 
 
 def check_content(beat: HeartbeatData, config: BrokerConfig) -> None:
-    """What can be seen from the heartbeat alone."""
+    """Check what can be seen from the heartbeat alone."""
     count = len(beat.consumer_data_set) + len(beat.producer_data_set)
     if count > config.max_groups_per_client:
         raise _too_many_groups(count, config)
@@ -65,7 +65,7 @@ def check_tables(
     config: BrokerConfig,
     memory_bytes: int,
 ) -> None:
-    """What depends on who is there already, and on the machine's memory."""
+    """Check what depends on who is there already, and on the machine's memory."""
     said = {data.group_name for data in beat.consumer_data_set}
     produced = {data.group_name for data in beat.producer_data_set}
     count = consumers.count_with(peer, said) + producers.count_with(peer, produced)
@@ -87,7 +87,7 @@ def check_tables(
 
 
 def check_labels(client_id: str, group: str = "") -> None:
-    """What a client calls itself and its group by."""
+    """Check the names by which a client calls itself and its group."""
     _check_label("client id", client_id)
     _check_label("consumer group", group)
 

@@ -35,7 +35,10 @@ class OffsetHandlers:
         self._memory_bytes = memory_bytes
 
     def query(self, request: RequestOf[QueryConsumerOffset, None]) -> Answer:
-        """14. A group that never committed begins at 0 where everything is still there, else the client decides."""
+        """Answer 14.
+
+        A group that never committed begins at 0 where everything is still there, else the client decides.
+        """
         header = request.header
         offset = self._offsets.find(header.topic, header.consumer_group, header.queue_id)
         return self._begin(header) if offset is None else Reply(header=OffsetAnswer(offset=offset))
@@ -51,7 +54,9 @@ class OffsetHandlers:
         return Reply(header=OffsetAnswer(offset=0))
 
     def _has_it_all(self, header: QueryConsumerOffset) -> bool:
-        """The queue begins at 0, and its first message is so young that reading it would not touch the disk."""
+        """Return whether the queue begins at 0, and its first message is so young that reading it would not touch
+        the disk.
+        """
         queue = self._store.queues.get(header.topic, header.queue_id)
         if queue is None or queue.min_offset > 0 or queue.readable_end == 0:
             return False
@@ -60,7 +65,7 @@ class OffsetHandlers:
         return first is not None and self._store.commit_log.end - first.position <= self._memory_bytes * share
 
     def update(self, request: RequestOf[UpdateConsumerOffset, None]) -> Reply:
-        """15."""
+        """Answer 15."""
         header = request.header
         if header.consumer_group not in self._groups:
             raise RequestRefused(f"Group {header.consumer_group} not exist!", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
@@ -90,7 +95,9 @@ class OffsetHandlers:
         return Reply()
 
     def _has_queue(self, topic: TopicConfig, header: UpdateConsumerOffset) -> bool:
-        """Or had: whoever still reads a topic that was made smaller goes on where it left."""
+        """Return whether the topic has the queue, or had it: whoever still reads a topic that was made smaller goes
+        on where it left.
+        """
         return (
             header.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
             or self._store.queues.get(header.topic, header.queue_id) is not None

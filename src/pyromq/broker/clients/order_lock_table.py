@@ -54,7 +54,7 @@ class OrderLockTable:
         return bool(groups)
 
     async def keep(self) -> None:
-        """What changed is on disk when this returns; a disk that is full is no reason to stop consumption."""
+        """Save what changed; it is on disk when this returns. A disk that is full is no reason to stop consumption."""
         if not self.note():
             return
         try:

@@ -44,7 +44,7 @@ class OrderLocks:
         return granted
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Only what is the client's own: a late unlock must not free what another has taken over."""
+        """Unlock only what is the client's own: a late unlock must not free what another has taken over."""
         held = self._groups.get(group, {})
         for queue in queues:
             lock = held.get(queue)
@@ -92,5 +92,5 @@ class OrderLocks:
         return {queue: lock.client_id for queue, lock in self._groups.get(group, {}).items()}
 
     def restore(self, group: str, owners: Mapping[MessageQueue, str], now: float) -> None:
-        """When they were renewed is not known: they count as if it were just now."""
+        """Restore the locks. When they were renewed is not known: they count as if it were just now."""
         self._groups[group] = {queue: _Lock(client_id, now + self._lock_s) for queue, client_id in owners.items()}

@@ -50,7 +50,7 @@ class Producers:
 
     @property
     def held_bytes(self) -> int:
-        """About what the table takes."""
+        """Estimate what the table takes."""
         return self._count * _PRODUCER_BYTES
 
     def count_with(self, peer: Peer, groups: set[str]) -> int:
@@ -58,7 +58,7 @@ class Producers:
         return len(groups | self._groups_of.get(peer, set()))
 
     def growth(self, peer: Peer, groups: set[str]) -> int:
-        """About how many bytes more are kept after such a heartbeat."""
+        """Estimate how many bytes more are kept after such a heartbeat."""
         return (self.count_with(peer, groups) - len(self._groups_of.get(peer, ()))) * _PRODUCER_BYTES
 
     def unregister(self, peer: Peer, group: str) -> None:
@@ -96,7 +96,7 @@ class Producers:
             yield members[(self._turn + place) % len(members)]
 
     def find_client(self, client_id: str) -> Peer | None:
-        """By its id, in whatever group, where it was heard last: there a reply is to go."""
+        """Find a client by its id, in whatever group, where it was heard last: there a reply is to go."""
         return max(self._clients.get(client_id, ()), key=self._heard.__getitem__, default=None)
 
     def _leave(self, producer: Producer) -> None:

@@ -54,7 +54,10 @@ def read_send_id(properties: bytes) -> tuple[SendId, int | None] | None:
 
 
 def is_sent_on(topic: str) -> bool:
-    """Retries and dead letters carry the properties of a message that was sent before: they are no repeats of it."""
+    """Return whether it holds messages that were sent on.
+
+    Retries and dead letters carry the properties of a message that was sent before: they are no repeats of it.
+    """
     return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
@@ -121,7 +124,7 @@ class DuplicateTable:
         return known
 
     def begin(self, identity: SendId, topic: str, now_ms: int) -> Known:
-        """A new send is under way. `stored` or `failed` follows."""
+        """Note that a new send is under way. `stored` or `failed` follows."""
         producer = self._producers.get(identity.producer)
         if producer is None:
             producer = self._producers[identity.producer] = _Producer(identity.epoch)
@@ -132,20 +135,23 @@ class DuplicateTable:
         return known
 
     def stored(self, known: Known, places: tuple[Placed, ...]) -> None:
-        """Its messages are in the log, behind those that were there already."""
+        """Note that its messages are in the log, behind those that were there already."""
         known.places += tuple(_lean(placed) for placed in places)
         known.waiting = None
         self.messages += len(places)
         self._make_room()
 
     def failed(self, identity: SendId, known: Known) -> None:
-        """Nothing was stored now. What was stored before, a part of a batch, is remembered."""
+        """Note that nothing was stored now. What was stored before, a part of a batch, is remembered."""
         known.waiting = None
         if not known.places and self._sends.get(identity) is known:
             self._remove(identity, known)
 
     def rebuild(self, identity: SendId, number: int | None, placed: Placed) -> None:
-        """A record of the log, in the order of the log. The first with an identity counts, others are copies of it."""
+        """Note a record of the log, in the order of the log.
+
+        The first with an identity counts, others are copies of it.
+        """
         self._forget_old(placed.store_time)
         known = self._sends.get(identity)
         if known is None:

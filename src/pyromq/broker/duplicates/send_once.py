@@ -92,7 +92,7 @@ class SendOnce:
         return ended
 
     def _repeat(self, known: Known, done: Done, wait_s: float) -> None:
-        """With where the first one is, once that is known and as safe as the flush mode promises."""
+        """Answer with the place of the first one, once that is known and as safe as the flush mode promises."""
         if known.waiting is not None:
             known.waiting.append(done)
         else:

@@ -33,7 +33,7 @@ def is_by_tags(expression_type: str | None) -> bool:
 
 
 def check_enabled(expression_type: str | None, enabled: bool) -> None:
-    """Refuses what is not by tags where the broker is not to evaluate it, in Java's words."""
+    """Refuse what is not by tags where the broker is not to evaluate it, in Java's words."""
     if not enabled and not is_by_tags(expression_type):
         raise RequestRefused(
             f"The broker does not support consumer to filter message by {expression_type}: it has "
@@ -61,7 +61,7 @@ def check_expression(topic: str, tags: int, text: str, config: BrokerConfig) -> 
 
 
 def tag_codes(tags: Iterable[str]) -> frozenset[int] | None:
-    """Hashes of the tags; None if every message is wanted. The client compares the texts themselves."""
+    """Return the hashes of the tags; None if every message is wanted. The client compares the texts themselves."""
     wanted = {tag.strip() for tag in tags} - {""}
     return None if not wanted or "*" in wanted else frozenset(java_hash(tag) for tag in wanted)
 
@@ -148,7 +148,7 @@ EVERYTHING = Wanted()
 
 
 def sieve_for(expression_type: str | None, text: str) -> Sieve:
-    """Compiled once, whoever asks. Raises FilterFault."""
+    """Return the compiled expression, one for all who ask. Raises FilterFault."""
     if expression_type != SQL92:
         raise FilterFault(f"{expression_type} expressions are not known: there are {TAG} and {SQL92}")
     found = _sieve_or_fault(text)

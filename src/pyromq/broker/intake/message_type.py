@@ -26,7 +26,9 @@ TIMERS = (
 
 
 def message_type(properties: Mapping[str, str]) -> str:
-    """In the order in which RocketMQ looks: a transaction may also have a sharding key."""
+    """Return the type of a message, in the order in which RocketMQ decides: a transaction may also have a sharding
+    key.
+    """
     if properties.get(Property.TRAN_MSG, "").lower() == "true":
         return TRANSACTION
     if delay_level(properties) > 0 or any(name in properties for name in TIMERS):

@@ -53,12 +53,12 @@ class Expired:
         self._changed()
 
     def at(self, position: int) -> int | None:
-        """When the file that held this place went; None if it is not known."""
+        """Return when the file that held this place went; None if it is not known."""
         found = (gone.at_ms for start, gone in self._files.items() if start <= position < gone.end)
         return next(found, None)
 
     def of(self, wanted: str, now_ms: int, log_start: int) -> int | None:
-        """When a message with this id went: by the place in an offset id, or by the time in a client's.
+        """Return when a message with this id went: by the place in an offset id, or by the time in a client's.
 
         0: it is gone, but nobody knows since when. None: there is no sign that it ever was.
         """

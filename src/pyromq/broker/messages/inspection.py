@@ -114,7 +114,7 @@ class Inspection:
         return Reply(body=msgspec.json.encode(table))
 
     def troubles(self) -> list[str]:
-        """Why the broker cannot do what it is there for; empty: it is ready."""
+        """Return why the broker cannot do what it is there for; empty: it is ready."""
         config = self._live.config
         found = []
         if config.namesrv_addr and "registered" not in self._registration.state().values():

@@ -87,7 +87,7 @@ Decided = Callable[[Copy], tuple[str, int | None]]
 
 
 def state_of(copies: Sequence[Copy], decided: Decided, now_ms: int) -> dict[str, Any]:
-    """Of the message itself, before any group. `copies` in the order of the log."""
+    """Return the state of the message itself, before any group. `copies` in the order of the log."""
     own = [copy for copy in copies if not copy.group]
     newest = own[-1]
     if any(copy.step is Step.STORED for copy in own):

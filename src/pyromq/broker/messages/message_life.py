@@ -91,7 +91,7 @@ class MessageLife:
         return [copy for copy in found if copy is not None]
 
     async def _named(self, topic: str, wanted: str) -> list[Record]:
-        """By unique id or key anywhere, else by the place that an offset id names."""
+        """Find the copies by unique id or key anywhere, else by the place that an offset id names."""
         records = await self._everywhere(topic, wanted)
         if records:
             return records
@@ -159,7 +159,10 @@ class MessageLife:
         return {"state": "put aside", "reason": aside.reason, "atMs": aside.time_ms}
 
     def _when_gone(self, later: Copy) -> int | None:
-        """The message itself is gone, a retry or dead letter is left: it names the place where the first lay."""
+        """Return when the message went.
+
+        A retry or dead letter is left: it names the place where the first lay.
+        """
         try:
             place = parse_offset_message_id(later.pairs.get(Property.ORIGIN_MESSAGE_ID, ""))
         except ValueError:
@@ -184,7 +187,10 @@ class MessageLife:
         return file_leaves_ms(files, copy.position, hours, self._now_ms())
 
     def _decided(self, half: Copy) -> tuple[str, int | None]:
-        """The op topic does not say how a transaction ended. A committed message would be there, so it was not."""
+        """Return how a decided transaction ended.
+
+        The op topic does not say. A committed message would be there, so it was not.
+        """
         offset, _ = self._halves.stands_for(half.record.queue_offset, half.position)
         open_half = self._halves.undecided.get(offset)
         if open_half is not None:

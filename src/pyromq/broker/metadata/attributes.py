@@ -65,7 +65,7 @@ GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
 
 
 def parse_changes(text: str | None) -> dict[str, str]:
-    """`+a=1,-b` as a map with signed keys."""
+    """Read `+a=1,-b` as a map with signed keys."""
     changes: dict[str, str] = {}
     if text and len(text) > MOST_TEXT:
         raise RequestRefused(f"attributes of {len(text)} characters: at most {MOST_TEXT} are taken")

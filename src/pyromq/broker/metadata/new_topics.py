@@ -26,7 +26,10 @@ class NewTopics:
         return topic in self._saving
 
     def saving(self, topic: str) -> Awaitable[None] | None:
-        """To be awaited before something is put into the topic. Raises what the write raised; asking again retries."""
+        """Return what has to be awaited before something is put into the topic.
+
+        It raises what the write raised; asking again retries.
+        """
         task = self._saving.get(topic)
         if task is None:
             return None
@@ -42,6 +45,6 @@ class NewTopics:
 
 
 def _seen(task: asyncio.Future[None]) -> None:
-    """The table's own writer logs a failure; here it only must not count as overlooked."""
+    """Take note of the outcome. The table's own writer logs a failure; here it only must not count as overlooked."""
     if not task.cancelled():
         task.exception()

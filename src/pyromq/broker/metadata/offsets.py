@@ -70,13 +70,13 @@ class Offsets:
     # --- consumed ------------------------------------------------------------------------------------------------
 
     def find(self, topic: str, group: str, queue_id: int) -> int | None:
-        """Where the group goes on, None if it never committed. A pending reset counts."""
+        """Return where the group goes on, None if it never committed. A pending reset counts."""
         key = _key(topic, group)
         reset = self._resets.get(key, {}).get(queue_id)
         return reset if reset is not None else self._offsets.get(key, {}).get(queue_id)
 
     def commit(self, topic: str, group: str, queue_id: int, offset: int) -> bool:
-        """False: there is no room for another pair of topic and group, and nothing was noted."""
+        """Return False if there is no room for another pair of topic and group, and nothing was noted."""
         key = _key(topic, group)
         queues = self._offsets.get(key)
         if queues is None:
@@ -96,7 +96,7 @@ class Offsets:
         return self._offsets.get(_key(topic, group), {})
 
     def all(self) -> Mapping[str, Mapping[int, int]]:
-        """By `topic@group`; what request 43 answers."""
+        """Return the offsets by `topic@group`: what request 43 answers."""
         return self._offsets
 
     def topics_of(self, group: str) -> list[str]:
@@ -133,7 +133,7 @@ class Offsets:
     # --- reset by an administrator --------------------------------------------------------------------------------
 
     def reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
-        """The next pull of the queue is sent there; until then commits of it are ignored."""
+        """Reset a group: the next pull of the queue is sent there; until then commits of it are ignored."""
         self._resets.setdefault(_key(topic, group), {})[queue_id] = offset
         self._notify(_key(topic, group))
         self.commit(topic, group, queue_id, offset)
@@ -142,7 +142,7 @@ class Offsets:
         return bool(self._resets) and queue_id in self._resets.get(_key(topic, group), {})
 
     def take_reset(self, topic: str, group: str, queue_id: int) -> int | None:
-        """The pending reset, which is done with this."""
+        """Return the pending reset, which is done with this."""
         key = _key(topic, group)
         queues = self._resets.get(key)
         if queues is None:
@@ -254,7 +254,7 @@ class Offsets:
 
 
 def _pair(key: str) -> tuple[str, str] | None:
-    """Topic and group; what has a third part (`topic@group@broadcast`) is no group's own."""
+    """Return topic and group; what has a third part (`topic@group@broadcast`) is no group's own."""
     parts = key.split(SEPARATOR)
     return (parts[0], parts[1]) if len(parts) == 2 else None
 

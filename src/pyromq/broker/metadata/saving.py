@@ -26,16 +26,16 @@ class SaveSoon:
         self._written = 0
 
     def changed(self) -> None:
-        """There is something new to write."""
+        """Note that there is something new to write."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._save())
 
     async def saved(self) -> None:
-        """Returns once everything that changed before is on disk: then an administrator may be told."""
+        """Wait until everything that changed before is on disk: then an administrator may be told."""
         await self._saver.saved()
 
     async def _save(self) -> None:
-        """Until nothing is new: what changes while a write is under way is not in it."""
+        """Write until nothing is new: what changes while a write is under way is not in it."""
         while self._written < self.table.changes:
             wanted = self.table.changes
             try:
@@ -46,12 +46,14 @@ class SaveSoon:
                 await self._clock.sleep(RETRY_S)
 
     def abandon(self) -> None:
-        """Before the first turn of the event loop: then nothing was begun, and the file stays as it is."""
+        """Drop the write before the first turn of the event loop: then nothing was begun, and the file stays as it
+        is.
+        """
         if self._task is not None:
             self._task.cancel()
 
     async def close(self) -> None:
-        """The last write."""
+        """Write for the last time."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -48,7 +48,7 @@ def with_name(value: object, member: str, name: str) -> object:
 
 
 def read_version(content: Mapping[str, Any], file: str) -> DataVersion:
-    """Zeros where the table has none."""
+    """Return the version; zeros where the table has none."""
     return entry(DataVersion, content.get("dataVersion") or {}, f"dataVersion in {file}")
 
 

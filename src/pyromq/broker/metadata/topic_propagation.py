@@ -59,7 +59,7 @@ class TopicPropagation:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _others(self) -> list[str]:
-        """The masters of the other brokers of this cluster, as the first name server that answers knows them."""
+        """Return the masters of the other brokers of this cluster, as the first name server that answers knows them."""
         for name_server in self._name_servers:
             try:
                 answer = await self._client.call(

@@ -77,7 +77,7 @@ class Topics:
         return sorted(self._system | names.SYSTEM_TOPICS)
 
     def watch(self, watcher: TopicWatcher) -> None:
-        """Called with each change, before anything else can run."""
+        """Call the listener with each change, before anything else can run."""
         self._watchers.append(watcher)
 
     def put(self, topic: TopicConfig) -> bool:
@@ -133,7 +133,7 @@ class Topics:
         return existing
 
     def declare_ordered(self, names_: Iterable[str]) -> None:
-        """Topics that the name server's configuration declares as ordered are so here too."""
+        """Make the topics ordered that the name server's configuration declares as ordered."""
         for name in names_:
             topic = self._topics.get(name)
             if topic is not None and not topic.order:

@@ -125,7 +125,7 @@ class PullHandler:
         return self._look(ticket, sifted.selection, config)
 
     async def _sift_cold(self, ticket: Ticket, unread: Selection) -> Reply | None:
-        """Records that have to come from the medium before an expression can be asked of them."""
+        """Answer with records that have to come from the medium before an expression can be asked of them."""
         config, sieve = self._live.config, ticket.allowed.wanted.sieve
         assert sieve is not None
         stretch = colder(unread, config)
@@ -145,14 +145,14 @@ class PullHandler:
         return self._nothing(ticket, selection)
 
     def _is_cold(self, header: PullMessage, config: BrokerConfig) -> bool:
-        """Whether already the queue's entries would have to come from the medium. Near its end nobody looks."""
+        """Return whether already the queue's entries would have to come from the medium. Near its end nobody looks."""
         queue, offset = self._store.queues.get(header.topic, header.queue_id), header.queue_offset
         if queue is None or not queue.min_offset <= offset < queue.readable_end - limits_of(header, config)[0]:
             return False
         return not queue.is_resident(offset, SCAN_ENTRIES)
 
     async def _look_cold(self, ticket: Ticket) -> Reply | None:
-        """The same after the entries were fetched in a helper thread."""
+        """Answer the same after the entries were fetched in a helper thread."""
         header, config = ticket.header, self._live.config
         count, size = limits_of(header, config)
         ticket.begun = self._clock.monotonic()
@@ -220,7 +220,7 @@ class PullHandler:
         return self._answer(ticket, code, selection.status.value, selection)
 
     def _reset(self, ticket: Ticket, offset: int) -> Reply:
-        """An administrator moved the group: the client drops what it has and goes on there."""
+        """Answer that an administrator moved the group: the client drops what it has and goes on there."""
         queue = self._store.queues.get(ticket.header.topic, ticket.header.queue_id)
         low, high = (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
         moved = Selection(GetStatus.FOUND, (), offset, low, high)  # no entry is read for it: it may be a cold one
@@ -244,7 +244,7 @@ class PullHandler:
         return len(self._waiting)
 
     def waiting(self) -> list[WaitingPull]:
-        """For the inspection command."""
+        """Return those that wait, for the inspection command."""
         return self._waiting.all()
 
     def _hold(self, ticket: Ticket, config: BrokerConfig) -> bool:
@@ -267,7 +267,7 @@ class PullHandler:
         self._waiting.end_all()
 
     def _unless_answered(self, pull: WaitingPull) -> Ticket | None:
-        """None: the kernel that had taken it has answered. Else it is Python's from now on."""
+        """Return None if the kernel that had taken it has answered. Else it is Python's from now on."""
         ticket = pull.ticket
         if isinstance(ticket, KernelTicket):
             frames = ticket.again(pull.offset)

@@ -49,7 +49,7 @@ class ColdReads:
         self._limits.pop(group, None)
 
     def wait_s(self, group: str, size: int, config: BrokerConfig, now: float, now_ms: int) -> float:
-        """How long to hold a read of `size` bytes back, which are counted with this. 0 while limits are off."""
+        """Return how long to hold a read of `size` bytes back, which are counted with this. 0 while limits are off."""
         if not config.cold_data_flow_control_enable:
             return 0.0
         reader = self._readers.get(group)
@@ -67,7 +67,7 @@ class ColdReads:
             del self._readers[group]
 
     def info(self, config: BrokerConfig) -> dict[str, object]:
-        """What request 2003 tells, in Java's order of members."""
+        """Return what request 2003 tells, in Java's order of members."""
         return {
             "runtimeTable": {
                 group: {"coldAcc": one.total, "createTimeMills": one.since_ms, "lastColdReadTimeMills": one.last_ms}

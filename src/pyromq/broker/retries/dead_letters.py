@@ -44,7 +44,10 @@ def died_ms(record: Record) -> int:
 
 
 def file_leaves_ms(files: Sequence[LogFile], position: int, reserved_hours: int, now_ms: int) -> int:
-    """Before this time the file that holds a position does not go by its age. The last file is still written to."""
+    """Return the time before which the file that holds a position does not go by its age.
+
+    The last file is still written to.
+    """
     if not files or position >= files[-1].start:
         return now_ms + reserved_hours * HOUR_MS
     written = next((file.modified_ms for file in files if position < file.end), now_ms)
@@ -82,7 +85,7 @@ class DeadLetters:
         return [queue for topic in queues.topics() if topic.startswith(DLQ_PREFIX) for queue in queues.of_topic(topic)]
 
     def leaves_ms(self, record: Record, files: Sequence[LogFile]) -> int:
-        """When it may go, at the earliest; sooner only for want of space."""
+        """Return when it may go, at the earliest; sooner only for want of space."""
         hours = self._live.config.part(RetentionConfig).file_reserved_hours
         by_log = file_leaves_ms(files, record.physical_offset, hours, self._now_ms())
         return max(by_log, died_ms(record) + self._kept_ms)
@@ -147,7 +150,9 @@ class DeadLetters:
             return False
 
     async def _stays(self, record: Record, end: int) -> bool:
-        """Not if its time has passed, nor if a copy is there: a kill may come between the copy and the deletion."""
+        """Return whether it is carried forward: not if its time has passed, nor if a copy is there: a kill may come
+        between the copy and the deletion.
+        """
         died = died_ms(record)
         if died + self._kept_ms <= self._now_ms():
             return False

@@ -172,7 +172,7 @@ class SendBack:
         return self._record(failed, topic.topic_name, self._pick(DLQ_QUEUES), pairs)
 
     def _pairs(self, failed: Record) -> dict[str, str]:
-        """The first topic and the first id stay with a message through all its retries."""
+        """Return its properties. The first topic and the first id stay with a message through all its retries."""
         pairs = decode_properties(failed.properties)
         pairs.pop(DIED, None)  # it has not, yet, whatever its sender says
         pairs.setdefault(Property.RETRY_TOPIC, failed.topic)

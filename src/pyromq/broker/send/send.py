@@ -124,7 +124,7 @@ class SendHandler:
         return None
 
     async def _when_saved(self, saving: Awaitable[None], request: Request) -> Reply | None:
-        """The topic is new: an ack must not be ahead of it. Then everything is looked at once more."""
+        """Send once the new topic is saved: an ack must not be ahead of it. Then everything is looked at once more."""
         try:
             await saving
         except DiskError as fault:
@@ -179,7 +179,7 @@ class SendHandler:
         return properties
 
     def _prioritise(self, send: _Send, properties: dict[str, str]) -> None:
-        """A message with a priority goes to the queue of that number; without a meaning the property goes."""
+        """Send a message with a priority to the queue of that number; without a meaning the property goes."""
         priority = properties.get(Property.PRIORITY)
         if priority is None:
             return
@@ -236,7 +236,9 @@ class SendHandler:
         return entries
 
     def _check_count(self, send: _Send, count: int) -> None:
-        """The ids of all messages stand in the header of one answer, as Java's clients expect."""
+        """Refuse a batch with too many messages: the ids of all stand in the header of one answer, as Java's
+        clients expect.
+        """
         if count > self._batch_messages and not send.request.command.is_oneway:
             raise illegal_batch(
                 f"{count} messages in it, and no answer can carry the ids of more than {self._batch_messages}. "
@@ -244,7 +246,9 @@ class SendHandler:
             )
 
     def _inner_batch(self, send: _Send) -> None:
-        """A topic with batch queues keeps the batch as one record, and one queue entry stands for all of it."""
+        """Put a batch as one record, as a topic with batch queues keeps it, and one queue entry stands for all of
+        it.
+        """
         count = len(self._entries(send))
         if not 0 < count < 1 << 15:
             raise illegal_batch(f"{count} messages in it")
@@ -301,7 +305,7 @@ class SendHandler:
             send.request.peer.send(reply.to_command(send.request.command))
 
     def _describe(self, places: Sequence[Placed], fields: dict[str, str]) -> None:
-        """Where the message is, or the messages of a batch are."""
+        """Describe where the message is, or the messages of a batch are."""
         first = places[0]
         if len(places) == 1:
             fields["msgId"] = offset_message_id(self._store_host, first.position)
@@ -320,7 +324,10 @@ class SendHandler:
 
 
 def _needs_a_look(topic: TopicConfig, properties: str) -> bool:
-    """Most topics have no attributes, and most attributes are fine with a plain message."""
+    """Return whether its properties must be decoded.
+
+    Most topics have no attributes, and most attributes are fine with a plain message.
+    """
     if not topic.attributes:
         return False
     return not takes_plain(topic.attributes) or any(name in properties for name in TYPED_SPECIAL)

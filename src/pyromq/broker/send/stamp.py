@@ -56,7 +56,7 @@ class Stamp:
         return self.single(rejoin_properties(properties).decode(), trace_on)
 
     def inner_batch(self, properties: str, count: int, trace_on: bool) -> tuple[bytes, str]:
-        """Of a batch that is stored as one record: it says how many messages are in it."""
+        """Return the properties of a batch that is stored as one record: it says how many messages are in it."""
         pairs = without_own(decode_properties(properties))
         return self.changed(pairs | {Property.INNER_NUM: str(count)}, trace_on)
 

@@ -85,7 +85,7 @@ class Counters:
     # --- counting -------------------------------------------------------------------------------------------------
 
     def put(self, topic: str, queue_id: int, messages: int, size: int, requests: int = 1) -> None:
-        """So many messages were stored."""
+        """Count messages that were stored."""
         cell = self._puts.get((topic, queue_id))
         if cell is None:
             cell = self._puts[topic, queue_id] = _Puts()
@@ -106,7 +106,7 @@ class Counters:
         from_disk: bool = False,
         times: int = 1,
     ) -> None:
-        """So many messages were handed out, in so many answers, none or all of them from the medium."""
+        """Count messages that were handed out in so many answers, none or all of them from the medium."""
         cell = self._gets.get((topic, group, queue_id))
         if cell is None:
             cell = self._gets[topic, group, queue_id] = _Gets()
@@ -156,14 +156,14 @@ class Counters:
         return 0 if counter is None else self._spans.of_day(counter)
 
     def rate(self, name: str, key: str) -> float:
-        """Per second, over the last minute."""
+        """Return the rate per second, over the last minute."""
         data = self.data(name, key)
         return 0.0 if data is None else data.stats_minute.tps
 
     # --- sampling -------------------------------------------------------------------------------------------------
 
     def sample(self, now_ms: int) -> None:
-        """To be called every ten seconds or so: takes the samples that are due, forgets what nobody adds to."""
+        """Take the samples that are due, every ten seconds or so, and forget what nobody adds to."""
         for _ in self.sampling(now_ms):
             pass
 
@@ -195,8 +195,10 @@ class Counters:
     # --- from cells to counters -----------------------------------------------------------------------------------
 
     def _settling(self) -> Iterator[None]:
-        """Cell by cell, so that whoever counts or asks meanwhile misses nothing that was told already. Whoever asks
-        settles what is left, so a cell may be gone when its turn comes."""
+        """Settle cell by cell, so that whoever counts or asks meanwhile misses nothing that was told already.
+
+        Whoever asks settles what is left, so a cell may be gone when its turn comes.
+        """
         self._ask_sources()
         for number, place in enumerate(list(self._puts), 1):
             if (put := self._puts.pop(place, None)) is not None:

@@ -52,7 +52,7 @@ class PutTimes:
         self._last_spread: Sequence[int] = ()
 
     def note(self, seconds: float, messages: int) -> None:
-        """So many messages were put in one burst that took so long."""
+        """Note a burst of so many messages that took so long."""
         ms = int(seconds * 1000)
         if ms == 0:  # nearly always
             self._counts[0] += messages
@@ -69,7 +69,7 @@ class PutTimes:
         self._last_spread, self._spread = self._spread, [0] * len(self._spread)
 
     def spread_text(self) -> str:
-        """`[<=0ms]:12 [0~10ms]:3 ... `; Java says null as long as no minute has ended."""
+        """Return `[<=0ms]:12 [0~10ms]:3 ... `; Java says null as long as no minute has ended."""
         if not self._last_spread:
             return "null"
         return "".join(f"{name}:{count} " for name, count in zip(_SPREAD_NAMES, self._last_spread, strict=True))

@@ -31,7 +31,7 @@ class Rates:
         self._samples.append((now_ms, totals))
 
     def text(self, pick: Callable[[Totals], int], complete: bool = False) -> str:
-        """`10s 60s 600s`; a span that is not over yet is left out, its blank is not, unless `complete`."""
+        """Return `10s 60s 600s`; a span that is not over yet is left out, its blank is not, unless `complete`."""
         words = []
         for span in SPANS:
             rate = self._over(span, pick)
@@ -61,7 +61,7 @@ class ByDay:
 
 
 def duration_text(seconds: int) -> str:
-    """`[ 1 days, 2 hours, 3 minutes, 4 seconds ]`"""
+    """Return `[ 1 days, 2 hours, 3 minutes, 4 seconds ]`."""
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3_600)
     minutes, rest = divmod(rest, 60)
@@ -69,7 +69,7 @@ def duration_text(seconds: int) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """`1.5 GiB`, as Java's tools write sizes."""
+    """Return `1.5 GiB`, as Java's tools write sizes."""
     if count < 1024:
         return f"{count} B"
     power = min((count.bit_length() - 1) // 10, 6)

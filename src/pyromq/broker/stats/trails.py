@@ -96,7 +96,7 @@ class Spans:
             ticks.changed.add(counter)
 
     def sampling(self, now_ms: int, slice_: int) -> Iterator[None]:
-        """Points of what changed, so many between two chances for others to run."""
+        """Add points of what changed, so many between two chances for others to run."""
         self.day_has_ended = self._day.is_due(now_ms)
         for ticks in (self._minute, self._hour, self._day):
             if not ticks.is_due(now_ms):
@@ -121,6 +121,6 @@ class Spans:
         return counter.value - self._day.first(counter).value
 
     def is_idle(self, counter: Counter) -> bool:
-        """Nothing was added for as long as the day's points reach."""
+        """Return whether nothing was added for as long as the day's points reach."""
         last = counter.day[-1]
         return last.value == counter.value and last.at_ms <= self._day.last_ms - DAY.ms

@@ -106,7 +106,7 @@ class LevelDelivery:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             self._arrived.clear()
             wait = await self.round()
@@ -144,7 +144,10 @@ class LevelDelivery:
                 return AGAIN_S
 
     async def _next(self, level: _Level, count: int) -> Selection | None:
-        """The first entries that wait, None if none do. What lies before them and cannot be had is stepped over."""
+        """Return the first entries that wait, None if none do.
+
+        What lies before them and cannot be had is stepped over.
+        """
         while True:
             selection = await self._store.select(
                 SCHEDULE_TOPIC, level.queue.queue_id, level.next, max_count=count, max_bytes=BYTES_AT_ONCE, scan=count
@@ -166,7 +169,7 @@ class LevelDelivery:
     async def _times(
         self, level: _Level, ranges: Sequence[Range], now_ms: int, *, up_to_the_first: bool = False
     ) -> list[int]:
-        """When each is due, as its queue entry says; if wanted, up to the first that is not due yet."""
+        """Return when each is due, as its queue entry says; if wanted, up to the first that is not due yet."""
 
         def times() -> list[int]:
             found: list[int] = []
@@ -229,7 +232,7 @@ class LevelDelivery:
             return None
 
     async def _target(self, record: Record, due_ms: int, now_ms: int) -> Record | None:
-        """What to put for a waiting message; None if nothing is to be put for it."""
+        """Return what to put for a waiting message; None if nothing is to be put for it."""
         pairs = decode_properties(record.properties)
         due_ms = due_of(pairs, due_ms)
         if due_ms > now_ms:
@@ -250,7 +253,7 @@ class LevelDelivery:
         return target
 
     async def _has_left(self, target: Record, pairs: dict[str, str], due_ms: int) -> bool:
-        """Whether it was delivered before the broker was killed: the index knows, by its unique id."""
+        """Return whether it was delivered before the broker was killed: the index knows, by its unique id."""
         unique = pairs.get(Property.UNIQ_KEY)
         if unique is None:
             return False
@@ -264,7 +267,10 @@ class LevelDelivery:
         )
 
     def _advance(self, level: _Level, ranges: Iterable[Range], left: dict[int, int]) -> None:
-        """Past everything that left without a gap. What left behind a gap is remembered, so that it leaves once."""
+        """Advance past everything that left without a gap.
+
+        What left behind a gap is remembered, so that it leaves once.
+        """
         moved, end = level.next, 0
         for one in ranges:
             if one.queue_offset not in left:
@@ -308,7 +314,10 @@ class LevelDelivery:
         return carried
 
     async def close(self) -> None:
-        """Nothing is delivered any more: all that was is on the medium, so that progress may be written whole."""
+        """Write the progress.
+
+        Nothing is delivered any more: all that was is on the medium, so that progress may be written whole.
+        """
         try:
             await self._store.flush_log()
         except PyroError as fault:
@@ -316,7 +325,7 @@ class LevelDelivery:
 
 
 def _split(ranges: Sequence[Range], times: Sequence[int], now_ms: int) -> tuple[Sequence[Range], int | None]:
-    """What is due, and when the first behind it will be."""
+    """Return what is due, and when the first behind it will be."""
     for count, due_ms in enumerate(times):
         if due_ms > now_ms:
             return ranges[:count], due_ms

@@ -20,7 +20,7 @@ class DelayHandlers:
         self._progress = progress
 
     def offsets(self, request: Request) -> Reply:
-        """45: a slave copies it."""
+        """Answer 45: a slave copies it."""
         return Reply(body=self._progress.body())
 
 
@@ -32,15 +32,15 @@ class TimerHandlers:
         self._timers = timers
 
     def check_point(self, request: Request) -> Reply:
-        """60: a slave copies it."""
+        """Answer 60: a slave copies it."""
         return Reply(body=self._store.check().pack())
 
     def metrics(self, request: Request) -> Reply:
-        """61: a slave copies it, too."""
+        """Answer 61: a slave copies it, too."""
         return Reply(body=self._timers.counts.body())
 
     def switch(self, request: RequestOf[SwitchTimerEngine, None]) -> Reply:
-        """5001: there is one engine, Java's files."""
+        """Answer 5001: there is one engine, Java's files."""
         wanted = request.header.engine_type
         if wanted == FILE_WHEEL:
             return Reply()

@@ -24,12 +24,12 @@ class LevelTimes:
         self._seen: dict[int, deque[tuple[int, int]]] = {}
 
     def arrived(self, level: int, end: int, now_ms: int) -> None:
-        """Something is new in the level's queue, which ends there."""
+        """Note that something is new in the level's queue, which ends there."""
         if self._is_set_back(now_ms):
             self._mark(level, end, now_ms)
 
     def left(self, level: int, offset: int) -> None:
-        """Everything below has left."""
+        """Note that everything below has left."""
         seen = self._seen.get(level)
         while seen and seen[0][0] <= offset:
             seen.popleft()
@@ -42,7 +42,7 @@ class LevelTimes:
         return delay_ms is not None and due_ms > now_ms + delay_ms + SET_BACK_MS and self._is_set_back(now_ms)
 
     def due_ms(self, level: int, offset: int, told_ms: int, end: int, now_ms: int) -> int:
-        """Of the entry at an offset that tells a time. `end` is the queue's."""
+        """Return the due time of the entry at an offset that tells a time. `end` is the queue's."""
         if not self.is_too_far(level, told_ms, now_ms):
             return told_ms
         return self._seen_ms(level, offset, end, now_ms) + (self._delay_ms(level) or 0)

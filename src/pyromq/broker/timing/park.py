@@ -37,7 +37,7 @@ class LevelPark:
         self._levels = levels
 
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
-        """For `Intake`: the message as it waits, with room for what is added later; None if it has no level."""
+        """Return the message as it waits, for `Intake`, with room for what is added later; None if it has no level."""
         parked = self.park(record, properties)
         return None if parked is None else check_fits(parked)
 
@@ -49,7 +49,10 @@ class LevelPark:
         return self.at_level(record, level)
 
     def at_level(self, record: Record, level: int) -> Record:
-        """Above the highest level means the highest, in the stored property too. Timers give way to a level."""
+        """Park at a level.
+
+        Above the highest level means the highest, in the stored property too. Timers give way to a level.
+        """
         level = self._known(level)
         raw = record.properties
         if b"TIMER_" not in raw and record.topic != SCHEDULE_TOPIC and find_property(raw, _DELAY) == b"%d" % level:
@@ -69,7 +72,7 @@ class LevelPark:
         return self._levels.get(level)
 
     def until(self, record: Record, level: int, due_ms: int, now_ms: int) -> Record:
-        """To wait until a time of its own; the delivered message says `level`."""
+        """Park until a time of its own; the delivered message says `level`."""
         pairs = decode_properties(record.properties)
         pairs |= {DUE: str(due_ms), WANTED_LEVEL: str(level)}
         fitting = [number for number, delay in self._levels.items() if delay <= due_ms - now_ms]
@@ -102,7 +105,7 @@ class LevelPark:
 
 
 def due_of(pairs: Mapping[str, str], entry_due_ms: int) -> int:
-    """When a waiting message is due: its own time, else that of its queue entry."""
+    """Return when a waiting message is due: its own time, else that of its queue entry."""
     own_ms = whole_number(pairs.get(DUE))
     return entry_due_ms if own_ms is None else own_ms
 

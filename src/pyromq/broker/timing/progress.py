@@ -48,7 +48,7 @@ class DelayProgress:
         return self._offsets
 
     def moved(self, level: int, offset: int, end: int) -> None:
-        """Everything below `offset` has left; it is safe once the log is on the medium up to `end`."""
+        """Note that everything below `offset` has left; it is safe once the log is on the medium up to `end`."""
         self._offsets[level] = offset
         self._unsafe.append(_Step(level, offset, end))
 
@@ -73,7 +73,9 @@ class DelayProgress:
         return {f"delay level {level}": count for level, count in counts.items() if count > 0}
 
     def levels(self, queues: QueueTable) -> dict[int, tuple[int, int]]:
-        """For the runtime info: how far each level that was ever used is delivered, and where its queue ends."""
+        """Return for the runtime info how far each level that was ever used is delivered, and where its queue
+        ends.
+        """
         ends = {queue.queue_id + 1: queue.readable_end for queue in queues.of_topic(SCHEDULE_TOPIC)}
         return {level: (self._offsets.get(level, 0), ends.get(level, 0)) for level in sorted({*self._offsets, *ends})}
 
@@ -81,6 +83,6 @@ class DelayProgress:
         return self._offsets.get(queue.queue_id + 1, 0)
 
     def body(self) -> bytes:
-        """What request 45 answers."""
+        """Return what request 45 answers."""
         table = DelayOffsetSerializeWrapper(data_version=self.version, offset_table=dict(self._offsets))
         return encode_body(table, Dialect.JAVA)

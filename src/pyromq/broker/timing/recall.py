@@ -107,7 +107,7 @@ class Recall:
         return ended
 
     def _checked(self, header: RecallMessage, config: BrokerConfig) -> RecallHandle:
-        """In Java's order."""
+        """Check a recall in Java's order."""
         if not config.recall_message_enable:
             raise RequestRefused(
                 "recall failed, operation is forbidden: recallMessageEnable is false", ResponseCode.NO_PERMISSION
@@ -167,7 +167,7 @@ def delete_key(config: BrokerConfig, topic: str, unique: str) -> str:
 
 
 def _identity(record: Record) -> _Identity:
-    """Markers that have it in common recall the same message. That of a message has no key."""
+    """Return what markers of the same message have in common. That of a message has no key."""
     pairs = decode_properties(record.properties)
     return tuple(pairs.get(name) for name in (Property.TIMER_DEL_UNIQKEY, Property.REAL_TOPIC, Property.TIMER_OUT_MS))
 

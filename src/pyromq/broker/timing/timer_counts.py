@@ -38,12 +38,12 @@ class TimerCounts:
         self._changed.add(topic)
 
     def start_anew(self) -> None:
-        """Everything that waits is counted again."""
+        """Count everything that waits again."""
         for topic in [topic for topic, one in self._counts.items() if one.count]:
             self.add(topic, -self._counts[topic].count)
 
     def lose(self, topic_hash: int) -> None:
-        """One whose record is gone: only the hash of its topic is left."""
+        """Count one less whose record is gone: only the hash of its topic is left."""
         for topic in [topic for topic in self._counts if java_hash(topic) == topic_hash][:1]:
             self.add(topic, -1)
 

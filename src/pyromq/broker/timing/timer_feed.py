@@ -92,7 +92,10 @@ class TimerFeed:
         return found
 
     def _still_waits(self, one: TimedRecord) -> bool:
-        """After a rebuild the whole topic is read again: what has left, or was put again, does not wait."""
+        """Return whether it still waits.
+
+        After a rebuild the whole topic is read again: what has left, or was put again, does not wait.
+        """
         if one.queue_offset >= self._timers.known_before:
             return True
         return one.position >= self._timers.carried_to and one.due_ms >= self._timers.read_ms - SURELY_LEFT_MS

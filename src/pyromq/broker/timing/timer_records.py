@@ -49,7 +49,7 @@ class TimerPark:
         self._draw = draw
 
     def __call__(self, record: Record, properties: Mapping[str, str]) -> Record | None:
-        """For `Intake`: the message as it waits; None if it has no timer, or one that is due already."""
+        """Return the message as it waits, for `Intake`; None if it has no timer, or one that is due already."""
         given = next((name for name in TIMERS if name in properties), None)
         if given is None or delay_level(properties) > 0:
             return None
@@ -72,7 +72,7 @@ class TimerPark:
         return check_fits(self.until(record, due_ms))
 
     def _check_congestion(self, slot_ms: int, most: int) -> None:
-        """Above the limit a growing share is refused, above twice the limit all."""
+        """Refuse a growing share above the limit, above twice the limit all."""
         if most >= UNLIMITED:
             return
         excess = self._count_at(slot_ms) - most
@@ -84,7 +84,7 @@ class TimerPark:
             )
 
     def until(self, record: Record, due_ms: int) -> Record:
-        """To wait until a time, whatever the limits."""
+        """Park until a time, whatever the limits."""
         own: dict[str, str] = {
             Property.TIMER_OUT_MS: str(slot_of(due_ms, self._config().timer_precision_ms)),
             Property.REAL_TOPIC: record.topic,

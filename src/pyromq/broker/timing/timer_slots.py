@@ -89,7 +89,8 @@ class TimerSlots:
         return True
 
     def start_anew(self) -> None:
-        """The timer's files were made anew: units have other places, what left of a slot is told by the index."""
+        """Forget what left: the timer's files were made anew, and the index tells what left of a slot.
+        """
         self._left.clear()
         self._doubtful_until = self._clock.now_ms()
 
@@ -238,7 +239,7 @@ class TimerSlots:
 
 
 def _shares(units: Sequence[Unit]) -> Iterable[Sequence[Unit]]:
-    """So many that their records may be in memory together."""
+    """Yield so many units that their records may be in memory together."""
     share: list[Unit] = []
     size = 0
     for unit in units:

@@ -111,7 +111,7 @@ class Timers:
         return self._timers.read_ms
 
     def parked(self) -> dict[str, int]:
-        """For the inspection command: what waits, by topic, and the next of it."""
+        """Return what waits, by topic, and the next of it, for the inspection command."""
         waits = {f"timer, topic {topic}": count for topic, count in self.counts.by_topic().items()}
         slot_ms = self._timers.next_slot_ms()
         if slot_ms is not None:
@@ -120,7 +120,7 @@ class Timers:
         return waits | ({"timer, LOST": self.lost} if self.lost else {})
 
     def behind(self) -> dict[str, str]:
-        """For the runtime info, under Java's names: ms behind the clock and messages behind the topic."""
+        """Return for the runtime info, under Java's names, ms behind the clock and messages behind the topic."""
         slot_ms, queue = self._timers.next_slot_ms(), self._store.queues.get(TIMER_TOPIC, 0)
         late = 0 if slot_ms is None else max(0, self._clock.now_ms() - slot_ms - self._precision)
         left = 0 if queue is None else queue.readable_end - max(self._timers.queue_offset, queue.min_offset)
@@ -129,7 +129,7 @@ class Timers:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             self._arrived.clear()
             wait = await self.round()
@@ -184,12 +184,12 @@ class Timers:
             await self._run_blocking(partial(self._timers.done, slot_ms))
 
     def _start_anew(self) -> None:
-        """As the files were."""
+        """Start anew as the files were."""
         self.counts.start_anew()
         self._slots.start_anew()
 
     async def _flush(self) -> None:
-        """The commit log first: what the timer says about it must be true after a power cut."""
+        """Flush the commit log first: what the timer says about it must be true after a power cut."""
         await self._store.flush_log()
         await self._run_blocking(partial(self._timers.flush, self._clock.now_ms()))
         self._flushed_at = self._clock.monotonic()
@@ -239,7 +239,7 @@ class Timers:
             raise refusals[0]
 
     def _put_one_again(self, unit: Unit, record: Record, refusals: list[RequestRefused]) -> None:
-        """One that cannot be copied is put aside: the file that it is in must go some day."""
+        """Put one again. One that cannot be copied is put aside: the file that it is in must go some day."""
 
         def done(outcome: Outcome) -> None:
             if outcome.refusal is not None and not self._quarantine.put_refused(record, outcome.refusal):
@@ -255,7 +255,10 @@ class Timers:
         self.counts.add(pairs.get(Property.REAL_TOPIC, ""), 1 if Property.TIMER_DEL_UNIQKEY in pairs else -1)
 
     async def close(self) -> None:
-        """Nothing is delivered any more: all that was is on the medium, so that the state may be written whole."""
+        """Write the state.
+
+        Nothing is delivered any more: all that was is on the medium, so that the state may be written whole.
+        """
         async with self._turn:
             try:
                 await self._store.flush_log()

@@ -35,7 +35,7 @@ class HalfListing:
 
     @property
     def lost(self) -> int:
-        """Since the start."""
+        """Return how many were lost since the start."""
         return self._halves.lost
 
     def undecided(self, most: int) -> list[dict[str, object]]:
@@ -43,7 +43,9 @@ class HalfListing:
         return [self._line(half) for half in self._halves.undecided.all()[:most]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Up to `most` (1,000) of a `topic` or `producerGroup`, from queue offset `from` on, and where to go on."""
+        """Answer with up to `most` (1,000) of a `topic` or `producerGroup`, from queue offset `from` on, and where
+        to go on.
+        """
         fields = request.command.fields
         begin, most = _number(fields, "from", 0), min(_number(fields, "most", MOST), MOST)
         await self._halves.catch_up()
@@ -75,7 +77,7 @@ class HalfListing:
         }
 
     def count(self) -> None:
-        """Into the metrics file, if something has changed. A topic that has none left stays with 0."""
+        """Write the counts into the metrics file, if something has changed. A topic that has none left stays with 0."""
         counts = dict.fromkeys(self._counted, 0) | dict(self._halves.open_by_topic())
         if counts == self._counted:
             return

@@ -32,7 +32,7 @@ _OP_PROPERTIES = encode_properties({Property.TAGS: "d", Property.WAIT: "true"})
 
 
 def park_half(record: Record, properties: Mapping[str, str]) -> Record | None:
-    """For `Intake`: it waits in the half topic. None: it is no half message.
+    """Return the record of the half topic, for `Intake`. None: it is no half message.
 
     A delay level stays with it and counts from the commit on. A retry that a client sends itself is no half any more.
     """
@@ -74,7 +74,7 @@ def committed(half: Record, checks: int, store_host: bytes) -> Record | None:
 
 
 def discarded(half: Record, checks: int, store_host: bytes) -> Record:
-    """Nobody decided it: it is kept where an administrator can find it."""
+    """Return the record of a message that nobody decided: it is kept where an administrator can find it."""
     record = _copy(half, _counted(half.properties, checks), store_host)
     record.topic = CHECKS_EXHAUSTED_TOPIC
     return record
@@ -103,7 +103,7 @@ def text_of(half: Record, name: bytes) -> str:
 
 
 def op(offsets: Iterable[int], now_ms: int, store_host: bytes) -> Record:
-    """Says which half messages are decided."""
+    """Return the record that says which half messages are decided."""
     return Record(
         topic=OP_HALF_TOPIC,
         queue_id=0,
@@ -116,12 +116,14 @@ def op(offsets: Iterable[int], now_ms: int, store_host: bytes) -> Record:
 
 
 def op_offsets(body: bytes) -> list[int]:
-    """Of an op record: 5.x writes several with commas, 4.9 one without."""
+    """Return the offsets of an op record: 5.x writes several with commas, 4.9 one without."""
     return [offset for part in body.split(b",") if (offset := whole_number(part)) is not None]
 
 
 def _counted(raw: bytes, checks: int) -> bytes:
-    """With the number of checks; without it where there is no room left, which must not stop a round of checks."""
+    """Return the properties with the number of checks; without it where there is no room left, which must not stop
+    a round of checks.
+    """
     kept = _without(raw, _CHECK_TIMES)
     counted = kept + b"%b\x01%d\x02" % (_CHECK_TIMES[0], checks)
     return counted if len(counted) <= MAX_PARKED_BYTES else kept
@@ -143,7 +145,7 @@ def _copy(half: Record, properties: bytes, store_host: bytes) -> Record:
 
 
 def _with(raw: bytes, added: dict[str, str]) -> bytes:
-    """Mostly none of them is there before, and a property string can be continued as it is."""
+    """Add properties. Mostly none of them is there before, and a property string can be continued as it is."""
     if raw.endswith(_PAIR_END) and _REPLACED.search(raw) is None:
         return check_fits(raw + rejoin_properties(added), _WAIT)
     pairs = decode_properties(raw) | added

@@ -23,14 +23,14 @@ class RecentHalves:
         return len(self._records)
 
     def stored(self, record: Record) -> None:
-        """The record itself: it knows its place, and nobody changes it any more."""
+        """Keep the record itself: it knows its place, and nobody changes it any more."""
         self._records[record.physical_offset] = record
         self._bytes += _size(record)
         while self._bytes > self._most_bytes:
             self.take(next(iter(self._records)))
 
     def take(self, position: int) -> Record | None:
-        """Once: who ends it again reads the log."""
+        """Return the record, once: who ends it again reads the log."""
         record = self._records.pop(position, None)
         if record is not None:
             self._bytes -= _size(record)

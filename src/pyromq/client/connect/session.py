@@ -122,7 +122,7 @@ class Session:
         timeout_s: float | None = None,
         expected: Iterable[int] = (ResponseCode.SUCCESS,),
     ) -> Command:
-        """The answer, if its code is one of those expected. Unreachable, TimedOut, Refused or BadMessage."""
+        """Return the answer, if its code is one of those expected. Unreachable, TimedOut, Refused or BadMessage."""
         self.check_open()
         fields = {} if header is None else header if isinstance(header, dict) else header.to_fields()
         request = Command(code=code, fields=fields, body=body)
@@ -174,7 +174,7 @@ class Session:
             raise Closed(f"a loop of this client died: {self._fault!r}", hint="See the log; make a new client")
 
     def on_wire(self, name: str) -> str:
-        """A topic's or group's name with the client's namespace, as brokers know it."""
+        """Return a topic's or group's name with the client's namespace, as brokers know it."""
         if not isinstance(name, str):
             raise Error(f"{name!r} is no name of a topic or group", hint="Give a string")
         return with_namespace(self.config.namespace, name) if self.config.namespace else name
@@ -185,7 +185,7 @@ class Session:
         return self._senders
 
     def sends_to(self, address: str) -> str:
-        """Where messages for the broker with this address go: by the VIP channel, if the client uses it."""
+        """Return where messages for the broker with this address go: by the VIP channel, if the client uses it."""
         if not self.config.vip_channel:
             return address
         try:
@@ -203,7 +203,10 @@ class Session:
         return known if known is not None else await self._read_route(topic)
 
     async def route_to_write(self, topic: str) -> Route:
-        """A topic that nobody knows is made by the first send, where brokers allow it: then their default's route."""
+        """Return the route to write by.
+
+        A topic that nobody knows is made by the first send, where brokers allow it: then it is their default's route.
+        """
         try:
             route = await self.route(topic)
         except TopicNotFound as missing:
@@ -220,14 +223,14 @@ class Session:
         return route
 
     async def master(self, queue: MessageQueue) -> str:
-        """Where the queue is written. NoBroker while its master is away."""
+        """Return where the queue is written. NoBroker while its master is away."""
         return master_of(await self.route_to_write(queue.topic), queue)
 
     def known_route(self, topic: str) -> Route | None:
         return self._routes.get(topic)
 
     async def _read_route(self, topic: str) -> Route:
-        """All who ask for a topic at a time share one question."""
+        """Read the route. All who ask for a topic at a time share one question."""
         task = self._route_reads.get(topic)
         if task is None:
             task = self._route_reads[topic] = asyncio.get_running_loop().create_task(self.name_servers.route(topic))

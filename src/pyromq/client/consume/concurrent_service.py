@@ -98,7 +98,10 @@ class ConcurrentService:
                 self._is_passing = False
 
     def _next(self) -> AssignedQueue | None:
-        """The queue whose turn it is. One more worker is woken for what is behind, in case this one has to wait."""
+        """Return the queue whose turn it is.
+
+        One more worker is woken for what is behind, in case this one has to wait.
+        """
         ready = self._ready
         while ready:
             assigned = ready[0]

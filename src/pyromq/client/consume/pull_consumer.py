@@ -65,7 +65,7 @@ class PullConsumer(Lifecycle):
 
     @property
     def unreadable(self) -> int:
-        """Records that came and that nobody can read."""
+        """Return records that came and that nobody can read."""
         return self._queues.unreadable
 
     async def start(self) -> None:

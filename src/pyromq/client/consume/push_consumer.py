@@ -113,17 +113,17 @@ class PushConsumer(Lifecycle):
 
     @property
     def running(self) -> int:
-        """Messages that handlers are busy with."""
+        """Return messages that handlers are busy with."""
         return self._service.running
 
     @property
     def unreadable(self) -> int:
-        """Records that came and that nobody can read."""
+        """Return records that came and that nobody can read."""
         return self._pulls.unreadable
 
     @property
     def assigned(self) -> Mapping[MessageQueue, AssignedQueue]:
-        """The queues that this consumer has now."""
+        """Return the queues that this consumer has now."""
         return self._assignment.queues
 
     # --- start and stop -------------------------------------------------------------------------------------------

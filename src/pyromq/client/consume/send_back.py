@@ -39,7 +39,7 @@ class ConsumerSendBack:
         self._sender = Sender(session, _GROUP, SendPolicy())
 
     async def __call__(self, received: Received, level: int) -> bool:
-        """True: somebody else has it now. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
+        """Return True if somebody else has it now. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
         unreadable = received.message if isinstance(received.message, UnreadableMessage) else None
         if unreadable is not None and unreadable.is_curable and unreadable.reconsume_times < self._retry.most:
             level = BROKER_CHOOSES  # this client may have the package by then, or another member gets it
@@ -56,7 +56,9 @@ class ConsumerSendBack:
         return True
 
     def _is_left(self, message: UnreadableMessage, *faults: Error) -> bool:
-        """True once brokers have refused an unreadable record often enough: it stays where it is, and is skipped."""
+        """Return True once brokers have refused an unreadable record often enough: it stays where it is, and is
+        skipped.
+        """
         if not all(isinstance(fault, Refused | BadMessage) for fault in faults):
             return False  # nobody there to take it: that passes
         message.refusals += 1
@@ -88,7 +90,9 @@ class ConsumerSendBack:
         return True
 
     async def most_retries(self, received: Received) -> int:
-        """How often this message may come again: our own number, or that of the group at the broker of its queue."""
+        """Return how often this message may come again: our own number, or that of the group at the broker of its
+        queue.
+        """
         if not self._retry.of_group:
             return self._retry.most
         try:

@@ -329,7 +329,7 @@ class Producer(Lifecycle):
     def transaction_check(self, topic: str, handler: F) -> F: ...
 
     def transaction_check(self, topic: str, handler: Handler | None = None) -> Any:
-        """Name the function that answers a broker's question: True commits, False rolls back, None waits.
+        """Return the name the function that answers a broker's question: True commits, False rolls back, None waits.
 
         A decorator, or called with the handler (for instance a `TransactionTable`). It takes what consumers' handlers
         take. Every producer of the group needs it: brokers ask any of them, also after a restart, and also one that

@@ -43,7 +43,7 @@ class TransactionTable:
         self._patience_ms = patience_s * 1000
 
     def create(self) -> None:
-        """If it is not there yet."""
+        """Create it if it is not there yet."""
         self._rows.create()
 
     def note(self, connection: Any, message_id: str) -> None:

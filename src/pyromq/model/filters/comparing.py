@@ -43,7 +43,7 @@ def comparison(node: Comparison, build: Build) -> Test:
 
 
 def folded(node: Node) -> Node:
-    """A number under signs is a number."""
+    """Fold signs: a number under signs is a number."""
     if not isinstance(node, Negation):
         return node
     inner = folded(node.operand)
@@ -136,7 +136,7 @@ def _ordered(sign: str, left: tuple[Value, Kind], right: tuple[Value, Kind]) -> 
 
 
 def _order(one: Any, kind: Kind, two: Any, other: Kind) -> int:
-    """Below 0, 0 or above, as Java compares values of these kinds; -1 also where it gives up."""
+    """Return below 0, 0 or above, as Java compares values of these kinds; -1 also where it gives up."""
     if kind is not other:
         if kind is Kind.BOOLEAN:
             if other is Kind.TEXT:

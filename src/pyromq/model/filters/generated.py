@@ -43,7 +43,10 @@ class Generated(NamedTuple):
 
 
 def generate(node: Node, names: Sequence[str]) -> Generated | None:
-    """`names` are the properties that it asks for. None: it is not a usual expression."""
+    """Return the function of an expression; `names` are the properties that it asks for.
+
+    None: it is not a usual expression.
+    """
     try:
         body = _Writer(names).condition(node)
     except _Unusual:
@@ -149,7 +152,7 @@ class _Writer:
         return f"({value} is not None and {negation}({test}))"
 
     def _texts(self, values: frozenset[str]) -> str:
-        """As a set, which Python keeps as a constant."""
+        """Write it as a set, which Python keeps as a constant."""
         return "{" + ", ".join(map(self._constant, sorted(values))) + "}" if values else "()"
 
     # --- how a value is held --------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class _Parser:
     # --- levels of the grammar ------------------------------------------------------------------------------------
 
     def _chain(self, word: str) -> Node:
-        """Of OR, whose terms are chains of AND, or of AND."""
+        """Parse a chain of OR, whose parts are chains of AND, or one of AND."""
         at = self._tokens.next.at
         node = self._equality() if word == "AND" else self._chain("AND")
         if self._tokens.next.kind != word:
@@ -229,7 +229,7 @@ class _Parser:
             raise self._tokens.fault(f"{left} cannot be compared with {right}", token.at)
 
     def _check_bounds(self, low: Node, high: Node, token: Token) -> None:
-        """Texts and the like are refused as operands; numbers must be in order where both are plain."""
+        """Check the operands: texts and the like are refused, numbers must be in order where both are plain."""
         if not (isinstance(low, Literal) and isinstance(high, Literal)) or not {low.kind, high.kind} <= NUMBERS:
             return
         assert isinstance(low.value, int | float)

@@ -44,7 +44,7 @@ def always_new(make: Callable[[], T], name: str | None = None) -> T:
 
 
 def encode_body(body: Any, dialect: Dialect = Dialect.STANDARD) -> bytes:
-    """Compact JSON: no blanks at all, because the Go client splits this text by hand."""
+    """Encode as compact JSON: no blanks at all, because the Go client splits this text by hand."""
     return write_json(body, dialect)
 
 

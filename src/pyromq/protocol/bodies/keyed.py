@@ -24,7 +24,7 @@ class ByQueue(dict[MessageQueue, V], Generic[V]):
 
 
 def read_keyed(kind: Any, value: Any) -> Any:
-    """msgspec's hook for ByQueue: keys arrive as the JSON text of the queue."""
+    """Decode ByQueue for msgspec: keys arrive as the JSON text of the queue."""
     if get_origin(kind) is not ByQueue:
         raise NotImplementedError(f"no such type in a body: {kind}")
     by_text = msgspec.convert(value, dict[str, get_args(kind)[0]], strict=False)  # type: ignore[misc]

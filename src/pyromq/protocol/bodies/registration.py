@@ -130,7 +130,7 @@ class RegistrationReader:
 def decode_registration(
     data: bytes, version: int, compressed: bool = False, max_inflated: int = MAX_INFLATED_BYTES
 ) -> RegisterBrokerBody:
-    """The same in one go."""
+    """Decode it in one go."""
     reader = RegistrationReader(data, version, compressed, max_inflated)
     for _ in reader.steps():
         pass
@@ -149,7 +149,7 @@ def encode_registration(body: RegisterBrokerBody, compressed: bool = False) -> b
 
 
 def body_crc(data: bytes) -> int:
-    """`bodyCrc32` of the header. 0 there means that it is not to be checked."""
+    """Return `bodyCrc32` of the header. 0 there means that it is not to be checked."""
     return zlib.crc32(data) & 0x7FFF_FFFF
 
 

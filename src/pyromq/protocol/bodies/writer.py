@@ -68,7 +68,7 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(kind: type[msgspec.Struct], dialect: Dialect) -> list[_Field]:
-    """In alphabetical order, as Java; a subclass declares its own last."""
+    """Return the fields in alphabetical order, as Java; a subclass declares its own last."""
     declared = [
         _Field(_encode(f.encode_name) + b":", f.name, f.default, f.type, _writer(f.type, dialect))
         for f in msgspec.structs.fields(kind)
@@ -103,7 +103,7 @@ def _dict_writer(key: Any, item: Write | None, dialect: Dialect) -> Write | None
 
 
 def _key_writer(key: Any, dialect: Dialect) -> Write:
-    """Texts are quoted anyway, everything else in the standard dialect alone."""
+    """Return how a key is written: texts are quoted anyway, everything else in the standard dialect alone."""
     return _encode if key is str or dialect is Dialect.JAVA else _quoted_key
 
 
@@ -180,7 +180,7 @@ def _is_large(kind: Any) -> bool:
 
 
 def _present(kind: Any) -> Any:
-    """`X` for `X | None`."""
+    """Return `X` for `X | None`."""
     if get_origin(kind) in (Union, types.UnionType):
         return next(part for part in get_args(kind) if part is not type(None))
     return kind

@@ -29,7 +29,10 @@ class Header(msgspec.Struct, rename="camel", kw_only=True):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
-        """Malformed (a RequestRefused with SYSTEM_ERROR, as Java) names the field that is missing or malformed."""
+        """Read the fields.
+
+        Malformed (a RequestRefused with SYSTEM_ERROR, as Java) names the field that is missing or malformed.
+        """
         try:
             return msgspec.convert(fields, cls, strict=False)
         except msgspec.ValidationError as fault:

@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(f"{event}: {fields['fault']}" if "fault" in fields else event)
 
     def eof_received(self) -> None:
-        """asyncio closes the stream then: a peer that shut down its half gets no more answers, as from Java."""
+        """Let asyncio close the stream: a peer that shut down its half gets no more answers, as from Java."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.is_open and exc is not None:
