@@ -20,8 +20,9 @@ async def entry_matches(
     sieve: Sieve | None,
     slices: Slices,
 ) -> list[bool]:
-    """Return which entries match, as a pull would pick them; nothing matches for a group that is not online, or whose expression is not
-    known.
+    """Return which entries match, as a pull would pick them.
+
+    Nothing matches for a group that is not online, or whose expression is not known.
     """
     if wanted is None:
         return [False] * len(entries)

@@ -89,8 +89,7 @@ class TimerSlots:
         return True
 
     def start_anew(self) -> None:
-        """Forget what left: the timer's files were made anew, and the index tells what left of a slot.
-        """
+        """Forget what left: the timer's files were made anew, and the index tells what left of a slot."""
         self._left.clear()
         self._doubtful_until = self._clock.now_ms()
 

@@ -118,7 +118,7 @@ class _Builder:
 
 
 def _chain(decisive: bool, terms: tuple[Test, ...]) -> Test:
-    """Return the test of a chain. OR ends at the first true, AND at the first false; else one unknown makes it unknown."""
+    """Return the test of a chain: OR ends at the first true, AND at the first false; else an unknown part decides."""
 
     def ask(get: Get) -> bool | None:
         answer: bool | None = not decisive
