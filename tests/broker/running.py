@@ -12,23 +12,17 @@ from typing import Any
 from pyromq.ambient import Clock, SystemClock
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.config import Loaded
 from pyromq.machine.budget import Budget
 from pyromq.protocol.batch import BatchEntry, encode_batch
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.requests import ROWS, RequestCode
 from pyromq.store.files.real_disk import RealDisk
-from pyromq.store.message_store import run_at_once
+from pyromq.testing.in_process import SMALL_FILES, InProcessBroker
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Dispatcher, Reply, Request
 
-SMALL: dict[str, Any] = {
-    "commit_log_file_bytes": 1 << 20,
-    "queue_file_bytes": 20 * 1000,
-    "batch_queue_file_bytes": 46 * 1000,
-    "index_slots": 1000,
-    "index_entries": 4000,
+SMALL: dict[str, Any] = SMALL_FILES | {
     "timer_wheel_slots": 20_000,
     "wait_time_mills_in_send_queue": 60_000,  # a busy machine is no overload
     "max_loop_lag_ms": 60_000,
@@ -112,16 +106,8 @@ async def running_broker(folder: Path, clock: Clock | None = None, **settings: A
         **(SMALL | {"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | settings)
     )
     clock = clock or SystemClock()
-    broker = await Broker.open(
-        Loaded(config),
-        clock=clock,
-        rng=random.Random(7),
-        disk=RealDisk(folder, create=True),
-        run_blocking=run_at_once,
-        budget=Budget(memory_bytes=1 << 34),
-    )
-    address = await broker.start()
-    loops = [asyncio.create_task(loop) for loop in broker.loops()]
+    disk = RealDisk(folder, create=True)
+    life = await InProcessBroker.start(config, clock=clock, disk=disk, budget=Budget(memory_bytes=1 << 34))
     received: list[Command] = []
 
     def receive(request: Request) -> Reply:
@@ -130,13 +116,10 @@ async def running_broker(folder: Path, clock: Clock | None = None, **settings: A
 
     client = Client(clock=clock, rng=random.Random(8), dispatch=Dispatcher(dict.fromkeys(ROWS, receive)))
     try:
-        yield Running(broker, address, client, received)
+        yield Running(life.broker, life.address, client, received)
     finally:
         await client.close()
-        for loop in loops:
-            loop.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
-        await broker.stop()
+        await life.stop()
 
 
 async def turns_until(condition: Callable[[], bool]) -> None:

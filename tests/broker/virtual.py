@@ -1,35 +1,31 @@
 """A whole broker on virtual time and a simulated disk: requests go straight to its dispatcher, hours pass at once.
 
-The loops that carry messages run; those that only watch (statistics, lag) do not, since each costs a wake-up a second.
+The loops that carry messages run, see `pyromq.testing.in_process`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.config import Loaded
 from pyromq.model.message import StoredMessage
 from pyromq.protocol.command import Command
 from pyromq.protocol.messages import decode_messages
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import Record
 from pyromq.store.files.disk import Disk
-from pyromq.store.message_store import run_at_once
 from pyromq.testing.clock import ManualClock
+from pyromq.testing.in_process import InProcessBroker, virtual_loops
 from pyromq.testing.simulated_disk import SimulatedDisk
 from pyromq.transport.client import Client
 from pyromq.transport.dispatch import Request, await_answer
 from tests.broker.peers import FakePeer
 from tests.broker.running import SMALL, Running
 
-FLUSH_S = 10.0
 QUIET = {"max_loop_lag_ms": 1 << 40}  # nothing measures the lag here, and hours pass in one turn
 START_MS = 1_700_000_000_000
 
@@ -37,24 +33,13 @@ START_MS = 1_700_000_000_000
 class Virtual(Running):
     """One life of a broker. `client` is who sends unless a test says otherwise."""
 
-    def __init__(self, broker: Broker, clock: ManualClock, disk: Disk) -> None:
-        super().__init__(broker, broker.address, Client(clock=clock, rng=random.Random(1)), [])
+    def __init__(self, life: InProcessBroker, clock: ManualClock, disk: Disk) -> None:
+        super().__init__(life.broker, life.address, Client(clock=clock, rng=random.Random(1)), [])
+        self._life = life
         self.clock = clock
         self.disk = disk
         self.peer = FakePeer()
         self._opaque = 0
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def run(self) -> None:
-        # Shorter than the longest sleep of the delivery loop, so that what is delivered is flushed in between.
-        loops = [*self.broker.message_loops(), self._flush()]
-        self._tasks = [asyncio.get_running_loop().create_task(loop) for loop in loops]
-
-    async def _flush(self) -> None:
-        while True:
-            await self.clock.sleep(FLUSH_S)
-            await self.broker.store.flush_all()
-            await self.broker.retention.round()
 
     async def call(self, code: int, body: bytes = b"", **fields: object) -> Command:
         peer = self.peer
@@ -89,16 +74,10 @@ class Virtual(Running):
 
     async def advance(self, seconds: float) -> None:
         await self.clock.advance(seconds)
-        for task in self._tasks:
-            if task.done():
-                task.result()
+        self._life.check_loops()
 
     async def halt(self) -> None:
-        """Nothing runs any more, as after a kill."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await self._life.halt()
 
 
 @asynccontextmanager
@@ -111,21 +90,15 @@ async def virtual_broker(
     config = BrokerConfig(
         **(SMALL | QUIET | {"broker_name": "broker-a", "listen_port": 0, "store_path_root_dir": folder} | settings)
     )
-    broker = await Broker.open(Loaded(config), clock=clock, rng=random.Random(7), disk=disk, run_blocking=run_at_once)
-    await broker.start()
-    life = Virtual(broker, clock, disk)
-    life.run()
+    life = await InProcessBroker.start(config, clock=clock, disk=disk, loops=virtual_loops())
+    virtual = Virtual(life, clock, disk)
     await clock.settle()
     try:
-        yield life
+        yield virtual
     finally:
         await life.halt()
-        await life.client.close()
-        if killed:
-            for server in broker.servers:
-                await server.stop(0)
-        else:
-            await broker.stop()
+        await virtual.client.close()
+        await (life.kill() if killed else life.stop())
 
 
 def properties(record: Record) -> dict[str, str]:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pyromq.ambient import SystemClock
-from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.client.client import Client
 from pyromq.client.config import ClientConfig
@@ -29,7 +28,7 @@ from pyromq.namesrv.server import NameServer
 from pyromq.protocol.command import Command
 from pyromq.protocol.requests import RequestCode
 from pyromq.store.files.real_disk import RealDisk
-from pyromq.store.message_store import run_at_once
+from pyromq.testing.in_process import InProcessBroker
 from tests.broker.running import SMALL
 
 ON_JAVA = os.environ.get("PYROMQ_TEST_BROKER", "ours") == "java"
@@ -38,19 +37,6 @@ HOLD_MS = 60_000  # of a request on the event loop: a busy machine must not put 
 
 async def at_once(blocking: Callable[[], None]) -> None:
     blocking()
-
-
-class RunningBroker:
-    def __init__(self, broker: Broker, address: str) -> None:
-        self.broker = broker
-        self.address = address
-        self._loops = [asyncio.create_task(loop) for loop in broker.loops()]
-
-    async def stop(self) -> None:
-        for loop in self._loops:
-            loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
-        await self.broker.stop()
 
 
 async def turns_until(condition: Callable[[], bool]) -> None:
@@ -163,11 +149,11 @@ class World(Servers):
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
         self._settings = settings
-        self._brokers: dict[str, RunningBroker] = {}
+        self._brokers: dict[str, InProcessBroker] = {}
         self._name_servers: dict[str, NameServer] = {}
 
     @property
-    def brokers(self) -> dict[str, RunningBroker]:
+    def brokers(self) -> dict[str, InProcessBroker]:
         return self._brokers
 
     @property
@@ -187,7 +173,7 @@ class World(Servers):
     async def stop_name_server(self, address: str) -> None:
         await self._name_servers.pop(address).stop()
 
-    async def start_broker(self, name: str = "broker-a", port: int = 0) -> RunningBroker:
+    async def start_broker(self, name: str = "broker-a", port: int = 0) -> InProcessBroker:
         """Returns when every name server knows it."""
         folder = self.folder / name
         config = BrokerConfig(
@@ -198,15 +184,10 @@ class World(Servers):
             store_path_root_dir=folder,
             namesrv_addr=tuple(self.name_servers),
         )
-        broker = await Broker.open(
-            Loaded(config),
-            clock=SystemClock(),
-            rng=random.Random(7),
-            disk=RealDisk(folder, create=True),
-            run_blocking=run_at_once,
-            budget=Budget(memory_bytes=1 << 34),
-        )
-        running = self._brokers[name] = RunningBroker(broker, await broker.start())
+        disk = RealDisk(folder, create=True)
+        budget = Budget(memory_bytes=1 << 34)
+        running = await InProcessBroker.start(config, clock=SystemClock(), disk=disk, budget=budget)
+        self._brokers[name] = running
         await turns_until(lambda: all(self._knows(server, name) for server in self.name_servers.values()))
         return running
 

@@ -28,7 +28,7 @@ from .java_keys import BROKER_KEYS
 from .wiring.clients import ClientParts
 from .wiring.environment import Environment
 from .wiring.handlers import Parts, handlers
-from .wiring.listeners import Around, Listeners, Ports, bind_ports
+from .wiring.listeners import InjectedFaults, Listeners, Ports, bind_ports
 from .wiring.naming import Naming
 from .wiring.parks import Parks
 from .wiring.pulling import PullParts
@@ -60,7 +60,7 @@ class Broker:
         run_blocking: RunBlocking,
         connect: Connect | None = None,
         budget: Budget | None = None,
-        around: Around | None = None,
+        faults: InjectedFaults | None = None,
         flusher: LogFlusher | None = None,
     ) -> Broker:
         """Take the store's lock, bind the ports and recover the store. ConfigError or StoreError says why not."""
@@ -83,7 +83,7 @@ class Broker:
                 port=parse_address(ports.main.address)[1],
             )
             with environment.tables_abandoned_on_failure():
-                broker = cls(environment, ports, lock, connect, around, flusher)
+                broker = cls(environment, ports, lock, connect, faults, flusher)
             undo.pop_all()
             return broker
 
@@ -93,7 +93,7 @@ class Broker:
         ports: Ports,
         lock: DiskLock,
         connect: Connect | None,
-        around: Around | None,
+        faults: InjectedFaults | None,
         flusher: LogFlusher | None,
     ) -> None:
         self.environment = environment
@@ -136,7 +136,7 @@ class Broker:
             self.sends.parts,
             self.pull_parts.parts(),
             self.store,
-            around,
+            faults,
             self._connection_lost,
         )
         self.servers = self.listeners.servers

@@ -23,7 +23,6 @@ from typing import Any
 
 from .. import logs
 from ..ambient import seeded_random
-from ..broker.broker import Broker
 from ..broker.config import BrokerConfig
 from ..client.client import Client
 from ..client.config import ClientConfig
@@ -34,11 +33,11 @@ from ..namesrv.config import NamesrvConfig
 from ..namesrv.server import NameServer
 from ..protocol.bodies.topics import TopicConfig
 from ..protocol.messages import unwrap
-from ..store.message_store import run_at_once
 from ..transport.memory import MemoryNetwork
 from .clock import ManualClock
 from .ending import BroughtToEnd
 from .faults import Faults
+from .in_process import SMALL_FILES, InProcessBroker, virtual_loops
 from .settling import NotSettled, Settling
 from .simulated_disk import SimulatedDisk
 
@@ -47,24 +46,18 @@ log = logs.get("pyromq.testing")
 PATIENCE_S = 5.0
 STOP_S = 600.0  # of virtual time, for a stop whose handlers have had their grace
 FOUND_AGAIN_S = 5.0  # of virtual time: clients do not try to connect more often than every few seconds
-FLUSH_S = 10.0  # of virtual time: the broker's own 0.5 s would be most of the work of passing hours
-CLEAN_EVERY = 6  # flushes between two looks at what may be deleted
-SETTINGS: dict[str, Any] = {
+FLUSHES_PER_CLEANING = 6
+SETTINGS: dict[str, Any] = SMALL_FILES | {
     "broker_name": "broker-a",
     "listen_port": 0,
     "fast_listen_port": 0,
-    "commit_log_file_bytes": 1 << 20,
-    "queue_file_bytes": 20 * 1000,
-    "batch_queue_file_bytes": 46 * 1000,
-    "index_slots": 1000,
-    "index_entries": 4000,
     "max_loop_lag_ms": 1 << 40,  # hours pass in one turn here
     "recall_message_enable": True,
 }
 
 
 class RmqBroker:
-    """Event loop only. `async with`, or the fixture `rmq_broker`."""
+    """Event loop only. Used by `async with`, or as the fixture `rmq_broker`."""
 
     def __init__(self, **settings: Any) -> None:
         _check_names(settings)
@@ -76,7 +69,6 @@ class RmqBroker:
         self._rng = seeded_random(1)
         self._settings = SETTINGS | settings
         self._clients: list[Client] = []
-        self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
         self.waiting_handlers = 0  # those of `receive`, which wait for the test
         self.patience_s: float | None = PATIENCE_S  # of real time, for handlers that wait for the outside; None: none
@@ -105,56 +97,44 @@ class RmqBroker:
         try:
             for client in self._clients:
                 await self._while_time_passes(client.stop())
-            await self._while_time_passes(self._stop())
+            await self._end_life(self._life.stop())
             await self._while_time_passes(self._names.stop())
         finally:
             await self._stack.aclose()
 
     async def _start(self) -> None:
-        self.broker = await Broker.open(
-            Loaded(self._config),
+        self._life = await InProcessBroker.start(
+            self._config,
             clock=self.clock,
-            rng=self._rng,
             disk=self.disk,
-            run_blocking=run_at_once,
             connect=self.network.connect,
-            around=self.faults.around,
+            faults=self.faults,
+            loops=virtual_loops(FLUSHES_PER_CLEANING),
         )
-        self.address = await self.broker.start()
+        self.broker, self.address = self._life.broker, self._life.address
         self._config = replace(self._config, listen_port=int(self.address.rpartition(":")[2]))
         self.network.listen(self.address, self.broker.servers[0].attach)
-        loops = [*self.broker.message_loops(), self.broker.naming.registration.run(), self._flush()]
-        self._tasks = [asyncio.get_running_loop().create_task(loop) for loop in loops]
         await self.settle()
 
-    async def _stop(self) -> None:
-        await self._halt()
-        await self.broker.stop()
-
-    async def _halt(self) -> None:
-        """Nobody reaches it any more, and its loops are at an end."""
+    async def _end_life(self, end: Coroutine[Any, Any, None]) -> None:
         self.network.unlisten(self.address)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._while_time_passes(end)
 
     async def restart(self) -> None:
-        """A clean stop and a start on the same disk and port. Takes 5 s of the clock: clients find it again."""
-        await self._while_time_passes(self._stop())
+        """Stop cleanly and start on the same disk and port. Takes 5 s of the clock: clients find it again."""
+        await self._end_life(self._life.stop())
         await self._start()
         await self.clock.advance(FOUND_AGAIN_S)
 
     async def kill(self) -> None:
-        """As `kill -9`: nothing is saved; then a start on what the disk has. Takes 5 s of the clock, too."""
-        await self._halt()
-        for server in self.broker.servers:
-            await self._while_time_passes(server.stop(0))
+        """Kill as `kill -9` does, then start on what the disk has. Takes 5 s of the clock, too."""
+        await self._end_life(self._life.kill())
         self.disk = self.disk.kill()
         await self._start()
         await self.clock.advance(FOUND_AGAIN_S)
 
     async def _while_time_passes(self, work: Coroutine[Any, Any, None]) -> None:
-        """What is being stopped may wait for its own time-outs."""
+        """Advance the clock until the work is done: what is being stopped may wait for its own time-outs."""
         task = asyncio.get_running_loop().create_task(work)
         await self.settle()
         while not task.done():
@@ -162,9 +142,9 @@ class RmqBroker:
         task.result()
 
     async def _to_its_end(self, stop: Coroutine[Any, Any, None], group: str, grace_s: float) -> None:
-        """A consumer's stop gives its handlers time of a clock that the test cannot move while it waits for the stop.
+        """Await a consumer's stop, letting time go on by itself once nobody has moved it for `patience_s` of real time.
 
-        So time goes on by itself once nobody has moved it for `patience_s` of real time.
+        The stop gives handlers time of a clock that the test cannot move while it waits for the stop.
         """
         if self._is_ending:
             await stop  # time passes already
@@ -195,17 +175,10 @@ class RmqBroker:
         finally:
             self.patience_s = kept
 
-    async def _flush(self) -> None:
-        while True:
-            for _ in range(CLEAN_EVERY):
-                await self.clock.sleep(FLUSH_S)
-                await self.broker.store.flush_all()
-            await self.broker.retention.round()
-
     # --- clients --------------------------------------------------------------------------------------------------
 
     async def client(self, *, middleware: Sequence[Middleware] = (), **settings: Any) -> Client:
-        """A client on this clock, stopped with the broker."""
+        """Return a client on this clock that is stopped with the broker."""
         config = ClientConfig(**({"name_servers": (self.namesrv,), "instance": f"t{len(self._clients)}"} | settings))
         client = Client(
             config,
@@ -220,12 +193,12 @@ class RmqBroker:
         return client
 
     async def settle(self) -> None:
-        """What is under way comes to its end: requests, replies, flushes, handlers. What waits for the clock stays.
+        """Wait until requests, replies, flushes and handlers that are under way have ended, but for the clock's.
 
-        `NotSettled` if something does not end within `patience_s` of real time.
+        NotSettled if something does not end within `patience_s` of real time.
         """
         waits = await self._settling.settled(self.patience_s)
-        self._check_loops()
+        self._life.check_loops()
         if waits and not self._is_ending:
             raise NotSettled(
                 f"still under way after {self.patience_s:g} s of real time: {'; '.join(waits)}. Wait for it by the "
@@ -235,27 +208,21 @@ class RmqBroker:
             log.warning("a handler still runs, the end goes on without it", where="; ".join(waits))
             self.patience_s = None
 
-    async def hold(self, taken: asyncio.Event) -> None:
-        """For a handler that waits for the test: time goes on meanwhile."""
+    async def hold(self, received: asyncio.Event) -> None:
+        """Let a handler wait until the test has received its message. Time may go on meanwhile."""
         self.waiting_handlers += 1
         try:
-            await taken.wait()
+            await received.wait()
         finally:
             self.waiting_handlers -= 1
 
     def _handlers_run(self) -> bool:
         return sum(client.running_handlers for client in self._clients) > self.waiting_handlers
 
-    def _check_loops(self) -> None:
-        """A broker whose loop died would only look slow."""
-        for task in self._tasks:
-            if task.done() and not task.cancelled():
-                task.result()
-
-    # --- looking in -----------------------------------------------------------------------------------------------
+    # --- what it holds -----------------------------------------------------------------------------------------------
 
     async def create_topic(self, topic: str, queues: int = 4, **attributes: str) -> None:
-        """Known to the name server when this returns."""
+        """Create a topic that the name server knows when this returns."""
         self.broker.topics.put(
             TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues, attributes=attributes)
         )
@@ -270,7 +237,7 @@ class RmqBroker:
         return sorted(self.broker.groups.all())
 
     def messages(self, topic: str) -> list[StoredMessage]:
-        """Everything that a topic holds, in the order in which it was stored; `%DLQ%group` works too."""
+        """Return everything that a topic holds, in the order in which it was stored; `%DLQ%group` works too."""
         found: list[StoredMessage] = []
         for queue in self.broker.store.queues.of_topic(topic):
             for offset in range(queue.min_offset, queue.readable_end):
@@ -280,7 +247,7 @@ class RmqBroker:
         return sorted(found, key=lambda message: message.physical_offset)
 
     def lag(self, topic: str, group: str) -> int:
-        """Messages that the group has not committed yet."""
+        """Return how many messages the group has not committed yet."""
         done = self.broker.offsets.queues(topic, group)
         queues = self.broker.store.queues.of_topic(topic)
         places = [(queue.readable_end, max(queue.min_offset, done.get(queue.queue_id, 0))) for queue in queues]

@@ -35,7 +35,10 @@ class _Fault:
 
 
 class Faults:
-    """Event loop only. `codes` are request codes, such as `SENDS`; without them all requests are meant."""
+    """Event loop only. `codes` are request codes, such as `SENDS`; without them all requests are meant.
+
+    While a fault is active, the broker serves every request in Python, so that no kernel goes past it.
+    """
 
     def __init__(self, clock: ManualClock, disk: Callable[[], SimulatedDisk], broker: Callable[[], Broker]) -> None:
         self._clock = clock
@@ -65,7 +68,7 @@ class Faults:
                 peer.close("cut by the test")
 
     async def disk_full(self, full: bool = True) -> None:
-        """There is no room left, until it is switched off."""
+        """Leave no free space on the disk, until it is switched off."""
         disk = self._disk()
         disk.capacity = disk.usage().used if full else PLENTY_BYTES
         await self._broker().retention.round()  # which looks at the disk
@@ -74,8 +77,13 @@ class Faults:
         """Serve everything again. A full disk stays full."""
         self._active.clear()
 
+    @property
+    def are_active(self) -> bool:
+        """Tell whether a request may meet a fault now."""
+        return any(each.left != 0 for each in self._active)
+
     def around(self, serve: Handler) -> Handler:
-        """Return what the broker puts around its dispatcher."""
+        """Return what the broker serves requests with in the place of its dispatcher."""
 
         def faulty(request: Request) -> Answer:
             fault = next((each for each in self._active if each.takes(request.command.code)), None)

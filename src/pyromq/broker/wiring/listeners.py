@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from ...kernel.seam import Feed, feed_nothing
+from ...kernel.seam import Fed, Feed, FeedConnection, feed_nothing
 from ...protocol.row import RequestClass
 from ...store.config import FlushMode
 from ...store.message_store import MessageStore
@@ -21,7 +21,18 @@ from ..send.send_verdicts import Sending, Verdicts, native_verdicts, patience
 from ..surface import on_fast_port
 from .environment import Environment
 
-Around = Callable[[Handler], Handler]
+
+class InjectedFaults(Protocol):
+    """Faults that a test injects into the serving of requests."""
+
+    @property
+    def are_active(self) -> bool:
+        """Tell whether a request may meet one now. No kernel serves anything meanwhile."""
+        ...
+
+    def around(self, serve: Handler) -> Handler:
+        """Return what is to serve in the place of `serve`."""
+        ...
 
 
 class Ports(NamedTuple):
@@ -57,10 +68,9 @@ class Listeners:
         sending: Sending,
         pulling: Pulling,
         store: MessageStore,
-        around: Around | None,
+        faults: InjectedFaults | None,
         on_close: Callable[[Peer], None],
     ) -> None:
-        """`around`: faults that a test wants; no kernel goes past them."""
         self._environment = environment
         self._ports = ports
         self._store = store
@@ -75,11 +85,11 @@ class Listeners:
         }
         self.servers: list[Server] = []
         for name, dispatcher in self.dispatchers.items():
-            if around is None:
-                feed = self._feed(sending, pulling) if dispatcher.allows_all else feed_nothing
+            feed = self._feed(sending, pulling) if dispatcher.allows_all else feed_nothing
+            if faults is None:
                 self.servers.append(self._server(name, dispatcher, feed))
             else:
-                self.servers.append(self._server(name, around(dispatcher), feed_nothing))
+                self.servers.append(self._server(name, faults.around(dispatcher), _unless(faults, feed)))
 
     def _feed(self, sending: Sending, pulling: Pulling) -> Feed:
         """Return the native kernel's feed for plain sends and pulls, where that kernel is in use."""
@@ -129,3 +139,14 @@ class Listeners:
     def pending_replies(self) -> int:
         """Return how many answers of a kernel wait for a sync."""
         return sum(server.pending_replies for server in self.servers)
+
+
+def _unless(faults: InjectedFaults, feed: Feed) -> Feed:
+    """Return a feed that leaves everything to Python, and so to the faults, while some are active."""
+    if feed is feed_nothing:
+        return feed_nothing
+
+    def chosen(connection: FeedConnection, received: memoryview) -> Fed | bytes:
+        return feed_nothing(connection, received) if faults.are_active else feed(connection, received)
+
+    return chosen
