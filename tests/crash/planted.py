@@ -5,12 +5,13 @@ A bug is a change of one function for the time of a test. None of them can be sw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from pyromq.kernel.python import scan
+from pyromq.kernel.state import QueueTail
 from pyromq.store import message_store, opening
 from pyromq.store.files import file_sequence, unsynced
 from pyromq.store.files.disk import Disk, folder_of, make_folder_durably
@@ -176,13 +177,13 @@ def index_slots_are_not_written(patch: pytest.MonkeyPatch) -> None:
 
 def readers_see_what_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
     """Issues 2830, 8239, 8240 of RocketMQ: a consumer of SYNC_FLUSH reads what a power cut takes back."""
-    real = Watermarks.appended_to
+    real = Watermarks.publish
 
-    def readable_at_once(self: Watermarks, end: int) -> None:
-        real(self, end)
+    def readable_at_once(self: Watermarks, queues: Sequence[QueueTail], end: int) -> None:
+        real(self, queues, end)
         self.arrivals.advance(end)
 
-    patch.setattr(Watermarks, "appended_to", readable_at_once)
+    patch.setattr(Watermarks, "publish", readable_at_once)
 
 
 def dispatch_is_skipped_in_recovery(patch: pytest.MonkeyPatch) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import zlib
 from array import array
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.kernel.appends import PAGE_SLOTS
+from pyromq.kernel import state
 from pyromq.kernel.python.append import place_burst
-from pyromq.kernel.python.keys import KEY, big_endian, chain_keys
+from pyromq.kernel.python.keys import KEY, PAGE_SLOTS, big_endian
 from pyromq.kernel.python.pull import Range, pick_entries
 from pyromq.kernel.python.scan import is_intact
 from pyromq.protocol.record import CRC_PROPERTY_BYTES, Record, whole_record_crc
+from pyromq.store.index.index_file import header_of
 from pyromq.store.layout import FILLER, QUEUE_ENTRY
 from tests.kernel.twins import native_module
 
@@ -24,20 +26,27 @@ def test_crc(data: bytes, before: int) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, (1 << 31) - 1), st.integers(0, 1 << 40)), max_size=40),
+    st.lists(st.tuples(st.integers(0, (1 << 31) - 1), st.integers(0, 1 << 40)), min_size=1, max_size=40),
     st.integers(1, 3000),
     st.data(),
 )
 def test_index_chains(keys: list[tuple[int, int]], slots: int, data: st.DataObject) -> None:
-    first = data.draw(st.integers(0, len(keys)))
-    count = data.draw(st.integers(0, len(keys) - first))
+    first = data.draw(st.integers(0, len(keys) - 1))
+    count = data.draw(st.integers(1, len(keys) - first))
     due_pages = data.draw(st.binary(min_size=3, max_size=3))
+    begin_time, number = data.draw(st.sampled_from([(0, 1), (500, 7)]))
     raw = b"".join(KEY.pack(*key) for key in keys)
     outcomes = []
-    for chain in (chain_keys, native_module().chain_keys):
+    for classes in (state.PYTHON, native_module()):
         table, dirty = array("I", range(slots)), bytearray(-(-slots // PAGE_SLOTS))
         due, saved = bytearray(due_pages[: len(dirty)]), dict[int, bytes]()
-        outcomes.append((chain(raw, first, count, table, dirty, 7, 9, due, saved), table, dirty, due, saved))
+        tail = classes.IndexTail(100, 40, lambda: None)
+        tail.set_header(begin_time, 0, 0, 0, 3, number)
+        tail.slots = classes.SlotState(table, dirty, due, saved)
+        tail.add(raw, first, count, 9000)
+        outcomes.append((tail.pending, tail.pending_bytes, header_of(tail), table, dirty, due, saved))
+        with pytest.raises(ValueError, match="than fit"):
+            tail.add(raw * 5, 0, 101, 9000)
     assert outcomes[0] == outcomes[1]
 
 

@@ -177,12 +177,11 @@ async def test_a_loop_that_runs_late_is_said_by_python(tmp_path: Path) -> None:
     async with native_life(tmp_path, max_loop_lag_ms=50) as one:
         lag = one.broker.statistics.lag
         await one.write(numbered(1))
-        lag.last_ms = 51.0  # seen last time
+        lag.measured(lag.due, 51.0)  # seen last time
         await one.write(numbered(2))
-        lag.last_ms = 0.0
-        lag.due -= 0.2  # overdue right now
+        lag.measured(lag.due - 0.2, 0.0)  # overdue right now
         await one.write(numbered(3))
-        lag.due += 0.2
+        lag.measured(lag.due + 0.2, 0.0)
         await one.write(numbered(4))
         assert one.codes == {1: 0, 2: ResponseCode.SYSTEM_BUSY, 3: ResponseCode.SYSTEM_BUSY, 4: 0}
         assert (one.bodies(), one.by_kernel) == (["1", "4"], 2)

@@ -15,7 +15,6 @@ from pyromq.broker.wiring import environment as composition
 from pyromq.kernel import pull_state, state
 from pyromq.kernel.choice import is_built
 from pyromq.kernel.python import pull_state as python_pull_state
-from pyromq.kernel.python import state as python_state
 from pyromq.model.ids import pack_host
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.store.files.disk import Disk
@@ -62,9 +61,10 @@ TOPICS = (
 def choose(patch: pytest.MonkeyPatch, module: ModuleType | None) -> None:
     """Brokers that are made from now on have this kernel, and one host in their records."""
     patch.setattr(verdicts, "native", lambda: module)
-    for chosen, python in ((state, python_state), (pull_state, python_pull_state)):
-        for name in chosen.__all__:
-            patch.setattr(chosen, name, getattr(module or python, name))
+    for name in state.KERNEL_CLASSES:
+        patch.setattr(state, name, getattr(module or state.PYTHON, name))
+    for name in pull_state.__all__:
+        patch.setattr(pull_state, name, getattr(module or python_pull_state, name))
     patch.setattr(composition, "pack_host", lambda ip, _: pack_host(ip, 10911))
 
 

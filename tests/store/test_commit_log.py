@@ -5,11 +5,17 @@ from __future__ import annotations
 import pytest
 
 from pyromq.kernel.records import Placed
+from pyromq.model.message import SysFlag
 from pyromq.protocol.record import BLANK, MAGIC_BLANK, Record, decode_record
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import RecordTooLarge
 from pyromq.store.files.disk import DiskFull
+from pyromq.store.files.free_space import FreeSpace
+from pyromq.store.files.unsynced import UnsyncedFiles
 from pyromq.store.log.commit_log import CommitLog
+from pyromq.store.log.watermarks import Watermarks
+from pyromq.store.log.writer import Writer
+from pyromq.store.queues.queue_table import QueueTable
 from pyromq.testing.simulated_disk import SimulatedDisk
 
 CONFIG = StoreConfig(commit_log_file_bytes=4096, whole_record_crc=False)
@@ -18,11 +24,21 @@ FIRST, SECOND = "commitlog/00000000000000000000", "commitlog/0000000000000000409
 
 def record(size: int) -> Record:
     """A record of exactly this many bytes."""
-    return Record(topic="T", queue_id=0, body=bytes(size - 92))
+    return Record(topic="T", queue_id=0, body=bytes(size - 92), sys_flag=SysFlag.TRANSACTION_PREPARED)
 
 
-def made(disk: SimulatedDisk | None = None) -> CommitLog:
-    log = CommitLog(disk or SimulatedDisk(), CONFIG)
+class Log(CommitLog):
+    """With a writer. The records are prepared ones, which are in the log alone."""
+
+    def append(self, records: list[Record], now_ms: int, *, together: bool = False) -> list[Placed]:
+        queues = QueueTable(self._disk, self._files, UnsyncedFiles(), CONFIG)
+        watermarks = Watermarks(self.end, CONFIG.flush_mode)
+        self.writer = Writer(CONFIG, self, queues, None, watermarks, FreeSpace(self._disk), lambda: now_ms)
+        return self.writer.put(records, together=together)
+
+
+def made(disk: SimulatedDisk | None = None) -> Log:
+    log = Log(disk or SimulatedDisk(), CONFIG)
     log.load()
     return log
 
@@ -81,7 +97,7 @@ def test_store_time_never_goes_back() -> None:
     assert times == [50, 50, 60]
 
 
-def make_ahead(log: CommitLog) -> int | None:
+def make_ahead(log: Log) -> int | None:
     base = log.next_base
     if base is not None:
         log.make_file(base)
@@ -109,7 +125,7 @@ def test_a_full_disk_refuses_before_anything_is_written_and_recovers() -> None:
     log.append([record(3000)], 1)
     with pytest.raises(DiskFull):
         log.append([record(3000)], 1)
-    assert log.untouched
+    assert log.writer.is_writable
     assert log.end == 3000
     disk.capacity = 1 << 20
     assert positions(log.append([record(3000)], 1)) == [4096]

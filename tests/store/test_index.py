@@ -166,7 +166,7 @@ def test_the_next_file_is_made_ahead_and_used(tmp_path: Path) -> None:
         index.adopt_spare()
         assert (index.wants_spare, len(disk.list("index")), len(index.files)) == (False, 2, 1)
         assert index._spare is not None
-        assert index._spare.room_until == disk.size(name)
+        assert index._spare.tail.room_until == disk.size(name)
         index.accept([placed(number, "same") for number in range(9, 12)])
         assert (len(disk.list("index")), len(index.files)) == (2, 2)
         commit(index, disk)

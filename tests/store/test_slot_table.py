@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.kernel.appends import PAGE_SLOTS
+from pyromq.kernel import state
 from pyromq.kernel.python import keys as python_keys
+from pyromq.kernel.records import PAGE_SLOTS
 from pyromq.store.index import slot_table
 from pyromq.store.index.slot_table import SLOT_BYTES, SlotImage, SlotTable
 from tests.kernel.twins import native_module
@@ -22,7 +23,8 @@ SLOTS = 200 * PAGE_SLOTS + 5  # three stretches and a bit, the last page is not 
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     module = python_keys if request.param == "python" else native_module()
     monkeypatch.setattr(slot_table, "big_endian", module.big_endian)
-    monkeypatch.setattr(slot_table, "chain_keys", module.chain_keys)
+    for name in ("IndexTail", "SlotState"):
+        monkeypatch.setattr(state, name, getattr(state.PYTHON if request.param == "python" else native_module(), name))
 
 
 def packed(table: SlotTable) -> bytes:
@@ -30,8 +32,10 @@ def packed(table: SlotTable) -> bytes:
 
 
 def put(table: SlotTable, slots: list[int], number: int) -> None:
-    raw = b"".join(python_keys.KEY.pack(slot, 0) for slot in slots)
-    table.chain(raw, 0, len(slots), number, 0)
+    if slots:
+        tail = state.IndexTail(1 << 30, 0, lambda: None)
+        tail.slots, tail.next_entry = table.state, number
+        tail.add(b"".join(python_keys.KEY.pack(slot, 0) for slot in slots), 0, len(slots), 0)
 
 
 def written(file: bytearray, image: SlotImage) -> None:

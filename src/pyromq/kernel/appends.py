@@ -1,20 +1,18 @@
-"""What a native feed and the broker say to each other: settings in, verdicts asked for, one burst out.
+"""What a feed of sends and the broker say to each other: settings in, verdicts asked for; records go by the `Appender`.
 
-The kernel makes records in memory and decides nothing; the broker (`broker/send/send_verdicts.py`) implements
-`AppendHost`, and the store's one writer takes a `Burst` as it takes records: all of it, or none.
+The kernel decides nothing; the broker (`broker/send/send_verdicts.py`) implements `SendHost`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
-KEY_BYTES = 12  # of a hashed key: hash 4, position 8
-PAGE_SLOTS = 1024  # slots of an index file that are noted as changed together
+from .state import QueueTail
 
 
-class Terms(NamedTuple):
-    """Settings that every plain send shares. A feed is given new ones before the next buffer when one changes."""
+class SendSettings(NamedTuple):
+    """What every plain send shares. A feed is given new ones at once when a setting changes."""
 
     json: Sequence[bytes]  # an answer in JSON, cut where message id, queue, offset, unique id and opaque stand
     binary: Sequence[bytes]  # fixed part of a binary answer, its region fields, the names of the other four
@@ -33,61 +31,36 @@ class Terms(NamedTuple):
     waits: bool  # answers wait until the log is readable up to them
     index_keys: bool
     index_tags: bool
-    lag_ms: float  # an event loop that is later than this has to be asked about
-    unflushed_bytes: int  # and so has more than this
 
 
-class Sights(NamedTuple):
-    """The broker's own objects that a feed with `Steps` looks at for each buffer, as they are then.
+class SendGrant(Protocol):
+    """A verdict: plain messages for the queues of this topic go straight into the log. The kernel makes it."""
 
-    If all of them are at ease it need not ask (`AppendHost.open`, `grant`): the answer would be yes. Else it does.
-    """
-
-    live: Any  # `config`: the settings, one object until one changes
-    find: Callable[[str], Any]  # the topic of a name, one object until it changes
-    monotonic: Callable[[], float]
-    now_ms: Callable[[], int]
-    lag: Any  # `last_ms` and `due` of the event loop
-    gate: Any  # `refusal`: why there is no room on disk, or None
-    flushed: Any  # the watermark
-    intake: Any  # `gathered`: what Python has not put yet
+    @property
+    def topic(self) -> str: ...
 
 
-class Burst(NamedTuple):
-    """Everything that one received buffer adds to the store."""
-
-    records: memoryview  # one after another from the log's end on; good during the call alone
-    last_position: int
-    store_time: int
-    queues: Sequence[tuple[Any, bytes]]  # a queue, and its new entries
-    keys: bytes  # for the index: KEY_BYTES each, in order of position
-    messages: int
-    counts: Sequence[tuple[str, int, int, int, int]]  # topic, queue, messages, bytes, requests
-
-
-class AppendHost(Protocol):
+class SendHost(Protocol):
     """What a feed asks of the broker, on the event loop, within one call of `feed`."""
 
     def born_host(self, address: str) -> bytes:
-        """A peer's address as records hold it."""
+        """Return a peer's address as records hold it."""
         ...
 
-    def grant(self, topic: bytes) -> Any:
-        """The `Grant` for a topic, if plain sends to it need no look; None: leave it to Python."""
+    def judge(self, topic: bytes) -> SendGrant | None:
+        """Return the grant for a topic, if plain sends to it need no look; None: leave it to Python.
+
+        It holds until it is revoked (`SendFeed.revoke`)."""
         ...
 
-    def open(self) -> tuple[int, int, int] | None:
-        """End of the log, bytes that fit into its file, store time. None: nothing may be appended now."""
+    def admit(self) -> bool:
+        """Return whether anything may be appended now. Asked where the gate is not open."""
         ...
 
-    def queue(self, topic: str, queue_id: int) -> Any:
-        """The store's queue, with `next_offset`; None if it has to be made first, or is of another kind."""
+    def queue(self, topic: str, queue_id: int) -> QueueTail | None:
+        """Return the store's queue; None if it has to be made first, or is of another kind."""
         ...
 
-    def put(self, burst: Burst) -> bool:
-        """Hand it to the writer. False: nothing was stored, Python shall try and say why."""
-        ...
-
-    def slow(self, seconds: float, messages: int) -> None:
-        """A put by the kernel itself took a millisecond or more: for the statistics."""
+    def note_slow(self, seconds: float, messages: int) -> None:
+        """Count messages whose append took a millisecond or more, for the statistics."""
         ...

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from .choice import kernel_name, native
 from .python.append import place_burst
+from .python.keys import KEY, PAGE_SLOTS
 from .python.keys import big_endian as _big_endian
-from .python.keys import chain_keys as _chain_keys
 from .python.keys import index_keys as _index_keys
 from .python.placed import DelayLevels, Placed, parse_delay_levels
 from .python.pull import Picked, Range
@@ -19,6 +19,8 @@ from .python.scan import Fault, Scanned, check_at, is_intact, scan_records
 from .python.scan import whole_places as _whole_places
 
 __all__ = [
+    "KEY",
+    "PAGE_SLOTS",
     "DelayLevels",
     "Fault",
     "Picked",
@@ -26,7 +28,6 @@ __all__ = [
     "Range",
     "Scanned",
     "big_endian",
-    "chain_keys",
     "check_at",
     "cut_sealed",
     "index_keys",
@@ -42,7 +43,6 @@ __all__ = [
 
 _native = native()
 big_endian = _big_endian if _native is None else _native.big_endian
-chain_keys = _chain_keys if _native is None else _native.chain_keys
 cut_sealed = _cut_sealed if _native is None else _native.cut_sealed
 pick_entries = _pick_entries if _native is None else _native.pick_entries
 index_keys = _index_keys if _native is None else _native.index_keys

@@ -6,14 +6,57 @@ Python's. Ask for the classes by this module's name (`state.LogTail(...)`): so a
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from ..ambient import Clock, SystemClock
 from .choice import native
-from .python import state as _python
+from .python import appender, index_state, state
+from .python.appender import AppendCalls
+from .python.state import Reason
 
 if TYPE_CHECKING:
-    from .python.state import FileTail, LogTail, OpenFile, QueueTail, WatermarkState
+    from .python.appender import Appender
+    from .python.index_state import IndexState, IndexTail, SlotState
+    from .python.state import FileTail, Gate, LogTail, OpenFile, QueueTail, TimeSource, WatermarkState
 
-__all__ = ["FileTail", "LogTail", "OpenFile", "QueueTail", "WatermarkState"]
+KERNEL_CLASSES = (
+    "Appender",
+    "FileTail",
+    "Gate",
+    "IndexState",
+    "IndexTail",
+    "LogTail",
+    "OpenFile",
+    "QueueTail",
+    "SlotState",
+    "TimeSource",
+    "WatermarkState",
+)
+PYTHON = SimpleNamespace(**vars(state) | vars(index_state) | vars(appender))
 
-globals().update({name: getattr(native() or _python, name) for name in __all__})
+__all__ = [
+    "KERNEL_CLASSES",
+    "PYTHON",
+    "AppendCalls",
+    "Appender",
+    "FileTail",
+    "Gate",
+    "IndexState",
+    "IndexTail",
+    "LogTail",
+    "OpenFile",
+    "QueueTail",
+    "Reason",
+    "SlotState",
+    "TimeSource",
+    "WatermarkState",
+    "time_source",
+]
+
+globals().update({name: getattr(native() or PYTHON, name) for name in KERNEL_CLASSES})
+
+
+def time_source(clock: Clock) -> TimeSource:
+    """Return this clock as a kernel reads it."""
+    return TimeSource(clock.monotonic, clock.now_ms, isinstance(clock, SystemClock))

@@ -8,16 +8,13 @@ the oldest log file go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from .. import logs
 from ..ambient import Clock, RunBlocking
-from ..kernel.appends import Burst
-from ..kernel.records import Placed, kernel_name
+from ..kernel.records import kernel_name
 from ..machine.descriptors import Shares
-from ..protocol.batch import BatchEntry
-from ..protocol.record import Record
 from .config import StoreConfig
 from .expiry import LogExpiry
 from .files.disk import Disk, DiskFull, DiskLock
@@ -35,7 +32,6 @@ from .reading import AsyncReader
 log = logs.get("pyromq.store")
 
 T = TypeVar("T")
-S = TypeVar("S")
 
 
 async def run_at_once(call: Callable[[], T]) -> T:
@@ -70,9 +66,12 @@ class MessageStore:
         self.appended, self.flushed, self.readable = watermarks.appended, watermarks.flushed, watermarks.readable
         self.on_arrival, self.off_arrival = watermarks.arrivals.on_arrival, watermarks.arrivals.off_arrival
 
-        self._free_space = FreeSpace(disk)
-        self.disk_full_reason = self._free_space.refusal
-        self._writer = Writer(config, self.commit_log, self.queues, self.index, watermarks.arrivals, clock.now_ms)
+        free_space = FreeSpace(disk)
+        self.disk_full_reason = free_space.refusal
+        writer = self._writer = Writer(
+            config, self.commit_log, self.queues, self.index, watermarks, free_space, clock.now_ms
+        )
+        self.put, self.put_batch, self.appender = writer.put, writer.put_batch, writer.appender
 
         self.reader = Reader(self.commit_log, self.queues, self.index, watermarks.arrivals)
         self.files_in_use = FilesInUse(clock)
@@ -96,41 +95,6 @@ class MessageStore:
     def unflushed(self) -> int:
         """Bytes that were appended and are not synced."""
         return self._watermarks.unflushed
-
-    def put(self, records: Sequence[Record]) -> list[Placed]:
-        """Append a burst in one write. Whoever must know it safe awaits `readable` or `flushed` at the last end."""
-        with self._free_space.watched():
-            return self._appended(self._writer.put(records))
-
-    def put_batch(self, batch: Record, entries: Sequence[BatchEntry] | None = None) -> list[Placed]:
-        """Append the messages of a batch body as records of their own."""
-        with self._free_space.watched():
-            return self._appended(self._writer.put_batch(batch, entries))
-
-    def put_encoded(self, burst: Burst) -> None:
-        """Append what a kernel made of a received buffer."""
-        with self._free_space.watched():
-            self._writer.put_encoded(burst)
-            self._appended([])
-
-    def steps(self, make: Callable[..., S]) -> S:
-        """A kernel's way to put plain sends without Python between log, queues and index; its twin is `put_encoded`."""
-        watermarks = self._watermarks
-        return make(
-            self._writer,
-            self.commit_log,
-            self.queues,
-            self.index,
-            self._free_space,
-            watermarks.appended,
-            watermarks.arrivals,
-            watermarks.on_append,
-            watermarks.readable_at_once,
-        )
-
-    def _appended(self, places: list[Placed]) -> list[Placed]:
-        self._watermarks.appended_to(self.commit_log.end)
-        return places
 
     async def run(self) -> None:
         """Keep it flushed until cancelled. Whoever opens a store for writing runs this beside it."""

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 from ... import logs
 from ...ambient import Clock
 from ...errors import ProtocolError, RequestRefused
-from ...kernel.appends import Burst
 from ...kernel.records import Placed
+from ...kernel.state import Gate, Reason
 from ...model.codes import ResponseCode
 from ...protocol.batch import BatchEntry
 from ...protocol.record import Record
@@ -65,7 +65,7 @@ class _Put(NamedTuple):
     wait_s: float  # how long to wait for the medium; 0: the page cache will do
 
 
-class _Unsafe(NamedTuple):
+class _Unsynced(NamedTuple):
     """Stored, and waiting for the medium."""
 
     end: int
@@ -82,33 +82,36 @@ class Intake:
         store: MessageStore,
         clock: Clock,
         flush_mode: FlushMode,
+        gate: Gate,
         parks: Sequence[Park] = (),
         listeners: Mapping[str, Callable[[Record], None]] | None = None,
     ) -> None:
-        """`listeners`: by topic, told of each record that was stored, before its caller is."""
+        """`gate`: closed while something is gathered here. `listeners`: by topic, called with each record that was
+        stored, before its caller is answered."""
         self._store = store
         self._clock = clock
+        self._gate = gate
         self._parks = parks
         self._listeners = listeners or {}
         self.times = PutTimes()
         self._waits_for_disk = flush_mode is FlushMode.SYNC
-        self.gathered: list[_Put] = []  # this turn's burst
-        self._unsafe: deque[_Unsafe] = deque()
+        self._gathered: list[_Put] = []  # this turn's burst
+        self._unsynced: deque[_Unsynced] = deque()
         self._few = logs.Limited(log, clock, SAID_AGAIN_S)
         self._watch: asyncio.Task[None] | None = None
 
     @property
     def waiting(self) -> int:
-        """Puts that are stored and whose caller waits for the medium."""
-        return len(self._unsafe)
+        """How many puts are stored and have a caller who waits for the medium."""
+        return len(self._unsynced)
 
     @property
     def is_gathering(self) -> bool:
-        """This turn's burst holds something that is not put yet."""
-        return bool(self.gathered)
+        """Whether this turn's burst holds something that is not put yet."""
+        return bool(self._gathered)
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:
-        """The record to store: this one, or what a park makes of it."""
+        """Return the record to store: this one, or what a park makes of it."""
         for park in self._parks:
             parked = park(record, properties)
             if parked is not None:
@@ -117,9 +120,10 @@ class Intake:
 
     def put(self, record: Record, done: Done, wait_s: float = 0.0) -> None:
         """Store it with this turn's burst; `done` is called with the outcome."""
-        if not self.gathered:
+        if not self._gathered:
             asyncio.get_running_loop().call_soon(self.flush)
-        self.gathered.append(_Put(record, done, wait_s))
+            self._gate.set(Reason.GATHERED, True)
+        self._gathered.append(_Put(record, done, wait_s))
 
     def put_batch(
         self, batch: Record, done: Done, wait_s: float = 0.0, entries: Sequence[BatchEntry] | None = None
@@ -130,7 +134,7 @@ class Intake:
         try:
             places = self._store.put_batch(batch, entries)
         except ProtocolError as fault:
-            self._tell(done, Outcome(refusal=illegal_batch(str(fault))))
+            self._answer(done, Outcome(refusal=illegal_batch(str(fault))))
         except Exception as fault:
             self._refused(fault, done)
         else:
@@ -138,27 +142,18 @@ class Intake:
             if places:
                 self._finish(places, done, wait_s)
             else:
-                self._tell(done, Outcome(refusal=illegal_batch("there is no message in it")))
-
-    def put_encoded(self, burst: Burst) -> bool:
-        """What a kernel made of plain sends, all or none. False: nothing is stored, and putting it here tells why."""
-        begun = self._clock.monotonic()
-        try:
-            self._store.put_encoded(burst)
-        except Exception:
-            return False
-        self.times.note(self._clock.monotonic() - begun, burst.messages)
-        return True
+                self._answer(done, Outcome(refusal=illegal_batch("there is no message in it")))
 
     def confirm(self, places: Sequence[Placed], done: Done, wait_s: float = 0.0) -> None:
-        """Of what was put before: `done` is called once it is as safe as promised."""
+        """Call `done` once what was put before is as safe as promised."""
         self._finish(places, done, wait_s)
 
     def flush(self) -> None:
         """Put what was gathered. By itself at the end of a turn; whoever stops the broker calls it too."""
-        burst, self.gathered = self.gathered, []
+        burst, self._gathered = self._gathered, []
         if not burst:
             return
+        self._gate.set(Reason.GATHERED, False)
         begun = self._clock.monotonic()
         try:
             places = self._store.put([one.record for one in burst])
@@ -170,7 +165,7 @@ class Intake:
                 self._stored(one, (placed,))
 
     def _put_apart(self, burst: list[_Put], fault: Exception) -> None:
-        """One record could not be written, and nothing was: the others must not suffer for it."""
+        """Put the records one by one: one of them could not be written, and the others must not suffer for it."""
         if len(burst) == 1:
             self._refused(fault, burst[0].done)
             return
@@ -183,10 +178,10 @@ class Intake:
                 self._stored(one, places)
 
     def _stored(self, one: _Put, places: Sequence[Placed]) -> None:
-        told = self._listeners.get(one.record.topic)
-        if told is not None:
+        listener = self._listeners.get(one.record.topic)
+        if listener is not None:
             try:
-                told(one.record)
+                listener(one.record)
             except Exception:
                 self._few.exception("who listens to stored records failed", topic=one.record.topic)
         self._finish(places, one.done, one.wait_s)
@@ -195,10 +190,10 @@ class Intake:
         self.times.failed += 1
         if not isinstance(fault, DiskError | StoreError):
             self._few.exception("a record cannot be written and is refused, alone")
-        self._tell(done, Outcome(refusal=refusal(fault)))
+        self._answer(done, Outcome(refusal=refusal(fault)))
 
-    def _tell(self, done: Done, outcome: Outcome) -> None:
-        """What fails in telling one caller must not keep the others of its burst from their answers."""
+    def _answer(self, done: Done, outcome: Outcome) -> None:
+        """Call `done`. What fails in it must not keep the others of its burst from their answers."""
         try:
             done(outcome)
         except Exception:
@@ -208,42 +203,42 @@ class Intake:
 
     def _finish(self, places: Sequence[Placed], done: Done, wait_s: float) -> None:
         if not self._waits_for_disk or not wait_s or not places:
-            self._tell(done, Outcome(places))
+            self._answer(done, Outcome(places))
             return
-        self._unsafe.append(_Unsafe(places[-1].end, self._clock.monotonic() + wait_s, places, done))
+        self._unsynced.append(_Unsynced(places[-1].end, self._clock.monotonic() + wait_s, places, done))
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._until_safe())
 
     async def _until_safe(self) -> None:
-        """One task for all that wait: positions only grow, so the first in line is the next to be safe."""
+        """Answer all that wait, in one task: positions only grow, so the first in line is the next to be safe."""
         try:
-            while self._unsafe:
+            while self._unsynced:
                 await self._first_is_safe()
         except Exception:
             log.exception("whether puts are on the medium cannot be told: their callers are told that they are late")
-            while self._unsafe:
-                one = self._unsafe.popleft()
-                self._tell(one.done, Outcome(one.places, late=True))
+            while self._unsynced:
+                one = self._unsynced.popleft()
+                self._answer(one.done, Outcome(one.places, late=True))
         finally:
             self._watch = None
 
     async def _first_is_safe(self) -> None:
-        first = self._unsafe[0]
+        first = self._unsynced[0]
         try:
             async with self._clock.timeout(first.deadline - self._clock.monotonic()):
                 await self._store.readable.reached(first.end)
         except TimeoutError:
-            self._unsafe.popleft()
-            self._tell(first.done, Outcome(first.places, late=True))
+            self._unsynced.popleft()
+            self._answer(first.done, Outcome(first.places, late=True))
             return
         except StoreNotWritable as fault:
-            while self._unsafe:
-                self._tell(self._unsafe.popleft().done, Outcome(refusal=refusal(fault)))
+            while self._unsynced:
+                self._answer(self._unsynced.popleft().done, Outcome(refusal=refusal(fault)))
             return
         safe = self._store.readable.value
-        while self._unsafe and self._unsafe[0].end <= safe:
-            one = self._unsafe.popleft()
-            self._tell(one.done, Outcome(one.places))
+        while self._unsynced and self._unsynced[0].end <= safe:
+            one = self._unsynced.popleft()
+            self._answer(one.done, Outcome(one.places))
 
 
 def illegal_batch(why: str) -> RequestRefused:
@@ -251,7 +246,7 @@ def illegal_batch(why: str) -> RequestRefused:
 
 
 def refusal(fault: Exception) -> RequestRefused:
-    """What a client is told: its own fault is not worth another try, ours is, at another broker."""
+    """Return what a client is answered: its own fault is not worth another try, ours is, at another broker."""
     if not isinstance(fault, DiskError | StoreError):
         return RequestRefused(
             f"the message is illegal: it cannot be written as a record, {type(fault).__name__}: {fault}. The broker's "

@@ -50,7 +50,7 @@ class MessageQueries:
         files = self._store.index.files if self._store.index is not None else ()
         if not files:
             return QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
-        newest = files[-1].header
+        newest = files[-1].tail
         return QueryMessageAnswer(
             index_last_update_timestamp=newest.end_time, index_last_update_phyoffset=newest.end_position
         )

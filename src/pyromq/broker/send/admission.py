@@ -1,7 +1,8 @@
 """Whether a send is taken now: an overloaded broker says so early and names the limit, instead of growing slow.
 
 The limits are time waited, loop lag, unflushed bytes and waiting replies; how many requests may wait, and with how many
-bytes, is transport's to decide. Asked by `send.py` for every message.
+bytes, is transport's to decide. Asked by `send.py` for every message. A kernel does not ask while its gate is open:
+`keep_gate` leaves there what follows from the limits, and nobody else knows them.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ambient import Clock
+from ...config import Live
 from ...errors import RequestRefused
+from ...kernel.state import Gate, Reason
 from ...model.codes import ResponseCode
+from ...store.config import FlushMode
+from ...store.log.watermark import Watermark
 from ..config import BrokerConfig
 
 TICK_S = 0.1
@@ -21,27 +26,64 @@ class LoopLag:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._watchers: list[Callable[[], None]] = []
         self.due = clock.monotonic() + TICK_S
         self.last_ms = 0.0
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call it after each measurement."""
+        self._watchers.append(watcher)
+
+    def measured(self, due: float, last_ms: float) -> None:
+        """Note how late the last tick was, and when the next one is due."""
+        self.due, self.last_ms = due, last_ms
+        for watcher in self._watchers:
+            watcher()
 
     def now_ms(self) -> float:
         return self.at(self._clock.monotonic())
 
     def at(self, moment: float) -> float:
-        """At least what was seen last time; more while the next tick is overdue."""
+        """Return at least what was seen last time; more while the next tick is overdue."""
         overdue = (moment - self.due) * 1000
         return overdue if overdue > self.last_ms else self.last_ms
 
     async def run(self) -> None:
+        """Measure until cancelled."""
+        late_ms = 0.0
         while True:
-            self.due = self._clock.monotonic() + TICK_S
+            self.measured(self._clock.monotonic() + TICK_S, late_ms)
             await self._clock.sleep(TICK_S)
-            self.last_ms = max(0.0, (self._clock.monotonic() - self.due) * 1000)
+            late_ms = max(0.0, (self._clock.monotonic() - self.due) * 1000)
+
+
+def keep_gate(gate: Gate, live: Live[BrokerConfig], lag: LoopLag, flushed: Watermark) -> None:
+    """Leave in the gate, from now on, what the limits of lag, unflushed and waiting replies mean for a kernel.
+
+    Disk and gathered messages are set by those who know of them: `DiskGate` and `Intake`.
+    """
+
+    def note_lag() -> None:
+        limit_ms = live.config.max_loop_lag_ms
+        gate.set(Reason.LAG, lag.last_ms > limit_ms)
+        gate.due = lag.due + limit_ms / 1000
+
+    def note_flushed(position: int) -> None:
+        gate.log_limit = position + live.config.max_unflushed_bytes
+
+    def use(config: BrokerConfig) -> None:
+        note_lag()
+        note_flushed(flushed.value)
+        gate.set(Reason.SYNC, config.flush_mode is FlushMode.SYNC)  # how many replies wait is counted at each send
+
+    use(live.config)
+    live.watch(use)
+    lag.watch(note_lag)
+    flushed.on_advance(note_flushed)
 
 
 class Admission:
-    """Event loop only. A kernel looks at the same limits before it asks (`kernel/appends.py`, `Sights`): a new one goes
-    there too."""
+    """Event loop only."""
 
     def __init__(
         self,
@@ -51,7 +93,7 @@ class Admission:
         waiting: Callable[[], int],
         no_disk: Callable[[], str | None],
     ) -> None:
-        """`no_disk` tells why there is no room on disk, None while there is."""
+        """`no_disk` returns why there is no room on disk, None while there is."""
         self._clock = clock
         self._lag = lag
         self._unflushed = unflushed
@@ -59,7 +101,10 @@ class Admission:
         self._no_disk = no_disk
 
     def __call__(self, config: BrokerConfig, arrived: float) -> None:
-        """`arrived`: what waited to be served for longer than its client does is not stored late and silently."""
+        """Raise RequestRefused if the broker is overloaded, or full, or came to this request too late.
+
+        `arrived`: what waited to be served for longer than its client does is not stored late and silently.
+        """
         no_disk = self._no_disk()
         if no_disk is not None:
             raise RequestRefused(f"service not available now: {no_disk}", ResponseCode.SERVICE_NOT_AVAILABLE)

@@ -1,24 +1,25 @@
-"""The broker's side of a native kernel: which sends need no look, and the way of a kernel's burst into the store.
+"""The broker's side of a native kernel: which sends need no look, and whether anything may be appended.
 
-A verdict ("plain messages for this topic are allowed") is given per listener and topic. It holds as long as settings
-and topic are the very objects that it was given for, and that is looked at again for each received buffer: so whatever
-changes (permission, type, attributes, deletion, a setting), no verdict outlives it. Disk, overload and a burst that
-Python has not put yet are asked for in `open`, before each buffer's first append. Who must sign his requests gets no
-verdicts at all. Event loop only.
+A verdict ("plain messages for this topic are allowed") is given per listener and topic, and depends on settings and
+topic alone. Each change of one of them (permission, type, attributes, deletion, a setting) revokes it before anything
+else can run. Disk, overload and messages that Python has gathered are in the kernel's gate; where that is closed it
+asks here (`admit`) before each buffer's first append. Who must sign his requests gets no verdicts at all. Event loop
+only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ambient import Clock
 from ...config import Live
 from ...errors import RequestRefused
-from ...kernel.appends import Burst, Sights, Terms
+from ...kernel.appends import SendGrant, SendSettings
 from ...kernel.choice import native
 from ...kernel.seam import Feed
+from ...kernel.state import Gate, QueueTail, time_source
 from ...model.message import Property
 from ...model.names import is_retry
 from ...protocol.bodies.topics import TopicConfig
@@ -27,7 +28,6 @@ from ...protocol.frame import MOST_HEADER_BYTES, FrameLimits, decode_frames, enc
 from ...protocol.record import CRC_NAME
 from ...protocol.requests import RequestCode
 from ...store.config import FlushMode
-from ...store.log.retention import DiskSpaceGate
 from ...store.message_store import MessageStore
 from ...store.queues.consume_queue import ConsumeQueue
 from ...transport.connection.pending_replies import ReplyTimeout
@@ -39,9 +39,8 @@ from ..intake.message_type import takes_plain
 from ..metadata.new_topics import NewTopics
 from ..metadata.topics import Topics
 from ..stats.counters import Counters
-from .admission import LoopLag
 from .send import SPECIAL, TYPED_SPECIAL, born_host, late_reply, most_in_batch, property_room, region_fields
-from .send_checks import MOST_VERDICTS, SendChecks
+from .send_checks import SendChecks
 from .stamp import RESERVED, Stamp
 
 _OPAQUE = 1_999_999_999  # stands for the request's own in a template
@@ -65,39 +64,20 @@ class Sending:
     store: MessageStore
     clock: Clock
     counters: Counters
-    lag: LoopLag
-    gate: DiskSpaceGate
+    gate: Gate
     limits: Limits
 
 
-class _Verdict(NamedTuple):
-    config: BrokerConfig
-    topic: TopicConfig
-    grant: Any
-
-
 class Verdicts:
-    """One listener's. Implements `kernel.appends.AppendHost`."""
+    """One listener's. Implements `kernel.appends.SendHost`."""
 
     def __init__(self, parts: Sending, module: Any) -> None:
         self._parts = parts
         self.module = module
-        self._grant = module.Grant
-        steps = parts.store.steps(module.Steps)
-        sights = Sights(
-            parts.live,
-            parts.topics.all().get,  # no call of Python's in between
-            parts.clock.monotonic,
-            parts.clock.now_ms,
-            parts.lag,
-            parts.gate,
-            parts.store.flushed,
-            parts.intake,
-        )
-        self._kernel = module.SendFeed(self, steps, sights)
-        self._config: BrokerConfig | None = None
-        self._given: dict[bytes, _Verdict] = {}
+        self._kernel = module.SendFeed(self, parts.store.appender, parts.gate, time_source(parts.clock))
         self._use(parts.live.config)
+        parts.live.watch(self._use)
+        parts.topics.watch(self._note_topic)
         parts.counters.sources.append(self.settle)
         parts.intake.times.sources.append(self.settle)
 
@@ -112,7 +92,7 @@ class Verdicts:
 
     @property
     def messages(self) -> int:
-        """What the kernel stored since the start."""
+        """How many messages the kernel stored since the start."""
         return int(self._kernel.messages)
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
@@ -120,71 +100,50 @@ class Verdicts:
     def born_host(self, address: str) -> bytes:
         return born_host(address)
 
-    def grant(self, topic: bytes) -> Any:
-        parts = self._parts
-        verdict = self._given.get(topic)
-        if verdict is not None:
-            if verdict.config is parts.live.config and verdict.topic is parts.topics.find(verdict.topic.topic_name):
-                return verdict.grant
-            del self._given[topic]
-        return self._judge(topic)
-
-    def open(self) -> tuple[int, int, int] | None:
+    def judge(self, topic: bytes) -> SendGrant | None:
         parts, config = self._parts, self._parts.live.config
-        if config is not self._config:
-            self._use(config)
+        name = topic.decode("ascii", "replace")
+        found = parts.checks.standing(name, config)
+        if found is None or not _is_plain(found) or name in parts.new_topics:
+            return None
+        if config.start_accept_send_request_time_stamp:
+            return None  # depends on the time
+        grant: SendGrant = self.module.Grant(
+            name, max(found.write_queue_nums, found.read_queue_nums), bool(found.attributes)
+        )
+        return grant
+
+    def admit(self) -> bool:
+        parts = self._parts
         try:
-            parts.admit(config, parts.clock.monotonic())
+            parts.admit(parts.live.config, parts.clock.monotonic())
         except RequestRefused:
-            return None  # Python says it to each
-        if parts.intake.is_gathering:
-            parts.intake.flush()  # what came before stays before
-        log = parts.store.commit_log
-        return log.end, log.tail.room, max(parts.clock.now_ms(), log.last_time)
-
-    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        queue = self._parts.store.queues.get(topic, queue_id)
-        return queue if isinstance(queue, ConsumeQueue) else None
-
-    def put(self, burst: Burst) -> bool:
-        if not self._parts.intake.put_encoded(burst):
-            return False  # Python meets it too, and answers
-        for topic, queue_id, messages, size, requests in burst.counts:
-            self._parts.counters.put(topic, queue_id, messages, size, requests)
+            return False  # Python says it to each
+        parts.intake.flush()  # what came before stays before
         return True
 
-    def slow(self, seconds: float, messages: int) -> None:
+    def queue(self, topic: str, queue_id: int) -> QueueTail | None:
+        queue = self._parts.store.queues.get(topic, queue_id)
+        return queue.tail if isinstance(queue, ConsumeQueue) else None
+
+    def note_slow(self, seconds: float, messages: int) -> None:
         self._parts.intake.times.note(seconds, messages)
 
     def settle(self) -> None:
-        """Tell the statistics what the kernel has counted for itself: before anybody looks at them."""
+        """Add what the kernel has counted for itself to the statistics: before anybody reads them."""
         counts, quick = self._kernel.take_counts()
         for topic, queue_id, messages, size, requests in counts:
             self._parts.counters.put(topic, queue_id, messages, size, requests)
         if quick:
             self._parts.intake.times.note(0.0, quick)
 
-    # --- judging --------------------------------------------------------------------------------------------------
-
-    def _judge(self, raw: bytes) -> Any:
-        parts, config = self._parts, self._parts.live.config
-        name = raw.decode("ascii", "replace")
-        topic = parts.checks.standing(name, config)
-        if topic is None or not _is_plain(topic) or name in parts.new_topics:
-            return None
-        if config.start_accept_send_request_time_stamp:
-            return None  # depends on the time
-        grant = self._grant(
-            name, max(topic.write_queue_nums, topic.read_queue_nums), bool(topic.attributes), config, topic
-        )
-        if len(self._given) > MOST_VERDICTS:
-            self._given.clear()
-        self._given[raw] = _Verdict(config, topic, grant)
-        return grant
+    # --- what revokes verdicts ------------------------------------------------------------------------------------
 
     def _use(self, config: BrokerConfig) -> None:
-        self._kernel.use(_terms(self._parts, config), config)
-        self._config = config
+        self._kernel.use(_settings(self._parts, config))
+
+    def _note_topic(self, name: str, _: TopicConfig | None) -> None:
+        self._kernel.revoke(name.encode())
 
 
 def native_verdicts(parts: Sending) -> Verdicts | None:
@@ -209,10 +168,10 @@ def _is_plain(topic: TopicConfig) -> bool:
     return takes_plain(topic.attributes) and topic.topic_filter_type == "SINGLE_TAG" and not is_retry(topic.topic_name)
 
 
-def _terms(parts: Sending, config: BrokerConfig) -> Terms:
+def _settings(parts: Sending, config: BrokerConfig) -> SendSettings:
     limits = parts.limits
     special = [*SPECIAL, *RESERVED, Property.SEND_ID]
-    return Terms(
+    return SendSettings(
         json=_json_pieces(config),
         binary=_binary_pieces(config),
         special=[name.encode() for name in special],
@@ -230,8 +189,6 @@ def _terms(parts: Sending, config: BrokerConfig) -> Terms:
         waits=config.flush_mode is FlushMode.SYNC,
         index_keys=config.index_enabled,
         index_tags=config.index_tags,
-        lag_ms=config.max_loop_lag_ms,
-        unflushed_bytes=config.max_unflushed_bytes,
     )
 
 

@@ -13,7 +13,7 @@ from ..duplicates.duplicate_recovery import rebuild_window
 from ..duplicates.duplicate_window import DuplicateTable
 from ..duplicates.send_once import SendOnce
 from ..intake.intake import Intake
-from ..send.admission import Admission
+from ..send.admission import Admission, keep_gate
 from ..send.replies import ReplyHandler
 from ..send.send import SendHandler
 from ..send.send_checks import SendChecks
@@ -47,7 +47,7 @@ class SendParts:
         store, store_host, counters = storage.store, environment.store_host, statistics.counters
         self.recent_halves = RecentHalves()
         listeners = {HALF_TOPIC: self.recent_halves.stored}
-        self.intake = Intake(store, clock, config.flush_mode, parks.all(), listeners)
+        self.intake = Intake(store, clock, config.flush_mode, storage.append_gate, parks.all(), listeners)
         self.duplicates = _duplicate_window(environment, storage)
         ids = UniqueIds(config.advertised_host, os.getpid(), environment.rng.getrandbits(32), clock.now_ms)
         stamp = Stamp(config.broker_cluster_name, config.region_id, ids.next)
@@ -78,10 +78,10 @@ class SendParts:
             store,
             clock,
             counters,
-            statistics.lag,
-            storage.gate,
+            storage.append_gate,
             limits,
         )
+        keep_gate(storage.append_gate, live, statistics.lag, store.flushed)
 
     def _admission(
         self,

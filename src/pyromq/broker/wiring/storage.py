@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 from ...errors import PyroError
+from ...kernel import state
+from ...kernel.state import Reason
 from ...store.files.disk import DiskLock
 from ...store.log.flush import LogFlusher
 from ...store.log.retention import DiskSpaceGate, Retention, RetentionConfig
@@ -34,7 +37,8 @@ class Storage:
             environment.budget.shares,
         )
         retention = config.part(RetentionConfig)
-        self.gate = DiskSpaceGate(environment.disk, retention, clock)
+        self.append_gate = state.Gate()  # the kernel's
+        self.gate = DiskSpaceGate(environment.disk, retention, clock, partial(self.append_gate.set, Reason.DISK))
         self.retention = Retention(self.store, self.gate, self.store.files_in_use, retention, clock)
         self._environment = environment
         self._quarantine_save = environment.table(TABLE)

@@ -1,8 +1,9 @@
 # The feed: all complete frames of a received buffer in one call. Records, queue entries, keys and answers are made in
-# memory first; then the store's one writer takes them all, or none, and then Python gets the whole buffer.
+# memory first; then the `Appender` takes them all, or none, and then Python gets the whole buffer.
 
 cdef enum:
     LEFT = 0, TAKEN = 1, STOP = 2
+    MOST_GRANTS = 10000       # topics that a listener has verdicts on
 
 
 # How much there was before a batch, which is taken whole or not at all.
@@ -25,10 +26,10 @@ cdef class SendFeed:
     """One listener's feed. `host` is the broker's side of it: `kernel/appends.py` says what it must have."""
 
     cdef object host
-    cdef Steps steps                      # into the store without Python; None: by bursts
-    cdef object live, find, monotonic, now_ms, lag, gate, flushed, intake   # what there is to see, see `Sights`
-    cdef object terms
-    cdef object config                    # the settings that the terms are of
+    cdef Appender appender
+    cdef Gate gate
+    cdef TimeSource time
+    cdef bint has_settings
     cdef tuple kept                       # the bytes that the texts below point into
     cdef Names special, typed_special, batch_special
     cdef Text tail, store_host
@@ -37,28 +38,24 @@ cdef class SendFeed:
     cdef Text binary[6]
     cdef int64_t max_frame, max_header, max_body, max_given, room_for_properties, most_in_batch
     cdef bint with_crc, waits, index_keys, index_tags
-    cdef double lag_ms
-    cdef int64_t unflushed_bytes
     cdef Buffer log, entries, packed, keys, answers, scratch, ids
     cdef list lanes
-    cdef list told                        # lanes with something for the statistics
+    cdef list uncounted                   # lanes with something for the statistics
     cdef int64_t quick                    # messages that were put within a millisecond, for the statistics
     cdef uint64_t turn
     cdef int64_t start, room, store_time
-    cdef bint is_open, is_refused
+    cdef bint is_admitted, is_refused
     cdef bint drain                       # sends were left for no reason but that others before them were
+    cdef dict grants                      # by topic
     cdef Grant kept_grant                 # of the buffer before
     cdef Grant last_grant
     cdef Lane last_lane
     cdef Notes notes
     cdef readonly int64_t messages        # taken since the start
 
-    def __init__(self, host, Steps steps=None, sights=None):
-        """`steps`: of the store; with them go `sights`."""
-        self.host, self.steps = host, steps
-        if steps is not None:
-            self.live, self.find, self.monotonic, self.now_ms, self.lag, self.gate, self.flushed, self.intake = sights
-        self.lanes, self.told = [], []
+    def __init__(self, host, Appender appender, Gate gate, TimeSource time):
+        self.host, self.appender, self.gate, self.time = host, appender, gate, time
+        self.lanes, self.uncounted, self.grants = [], [], {}
 
     def __dealloc__(self):
         free(self.log.at)
@@ -69,33 +66,45 @@ cdef class SendFeed:
         free(self.scratch.at)
         free(self.ids.at)
 
-    def use(self, terms, config=None):
-        """What all sends share, of these settings. Called again whenever one of them has changed."""
+    def use(self, settings):
+        """Serve by these settings, and by no verdict that was given before."""
         cdef int i
-        cdef list json = list(terms.json), binary = list(terms.binary)
-        cdef list special = list(terms.special), batch_special = list(terms.batch_special)
-        cdef list typed = [*special, *terms.typed_special]
+        cdef list json = list(settings.json), binary = list(settings.binary)
+        cdef list special = list(settings.special), batch_special = list(settings.batch_special)
+        cdef list typed = [*special, *settings.typed_special]
         if len(json) != 6 or len(binary) != 6 or max(len(typed), len(batch_special)) > MOST_NAMES:
-            raise ValueError("terms of a shape that this kernel does not know")
-        digits = terms.store_host.hex().upper().encode()
-        self.kept = (*json, *binary, *typed, *batch_special, terms.tail, terms.store_host, digits)
+            raise ValueError("settings of a shape that this kernel does not know")
+        digits = settings.store_host.hex().upper().encode()
+        self.kept = (*json, *binary, *typed, *batch_special, settings.tail, settings.store_host, digits)
         for i in range(6):
             self.json[i] = text_of(json[i])
             self.binary[i] = text_of(binary[i])
         name_all(&self.special, special)
         name_all(&self.typed_special, typed)
         name_all(&self.batch_special, batch_special)
-        self.tail = text_of(terms.tail)
-        self.store_host = text_of(terms.store_host)
+        self.tail = text_of(settings.tail)
+        self.store_host = text_of(settings.store_host)
         self.host_digits = text_of(digits)
-        self.max_frame, self.max_header = terms.frame_bytes, terms.header_bytes
-        self.max_body, self.max_given = terms.body_bytes, terms.property_bytes
-        self.room_for_properties = terms.stored_property_bytes
-        self.most_in_batch = terms.batch_messages
-        self.with_crc, self.waits = terms.with_crc, terms.waits
-        self.index_keys, self.index_tags = terms.index_keys, terms.index_tags
-        self.lag_ms, self.unflushed_bytes = terms.lag_ms, terms.unflushed_bytes
-        self.terms, self.config = terms, config
+        self.max_frame, self.max_header = settings.frame_bytes, settings.header_bytes
+        self.max_body, self.max_given = settings.body_bytes, settings.property_bytes
+        self.room_for_properties = settings.stored_property_bytes
+        self.most_in_batch = settings.batch_messages
+        self.with_crc, self.waits = settings.with_crc, settings.waits
+        self.index_keys, self.index_tags = settings.index_keys, settings.index_tags
+        self.has_settings = True
+        self.revoke_all()
+
+    def revoke(self, bytes topic):
+        """Take back the verdict on a topic."""
+        cdef Grant grant = self.grants.pop(topic, None)
+        if grant is not None:
+            grant.is_revoked = True
+
+    def revoke_all(self):
+        cdef Grant grant
+        for grant in self.grants.values():
+            grant.is_revoked = True
+        self.grants.clear()
 
     def feed(self, connection, received):
         """`kernel/seam.py` has the contract."""
@@ -114,7 +123,7 @@ cdef class SendFeed:
         cdef int verdict
         cdef bint is_full = False
         cdef list left = []
-        if n < 8 or self.terms is None:
+        if n < 8 or not self.has_settings:
             return NOTHING
         self.begin(connection, is_rest)
         while n - at >= 8:
@@ -139,7 +148,7 @@ cdef class SendFeed:
         if not is_full:
             return fed
         # Where a whole file has no room for it, or nothing could be stored, Python says so.
-        if (at and not done) or (is_rest and not at) or self.steps is None or not self.steps.roll():
+        if (at and not done) or (is_rest and not at) or not self.appender.roll():
             self.notes.all_left = True
             return fed
         rest = received[at:]
@@ -164,7 +173,7 @@ cdef class SendFeed:
             notes.left.clear()
         self.notes = notes
         self.turn += 1
-        self.is_open = self.is_refused = self.drain = False
+        self.is_admitted = self.is_refused = self.drain = False
         self.last_grant = None
         self.last_lane = None
         self.lanes.clear()
@@ -219,7 +228,7 @@ cdef class SendFeed:
         cdef Found found
         if not self.properties(h, &given) or not walk_properties(given.at, given.n, &self.special, self.waits, &found):
             return False
-        return found.unique.at != NULL and self.host.grant(bytes_of(h.field[TOPIC])) is not None
+        return found.unique.at != NULL and self.granted(h.field[TOPIC]) is not None
 
     cdef int leave(self, Header *h) except -1:
         """Later sends of this connection to that topic must not overtake it."""
@@ -240,7 +249,7 @@ cdef class SendFeed:
             self.last_grant = self.kept_grant = grant
         elif lane is not None and lane.queue_id == queue_id and lane.grant is grant:
             return lane
-        if queue_id >= grant.queues or not self.opened():
+        if queue_id >= grant.queues or not self.admitted():
             return None
         lane = grant.lanes.get(queue_id)
         if lane is None:
@@ -252,55 +261,54 @@ cdef class SendFeed:
                 return None
             lane.turn = self.turn
             lane.next = lane.tail.end
-            lane.messages = lane.puts = 0
-            lane.size = 0
+            lane.count = lane.offsets = lane.size = 0
+            lane.puts = 0
             lane.number = len(self.lanes)
             self.lanes.append(lane)
         self.last_lane = lane
         return lane
 
     cdef Grant granted(self, Text topic):
-        """The verdict of the buffer before, if it still holds; else the broker is asked."""
+        """The verdict on a topic, as long as it is not revoked; else the broker is asked."""
         cdef Grant grant = self.kept_grant
-        if grant is not None and grant.config is not None and self.steps is not None and is_named(grant, topic):
-            if self.live.config is grant.config and self.find(grant.topic) is grant.found:
-                return grant
-        return self.host.grant(bytes_of(topic))
+        cdef bytes name
+        if grant is not None and not grant.is_revoked and is_named(grant, topic):
+            return grant
+        name = bytes_of(topic)
+        grant = self.grants.get(name)
+        if grant is None:
+            grant = self.host.judge(name)
+            if grant is not None:
+                if len(self.grants) >= MOST_GRANTS:
+                    self.revoke_all()
+                self.grants[name] = grant
+        return grant
 
     cdef bint join(self, Lane lane) except -1:
         """The store's queue as it is now. False: there is none, or one of another kind."""
         if lane.tail is None or lane.tail.is_removed:
-            lane.queue = self.host.queue(lane.grant.topic, lane.queue_id)
-            lane.tail = None if lane.queue is None else lane.queue.tail
+            lane.tail = self.host.queue(lane.grant.topic, lane.queue_id)
         return lane.tail is not None
 
-    cdef bint opened(self) except -1:
-        """The end of the log, asked once a buffer and only if there is something to append."""
-        if not self.is_open and not self.is_refused:
-            if self.steps is not None and self.is_calm():
-                self.start, self.room = self.steps.tail.end, self.steps.tail.limit - self.steps.tail.end - BLANK_BYTES
-                self.store_time = max(<int64_t>self.now_ms(), self.steps.tail.last_time)
-                self.is_open = True
-                return True
-            found = self.host.open()
-            if found is None:
+    cdef bint admitted(self) except -1:
+        """Whether anything may be appended, and where: asked once a buffer, and only if there is something to append."""
+        cdef LogTail log = self.appender.log
+        if not self.is_admitted and not self.is_refused:
+            if not self.is_gate_open() and not self.host.admit():
                 self.is_refused = True
-            else:
-                self.start, self.room, self.store_time = found
-                self.is_open = True
-        return self.is_open
+                return False
+            self.is_admitted = True
+            self.start, self.room = log.end, log.limit - log.end - BLANK_BYTES
+            self.store_time = max(self.time.wall_ms(), log.last_time)
+        return self.is_admitted
 
-    cdef bint is_calm(self) except -1:
-        """Whether the broker need not be asked: it would say yes. Answers that wait for the disk are its to count."""
-        cdef double late_ms
-        if self.waits or self.config is None or self.live.config is not self.config or self.gate.refusal is not None:
-            return False
-        if self.intake.gathered:
-            return False
-        late_ms = (<double>self.monotonic() - <double>self.lag.due) * 1000
-        if late_ms > self.lag_ms or <double>self.lag.last_ms > self.lag_ms:
-            return False
-        return <int64_t>self.steps.appended.value - <int64_t>self.flushed.value <= self.unflushed_bytes
+    cdef bint is_gate_open(self) except -1:
+        """Without asking the broker, which would say yes."""
+        return (
+            not self.gate.closed
+            and self.appender.log.end <= self.gate.log_limit
+            and self.time.seconds() <= self.gate.due
+        )
 
     cdef int send_one(self, Header *h, Plain *m, Lane lane) except -1:
         cdef Found found
@@ -370,7 +378,7 @@ cdef class SendFeed:
     cdef void take_back(self, const Before *before, Lane lane) noexcept:
         """The records of a batch that cannot be taken whole."""
         self.log.used, self.entries.used, self.keys.used = before.log, before.entries, before.keys
-        lane.messages -= <int>(lane.next - before.next)
+        lane.count -= <Py_ssize_t>(lane.next - before.next)
         lane.next, lane.size = before.next, before.size
 
     cdef bint properties(self, Header *h, Text *out) except -1:
@@ -415,7 +423,7 @@ cdef class SendFeed:
             if self.index_tags and found.tags.at != NULL:
                 add_key(&self.keys, java_hash(lane.grant.tag_prefix, found.tags), m.position)
         lane.next += 1
-        lane.messages += 1
+        lane.count += 1
         lane.size += size
         return 0
 
@@ -429,34 +437,47 @@ cdef class SendFeed:
         return TAKEN
 
     cdef bint commit(self) except -1:
-        """To the store's writer, all in one. False: it took nothing."""
-        cdef int64_t last = (<Entry *>(self.entries.at + self.entries.used - sizeof(Entry))).position
+        """Append all of it. False: nothing is stored, and Python shall try and say why."""
         cdef Py_ssize_t messages = <Py_ssize_t>(self.entries.used // sizeof(Entry))
-        cdef bint stored
+        cdef Addition new
+        cdef double begun, seconds
+        if self.appender.stopped is not None or self.appender.log.end != self.start:
+            return False
         self.pack()
-        if self.steps is None:
-            stored = self.host.put(self.burst(last, messages))
+        begun = self.time.seconds()
+        new.records, new.n, new.start, new.store_time = self.log.at, <Py_ssize_t>self.log.used, self.start, self.store_time
+        new.last_position = (<Entry *>(self.entries.at + self.entries.used - sizeof(Entry))).position
+        new.keys, new.key_count = self.keys.at, <Py_ssize_t>(self.keys.used // KEY_BYTES)
+        try:
+            self.appender.put(&new, self.lanes)
+        except Exception:  # Python meets it too
+            return False
+        seconds = self.time.seconds() - begun
+        if seconds < 0.001:
+            self.quick += messages
         else:
-            stored = self.step(last, messages)
-        if stored:
-            self.messages += messages
-        return stored
+            self.host.note_slow(seconds, messages)
+        self.count()
+        self.messages += messages
+        return True
 
     cdef int pack(self) except -1:
         """Queue entries as the files have them, a lane's together."""
         cdef Lane lane
         cdef Entry *entry
         cdef uint8_t *r
-        cdef size_t at = 0, room = 0
-        for lane in self.lanes:
-            lane.first = lane.filled = room
-            room += ENTRY_BYTES * <size_t>lane.messages
+        cdef size_t at = 0
         self.packed.used = 0
-        reserve(&self.packed, room)
+        reserve(&self.packed, self.entries.used // sizeof(Entry) * ENTRY_BYTES)
+        r = self.packed.at
+        for lane in self.lanes:
+            lane.entries = lane.filled = r
+            lane.offsets = lane.count
+            r += ENTRY_BYTES * lane.count
         while at < self.entries.used:
             entry = <Entry *>(self.entries.at + at)
             lane = <Lane>self.lanes[entry.lane]
-            r = self.packed.at + lane.filled
+            r = lane.filled
             put64(r, <uint64_t>entry.position)
             put32(r + 8, <uint32_t>entry.size)
             put64(r + 12, <uint64_t>entry.tag_code)
@@ -464,63 +485,30 @@ cdef class SendFeed:
             at += sizeof(Entry)
         return 0
 
-    cdef bint step(self, int64_t last, Py_ssize_t messages) except -1:
-        """Straight into the store where all is as usual."""
-        cdef Addition new
+    cdef int count(self) except -1:
+        """What was stored, for the statistics."""
         cdef Lane lane
-        cdef int done
-        cdef double begun = self.monotonic(), seconds
-        new.records, new.n = self.log.at, <Py_ssize_t>self.log.used
-        new.start, new.last, new.store_time = self.start, last, self.store_time
-        new.packed, new.keys, new.key_count = self.packed.at, self.keys.at, <Py_ssize_t>(self.keys.used // KEY_BYTES)
-        done = self.steps.put(&new, self.lanes)
-        if done == NOT_USUAL:
-            return self.host.put(self.burst(last, messages))
-        if done == BROKEN:
-            return False
-        seconds = <double>self.monotonic() - begun
-        if seconds < 0.001:
-            self.quick += messages
-        else:
-            self.host.slow(seconds, messages)
         for lane in self.lanes:
-            if lane.messages:
-                if not lane.told_messages:
-                    self.told.append(lane)
-                lane.told_messages += lane.messages
-                lane.told_size += lane.size
-                lane.told_puts += lane.puts
-        return True
+            if lane.count:
+                if not lane.uncounted_messages:
+                    self.uncounted.append(lane)
+                lane.uncounted_messages += lane.count
+                lane.uncounted_size += lane.size
+                lane.uncounted_puts += lane.puts
+        return 0
 
     def take_counts(self):
-        """What was stored by steps since the last call: topic, queue, messages, bytes and requests of each queue, and how
-        many messages were put within a millisecond."""
+        """What was stored since the last call: topic, queue, messages, bytes and requests of each queue, and how many
+        messages were put within a millisecond."""
         cdef Lane lane
         cdef list counts = []
-        for lane in self.told:
-            counts.append((lane.grant.topic, lane.queue_id, lane.told_messages, lane.told_size, lane.told_puts))
-            lane.told_messages = lane.told_size = lane.told_puts = 0
-        self.told.clear()
+        for lane in self.uncounted:
+            place = lane.grant.topic, lane.queue_id
+            counts.append((*place, lane.uncounted_messages, lane.uncounted_size, lane.uncounted_puts))
+            lane.uncounted_messages = lane.uncounted_size = lane.uncounted_puts = 0
+        self.uncounted.clear()
         quick, self.quick = self.quick, 0
         return counts, quick
-
-    cdef burst(self, int64_t last, Py_ssize_t messages):
-        cdef Lane lane
-        cdef list queues = [], counts = []
-        for lane in self.lanes:
-            if lane.messages:
-                packed = PyBytes_FromStringAndSize(<char *>self.packed.at + lane.first, ENTRY_BYTES * <Py_ssize_t>lane.messages)
-                queues.append((lane.queue, packed))
-                counts.append((lane.grant.topic, lane.queue_id, lane.messages, lane.size, lane.puts))
-        return Burst(
-            PyMemoryView_FromMemory(<char *>self.log.at, <Py_ssize_t>self.log.used, PyBUF_READ),
-            last,
-            self.store_time,
-            queues,
-            PyBytes_FromStringAndSize(<char *>self.keys.at, <Py_ssize_t>self.keys.used),
-            messages,
-            counts,
-        )
 
 
 cdef both(first, second):

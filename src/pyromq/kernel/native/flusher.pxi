@@ -44,6 +44,7 @@ cdef extern from *:
     }
     /* The reader looks at the state, not at the bytes: a full pipe has rung already. */
     static void kernel_ring(int bell) { char byte = 1; while (write(bell, &byte, 1) < 0 && errno == EINTR) {} }
+    static int64_t kernel_wall_ms(void) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t); return t.tv_sec * 1000LL + t.tv_nsec / 1000000LL; }
     static int64_t kernel_now_ns(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
     static struct timespec kernel_moment(int64_t ns) { struct timespec t = {ns / 1000000000LL, ns % 1000000000LL}; return t; }
     /* A condition whose time-outs go by the clock that never steps. */
@@ -61,6 +62,7 @@ cdef extern from *:
     void kernel_ring(int bell) nogil
     void kernel_block_signals() nogil
     int64_t kernel_now_ns() nogil
+    int64_t kernel_wall_ms() nogil
     timespec kernel_moment(int64_t ns) nogil
     void kernel_condition(pthread_cond_t *condition) nogil
 

@@ -4,15 +4,24 @@ from array import array
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ..appends import AppendHost, Sights, Terms
+from ..appends import SendHost, SendSettings
 from ..pulls import AnswerPieces, Changes, PullCount, PullHost, PullLimits
+from ..python.appender import Appender as Appender
+from ..python.index_state import IndexState as IndexState
+from ..python.index_state import IndexTail as IndexTail
+from ..python.index_state import SlotState as SlotState
 from ..python.placed import Placed
 from ..python.pull import Picked, Range
 from ..python.pull_state import ChangeFlag as ChangeFlag
 from ..python.pull_state import PulledOffset as PulledOffset
 from ..python.pull_state import ResidentFiles as ResidentFiles
+from ..python.state import FileTail as FileTail
+from ..python.state import Gate as Gate
 from ..python.state import LogTail as LogTail
+from ..python.state import OpenFile as OpenFile
 from ..python.state import QueueTail as QueueTail
+from ..python.state import TimeSource as TimeSource
+from ..python.state import WatermarkState as WatermarkState
 from ..seam import Fed, FeedConnection
 
 SOURCES: str
@@ -20,33 +29,14 @@ SOURCES: str
 class Grant:
     topic: str
     queues: int
-    def __init__(
-        self, topic: str, queues: int, is_typed: bool = False, config: Any = None, found: Any = None
-    ) -> None: ...
-
-class Steps:
-    def __init__(
-        self,
-        writer: Any,
-        log: Any,
-        queues: Any,
-        index: Any,
-        room: Any,
-        appended: Any,
-        readable: Any,
-        on_append: list[Callable[[], None]],
-        at_once: bool,
-    ) -> None: ...
+    def __init__(self, topic: str, queues: int, is_typed: bool = False) -> None: ...
 
 class SendFeed:
     messages: int
-    def __init__(
-        self,
-        host: AppendHost,
-        steps: Steps | None = None,
-        sights: Sights | None = None,
-    ) -> None: ...
-    def use(self, terms: Terms, config: Any = None) -> None: ...
+    def __init__(self, host: SendHost, appender: Appender, gate: Gate, time: TimeSource) -> None: ...
+    def use(self, settings: SendSettings) -> None: ...
+    def revoke(self, topic: bytes) -> None: ...
+    def revoke_all(self) -> None: ...
     def take_counts(self) -> tuple[list[tuple[str, int, int, int, int]], int]: ...
     def feed(self, connection: FeedConnection, received: memoryview) -> Fed | bytes: ...
 
@@ -96,17 +86,6 @@ class Flusher:
     def state(self) -> tuple[int, int]: ...
     def end(self) -> None: ...
 
-def chain_keys(
-    keys: bytes,
-    first: int,
-    count: int,
-    slots: array[int],
-    dirty: bytearray,
-    number: int,
-    seconds: int,
-    due: bytearray,
-    saved: dict[int, bytes],
-) -> tuple[bytes, int]: ...
 def big_endian(slots: array[int], first: int, until: int) -> bytes: ...
 def pick_entries(
     entries: bytes,

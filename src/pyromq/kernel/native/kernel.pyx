@@ -5,7 +5,6 @@ Built in place by `make native`; `kernel/choice.py` finds it. No policy: what is
 said by the broker (`kernel/appends.py`). Every pointer comes with its length, checked before each read and write.
 """
 
-from cpython.array cimport array as array_of
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -17,10 +16,10 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from array import array
 
-from pyromq.kernel.appends import Burst
 from pyromq.kernel.pulls import PullCount, PullQuery
 from pyromq.kernel.python.placed import Placed
 from pyromq.kernel.python.pull import Picked, Range
+from pyromq.kernel.python.state import Reason
 from pyromq.kernel.seam import DRAIN, NOTHING, Fed, PendingReply, as_fed
 
 cdef extern from *:
@@ -59,8 +58,9 @@ include "record.pxi"
 include "reply.pxi"
 include "keys.pxi"
 include "state.pxi"
+include "index_state.pxi"
+include "appender.pxi"
 include "lanes.pxi"
-include "steps.pxi"
 include "feed.pxi"
 include "pull.pxi"
 include "pull_state.pxi"

@@ -57,33 +57,6 @@ cdef bytes turned(const uint32_t *slots, Py_ssize_t first, Py_ssize_t until):
     return out
 
 
-def chain_keys(bytes keys, Py_ssize_t first, Py_ssize_t count, uint32_t[::1] slots, uint8_t[::1] dirty, uint32_t number, int32_t seconds, uint8_t[::1] due, dict saved):
-    """Index entries for `count` keys from key `first` on, chained into the slots: (their bytes, slots used anew).
-
-    `number` is that of the first entry. A byte of `dirty` and of `due` stands for a page of PAGE_SLOTS slots: a page that
-    is due goes to `saved`, as the file has it, before it changes.
-    """
-    cdef Slots table
-    cdef bytes out
-    if first < 0 or count < 0 or (first + count) * KEY_BYTES > PyBytes_GET_SIZE(keys):
-        raise ValueError(f"{count} keys from {first} on are more than there are")
-    if not slots.shape[0] or min(dirty.shape[0], due.shape[0]) * PAGE_SLOTS < slots.shape[0]:
-        raise ValueError("the pages do not cover the slots")
-    out = PyBytes_FromStringAndSize(NULL, 20 * count)
-    table.at, table.count = &slots[0], slots.shape[0]
-    table.dirty, table.due = &dirty[0], &due[0]
-    fresh = chain(
-        &table,
-        saved,
-        <const uint8_t *>PyBytes_AS_STRING(keys) + first * KEY_BYTES,
-        count,
-        number,
-        seconds,
-        <uint8_t *>PyBytes_AS_STRING(out),
-    )
-    return out, fresh
-
-
 def big_endian(const uint32_t[::1] slots, Py_ssize_t first, Py_ssize_t until):
     """A stretch of the slot table as it stands in the file: copied and turned in one pass."""
     until = min(until, slots.shape[0])

@@ -7,20 +7,19 @@ cdef struct Entry:
 
 
 cdef class Grant:
-    """A verdict: plain messages for the queues of this topic go straight into the log."""
+    """A verdict: plain messages for the queues of this topic go straight into the log, until it is revoked."""
 
     cdef readonly str topic
     cdef readonly int queues
-    cdef bint is_typed        # a message with one of `Terms.typed_special` is not plain here
-    cdef object config, found  # the very objects that it was given for; None: the broker is asked each time
+    cdef bint is_typed        # a message with one of `SendSettings.typed_special` is not plain here
+    cdef bint is_revoked
     cdef bytes name
     cdef uint32_t prefix, tag_prefix
     cdef dict lanes
 
-    def __init__(self, str topic, int queues, bint is_typed=False, config=None, found=None):
+    def __init__(self, str topic, int queues, bint is_typed=False):
         cdef Text text
         self.topic = topic
-        self.config, self.found = config, found
         self.is_typed = is_typed
         self.name = topic.encode("ascii")
         if not 0 < len(self.name) < 128:
@@ -32,18 +31,15 @@ cdef class Grant:
         self.tag_prefix = (self.prefix * 31 + c'T') * 31 + c'#'
 
 
-cdef class Lane:
-    """What one buffer adds to one queue, and where its entries go."""
+cdef class Lane(Part):
+    """What one buffer adds to one queue."""
 
     cdef Grant grant
-    cdef int queue_id, number, messages, puts
-    cdef object queue                     # the store's
-    cdef QueueTail tail                   # and where it ends
+    cdef int queue_id, number, puts
     cdef int64_t next, size
     cdef uint64_t turn
-    cdef size_t first                     # where its new entries lie in the feed's buffer, and where the next goes
-    cdef size_t filled
-    cdef int64_t told_messages, told_size, told_puts   # stored, and not told to the broker's statistics yet
+    cdef uint8_t *filled                  # where its next entry goes while they are packed
+    cdef int64_t uncounted_messages, uncounted_size, uncounted_puts   # stored, and not in the broker's statistics yet
 
 
 cdef class Notes:

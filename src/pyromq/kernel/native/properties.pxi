@@ -1,5 +1,5 @@
 # One walk over a message's properties: `name 0x01 value 0x02` repeated. Names that make a message more than plain are
-# Python's list (`Terms.special`), not ours.
+# Python's list (`SendSettings.special`), not ours.
 
 cdef struct Names:
     Text name[MOST_NAMES]     # by length, the shortest first

@@ -1,4 +1,4 @@
-# Answers to sends. The constant parts are cut from what protocol/command.py writes (`Terms`); ours are the numbers.
+# Answers to sends. The constant parts are cut from what protocol/command.py writes (`SendSettings`); ours are the numbers.
 
 # `ids` holds the positions of the messages, eight bytes each; `host` is the store host in hex digits.
 cdef struct Answer:
@@ -80,7 +80,7 @@ cdef inline bint is_plain_text(Text t) noexcept nogil:
 
 
 cdef int put_answer(Buffer *out, const Answer *a, const Text *json, const Text *binary) except -1 nogil:
-    """A whole frame behind those that are there. Its header's length has 24 bits; `Terms.batch_messages` sees to it."""
+    """A whole frame behind those that are there. Its header's length has 24 bits; `SendSettings.batch_messages` sees to it."""
     cdef const Text *piece = json if a.is_json else binary
     cdef Py_ssize_t most = 8 + 4 * 8 + 3 * 20 + ids_bytes(a) + a.unique.n
     cdef uint8_t *start

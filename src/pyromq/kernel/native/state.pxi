@@ -54,3 +54,26 @@ cdef class QueueTail(FileTail):
 cdef class WatermarkState:
     def __init__(self, int64_t value):
         self.value = value
+
+
+cdef class TimeSource:
+    def __init__(self, monotonic, now_ms, bint is_system):
+        self.monotonic, self.now_ms, self.is_system = monotonic, now_ms, is_system
+
+    cdef double seconds(self) except? -1:
+        return <double>kernel_now_ns() / 1e9 if self.is_system else <double>self.monotonic()
+
+    cdef int64_t wall_ms(self) except? -1:
+        return kernel_wall_ms() if self.is_system else <int64_t>self.now_ms()
+
+
+cdef class Gate:
+    def __init__(self):
+        self.log_limit = -1
+
+    def set(self, int reason, bint applies):
+        self.closed = self.closed | reason if applies else self.closed & ~reason
+
+    @property
+    def reasons(self):
+        return " ".join([reason.name for reason in Reason if self.closed & reason])

@@ -7,10 +7,11 @@ import sys
 from array import array
 from collections.abc import Sequence
 
-from ..appends import PAGE_SLOTS
 from .placed import Placed
 
-KEY = struct.Struct(">Iq")
+PAGE_SLOTS = 1024  # slots of an index file that are noted as changed together
+KEY = struct.Struct(">Iq")  # of a hashed key: hash, position of its record
+KEY_BYTES = KEY.size
 ENTRY = struct.Struct(">iqii")
 
 
@@ -25,13 +26,11 @@ def chain_keys(
     due: bytearray,
     saved: dict[int, bytes],
 ) -> tuple[bytes, int]:
-    """Entries for `count` keys from key `first` on, and how many slots had none before.
+    """Return entries for `count` keys from key `first` on, and how many slots had none before.
 
     `number` is that of the first entry. A byte of `dirty` and of `due` stands for a page of PAGE_SLOTS slots: a page
     that is due goes to `saved`, as the file has it, before it changes.
     """
-    if first < 0 or count < 0 or (first + count) * KEY.size > len(keys):
-        raise ValueError(f"{count} keys from {first} on are more than there are")
     if not slots or min(len(dirty), len(due)) * PAGE_SLOTS < len(slots):
         raise ValueError("the pages do not cover the slots")
     entries: list[bytes] = []
@@ -49,6 +48,12 @@ def chain_keys(
         dirty[page] = 1
         number += 1
     return b"".join(entries), fresh
+
+
+def position_of(keys: bytes, number: int) -> int:
+    """Return where the record starts that a hashed key leads to."""
+    position: int = KEY.unpack_from(keys, number * KEY.size)[1]
+    return position
 
 
 def index_keys(places: Sequence[Placed], covered: int, with_tags: bool) -> bytes | None:

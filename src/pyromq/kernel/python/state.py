@@ -1,4 +1,4 @@
-"""The hot state in plain Python: where log, queues and index end, what is flushed, and whether appends are open.
+"""The hot state in plain Python: where log and queues end, what is flushed, and whether appends are open.
 
 The store and the broker construct these through `kernel/state.py`; `native/state.pxi` has the same classes with C
 fields. They hold numbers and what was handed to them as callables, no object of a higher room. Event loop only.
@@ -7,6 +7,7 @@ fields. They hold numbers and what was handed to them as callables, no object of
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntFlag
 from typing import TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -107,4 +108,47 @@ class WatermarkState:
 
     def __init__(self, value: int) -> None:
         self.value = value
-        self.is_watched = False  # somebody waits or listens: it is moved by `Watermark.advance` alone
+        self.is_watched = False  # somebody waits or listens: the store's `Watermark.advance` has to move it
+
+
+class TimeSource:
+    """Both clocks, as a kernel reads them."""
+
+    __slots__ = ("monotonic", "now_ms")
+
+    def __init__(self, monotonic: Callable[[], float], now_ms: Callable[[], int], is_system: bool) -> None:
+        """`is_system`: these are the machine's own, which a native kernel reads without a call."""
+        self.monotonic = monotonic
+        self.now_ms = now_ms
+
+
+class Reason(IntFlag):
+    """Why a gate is closed."""
+
+    DISK = 1  # there is no room
+    LAG = 2  # the event loop was late when it was measured last
+    GATHERED = 4  # Python has messages that it has not put yet, and they came first
+    SYNC = 8  # answers wait for the medium, and the broker counts them
+
+
+class Gate:
+    """Whether appends may be made without asking the broker. Whoever knows of a reason against it closes the gate.
+
+    Two numbers are for the kernel to compare, since nobody is called when they are passed: a moment, and the log's end.
+    """
+
+    __slots__ = ("closed", "due", "log_limit")
+
+    def __init__(self) -> None:
+        self.closed = 0  # reasons; 0: open
+        self.due = 0.0  # by the monotonic clock: behind it the event loop is late
+        self.log_limit = -1  # the log's end: beyond it too much is not flushed
+
+    def set(self, reason: int, applies: bool) -> None:
+        """Close the gate for this reason, or take the reason back; others may be left."""
+        self.closed = self.closed | reason if applies else self.closed & ~reason
+
+    @property
+    def reasons(self) -> str:
+        """Why it is closed, for people; empty: it is open, as far as nobody has to compare."""
+        return " ".join(str(reason.name) for reason in Reason if self.closed & reason)

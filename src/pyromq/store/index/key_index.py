@@ -12,8 +12,8 @@ from itertools import groupby
 from operator import attrgetter
 
 from ... import logs
-from ...kernel.appends import KEY_BYTES
-from ...kernel.records import Placed, index_keys
+from ...kernel import state
+from ...kernel.records import KEY, Placed, index_keys
 from ...model.java_hash import java_hash
 from ...model.wire_text import whole_number
 from ...protocol.properties import find_property
@@ -32,6 +32,7 @@ log = logs.get("pyromq.store")
 _STORE_TIME = attrgetter("store_time")
 _SPARE_SHARE = 10  # a tenth is left: the next file is made
 _OPEN_INDEX_FILES = 16
+GATHERED_BYTES = 64 << 10  # of entries that wait at most: a write for each lone message would cost a system call
 TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
 
 
@@ -65,7 +66,7 @@ class Index:
         self._spare: IndexFile | None = None  # the next file, made before it is needed
         self._spare_name = ""
         self._made: IndexFile | None = None  # by a helper thread, and not the writer's yet
-        self.covered = -1  # start of the newest record that is in the index
+        self.state = state.IndexState(self._go_on, GATHERED_BYTES)
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
@@ -98,18 +99,19 @@ class Index:
         )
 
     def _follow_files(self) -> None:
-        filled = [file for file in self.files if file.header.next_entry > 1]
-        self.covered = filled[-1].header.end_position if filled else -1
+        filled = [file for file in self.files if file.tail.next_entry > 1]
+        self.state.covered = filled[-1].tail.end_position if filled else -1
+        self.state.tail = self.files[-1].tail if self.files else None
 
     def warm(self) -> None:
         """So that the first message after a start does not wait for the slot table."""
         if self.files and not self.files[-1].is_full:
-            self.files[-1].load_slots()
+            self.files[-1].have_slots()
 
     def known_files(self) -> list[KnownIndexFile]:
         """For the catalogue: files that hold something."""
-        filled = [file for file in self.files if file.header.next_entry > 1]
-        return [KnownIndexFile(file.name, file.header.end_position) for file in filled]
+        filled = [file for file in self.files if file.tail.next_entry > 1]
+        return [KnownIndexFile(file.name, file.tail.end_position) for file in filled]
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -130,7 +132,7 @@ class Index:
         return keys
 
     def reserve(self, entries: int) -> None:
-        """Room for so many entries, in the next file too if they go beyond this one. Raises DiskFull before a write."""
+        """Make room for so many entries, in the next file too if they go beyond this one. Raises DiskFull."""
         file = self._writable()
         file.reserve(entries)
         if entries > file.free and self._spare is None:
@@ -138,40 +140,28 @@ class Index:
             self._spare.reserve(entries)
 
     def accept(self, places: Sequence[Placed]) -> None:
+        """Add the keys of records that are not covered yet."""
         for store_time, group in groupby(places, _STORE_TIME):
-            run = list(group)
-            keys = index_keys(run, self.covered, self._config.index_tags)
-            if keys is None:
-                self._accept_each(run)
-            elif keys:
-                self._chain(keys, store_time)
-        if self.files:
-            self.files[-1].write_many()
+            keys = self.hashed(list(group))
+            if keys:
+                self._writable().have_slots()
+                self.state.add(keys, store_time)
 
-    def _accept_each(self, places: Sequence[Placed]) -> None:
-        file = self.files[-1] if self.files else None
-        for placed in places:
-            if placed.position <= self.covered or not placed.in_index:
-                continue
-            for key in self.keys_of(placed):
-                if file is None or file.is_full:
-                    file = self._writable()
-                file.put(index_hash(placed.topic, key), placed.position, placed.store_time)
-                self.covered = placed.position
+    def hashed(self, places: Sequence[Placed]) -> bytes:
+        """Return the hashed keys of records behind what is covered, in order of position."""
+        keys = index_keys(places, self.state.covered, self._config.index_tags)
+        if keys is not None:
+            return keys
+        return b"".join(
+            KEY.pack(index_hash(placed.topic, key), placed.position)
+            for placed in places
+            if placed.position > self.state.covered and placed.in_index
+            for key in self.keys_of(placed)
+        )
 
-    def accept_encoded(self, keys: bytes, store_time: int) -> None:
-        """Keys that a kernel hashed, of records behind all that is covered."""
-        self._chain(keys, store_time)
-        self.files[-1].write_many()
-
-    def _chain(self, keys: bytes, store_time: int) -> None:
-        first, count = 0, len(keys) // KEY_BYTES
-        while first < count:
-            file = self._writable()
-            some = min(count - first, file.free)
-            file.put_keys(keys, first, some, store_time)
-            self.covered = file.header.end_position
-            first += some
+    def _go_on(self) -> None:
+        """The file that is written is full: the next one follows."""
+        self._writable()
 
     def _writable(self) -> IndexFile:
         if self.files and not self.files[-1].is_full:
@@ -181,8 +171,9 @@ class Index:
             self.files[-1].write_pending()
             self.files[-1].share(self._open_files)
         self.files.append(following)
+        self.state.tail = following.tail
         self._spare = None
-        return self.files[-1]
+        return following
 
     def _new_file(self) -> IndexFile:
         make_folder_durably(self._disk, INDEX)
@@ -209,8 +200,7 @@ class Index:
     def make_spare(self, name: str) -> None:
         """The slow part, for a helper thread."""
         file = self._open(name)
-        file.reserve(file.entry_limit)  # all of it: the one before has filled up, and nobody waits for it here
-        file.load_slots()
+        file.reserve(file.tail.entry_limit)  # all of it: the one before has filled up, and nobody waits for it here
         self._made = file
 
     def adopt_spare(self) -> None:
@@ -237,7 +227,7 @@ class Index:
         """Slots and headers of what changed; their entries must be synced before these are written."""
         commits = []
         for file in self.files:
-            if file.is_changed:
+            if file.tail.is_changed:
                 commits.append(file.take_commit())
                 self._unsynced.files.add(file.name)
             elif file is not self.files[-1]:
@@ -253,7 +243,7 @@ class Index:
     @property
     def full_until_time(self) -> int:
         """End time of the newest full file: what Java's checkpoint says of the index."""
-        full = [file.header.end_time for file in self.files if file.is_full]
+        full = [file.tail.end_time for file in self.files if file.is_full]
         return full[-1] if full else 0
 
     # -- recovery and retention ---------------------------------------------------------------------------------------
@@ -261,25 +251,25 @@ class Index:
     def discard_from(self, position: int) -> None:
         """Take back entries for records at or behind a position: they are about to be put again."""
         for file in self.files:
-            if not file.is_full or file.header.end_position >= position:
+            if not file.is_full or file.tail.end_position >= position:
                 file.cut(position)
         self._drop_empty()
         self._follow_files()
 
     def _drop_empty(self) -> None:
         """Files made ahead of a crash that never got an entry."""
-        while self.files and self.files[-1].header.next_entry == 1:
+        while self.files and self.files[-1].tail.next_entry == 1:
             self._remove(self.files.pop())
 
     def drop_newest_from(self, number: int) -> int | None:
         """Remove files from `number` on; where the records that they covered begin."""
         dropped = self.files[number:]
         del self.files[number:]
-        starts = [file.header.begin_position for file in dropped if file.header.next_entry > 1]
+        starts = [file.tail.begin_position for file in dropped if file.tail.next_entry > 1]
         for file in dropped:
             self._remove(file)
         begin = min(starts, default=None)
-        if begin is not None and self.files and self.files[-1].header.end_position >= begin:
+        if begin is not None and self.files and self.files[-1].tail.end_position >= begin:
             self.files[-1].cut(begin)  # a record whose keys lie in both files is put again as a whole
         self._follow_files()
         return begin
@@ -287,7 +277,7 @@ class Index:
     def give_up_before(self, log_start: int) -> list[str]:
         """Names of files whose records are all gone, for the caller to remove; the newest stays."""
         names = []
-        while len(self.files) > 1 and self.files[0].header.end_position < log_start:
+        while len(self.files) > 1 and self.files[0].tail.end_position < log_start:
             file = self.files.pop(0)
             file.close()
             self._note_gone(file.name)
@@ -314,6 +304,7 @@ class Index:
                 self._remove(file)
         self._spare = self._made = None
         self._drop_empty()
+        self._follow_files()
 
     def close(self) -> None:
         self.tidy()

@@ -34,10 +34,10 @@ class KeySearch:
         """Files whose times meet the window, oldest first."""
         chosen: list[IndexFile] = []
         for file in reversed(self._there):
-            header = file.header
-            if header.next_entry > 1 and self._begin <= header.end_time and self._end >= header.begin_time:
+            tail = file.tail
+            if tail.next_entry > 1 and self._begin <= tail.end_time and self._end >= tail.begin_time:
                 chosen.append(file)
-            if header.next_entry > 1 and header.begin_time < self._begin:
+            if tail.next_entry > 1 and tail.begin_time < self._begin:
                 break
         return chosen[::-1]
 
@@ -60,11 +60,11 @@ class KeySearch:
         if self._number is None:
             self._number = file.newest(self._hash)
         number = self._number
-        if not 0 < number < file.header.next_entry:
+        if not 0 < number < file.tail.next_entry:
             self._next_file()
             return
         stored, position, seconds, previous = file.entry(number)
-        time = file.header.begin_time + seconds * 1000
+        time = file.tail.begin_time + seconds * 1000
         if stored == self._hash and self._begin <= time <= self._end:
             self.found.append(position)
         if previous >= number or time < self._begin:

@@ -12,8 +12,8 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator
 
-from ...kernel.appends import PAGE_SLOTS
-from ...kernel.records import big_endian, chain_keys
+from ...kernel import state
+from ...kernel.records import PAGE_SLOTS, big_endian
 
 SLOT_BYTES = 4
 
@@ -78,8 +78,8 @@ class SlotTable:
     def __init__(self, slots: array[int]) -> None:
         self.slots = slots
         self._pages = -(-len(slots) // PAGE_SLOTS)
-        self.changed = bytearray(self._pages)  # a byte for each page
-        self.image = SlotImage(slots, self.changed)
+        self.image = SlotImage(slots, bytearray(self._pages))
+        self.state = state.SlotState(slots, bytearray(self._pages), self.image.due, self.image.saved)
 
     @classmethod
     def loaded(cls, read: Callable[[int, int], bytes], count: int) -> SlotTable:
@@ -101,7 +101,7 @@ class SlotTable:
     def empty(cls, count: int) -> SlotTable:
         """A new one, all of which is to be written."""
         table = cls(array("I", bytes(count * SLOT_BYTES)))
-        table.changed = bytearray(b"\x01" * table._pages)
+        table.state.changed[:] = b"\x01" * table._pages
         return table
 
     def __len__(self) -> int:
@@ -118,12 +118,7 @@ class SlotTable:
         if self.image.due[page]:
             self.image.save(page)
         self.slots[slot] = number
-        self.changed[page] = 1
-
-    def chain(self, keys: bytes, first: int, count: int, number: int, seconds: int) -> tuple[bytes, int]:
-        """Entries for hashed keys, chained into the slots, and how many slots had none before."""
-        image = self.image
-        return chain_keys(keys, first, count, self.slots, self.changed, number, seconds, image.due, image.saved)
+        self.state.changed[page] = 1
 
     @property
     def is_being_written(self) -> bool:
@@ -132,6 +127,6 @@ class SlotTable:
     def take_image(self) -> SlotImage:
         """What changed since the last one, as it is now."""
         self.image.settle()
-        self.image = SlotImage(self.slots, self.changed)
-        self.changed = bytearray(self._pages)
+        self.image = SlotImage(self.slots, self.state.changed)
+        self.state.use(bytearray(self._pages), self.image.due, self.image.saved)
         return self.image

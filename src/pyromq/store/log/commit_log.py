@@ -1,7 +1,8 @@
 """The commit log: records one after another in files of one length. The only writer of truth; all else is derived.
 
-A burst of records is one `pwritev` into files that already have their room. A record never spans files: where the
-next one does not fit, a blank record ends the file. Recovery reads through the same object before the first append.
+Files have all their room before they are written. A record never spans files: where the next one does not fit, a blank
+record ends the file. Recovery reads through the same object before the first append. Who appends is writer.py, and a
+kernel, by the `Appender`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ class CommitLog:
         self.file_bytes = config.commit_log_file_bytes
         self.sequence = FileSequence(disk, self._files, COMMIT_LOG, self.file_bytes)
         self.tail = state.LogTail(self._write_at)
-        self.untouched = True  # the append that raised had not written anything yet
         self.whole_crc = NO_RANGES  # where every record has its own CRC
         self._random_reads = False
         self._ahead: list[int] = []  # bases of files made before they are needed
@@ -85,62 +85,47 @@ class CommitLog:
         return dropped
 
     def continue_at(self, end: int, last_position: int, last_time: int) -> None:
-        """Recovery found the end and cut off what was behind it: appends go on there."""
+        """Append from here on: recovery found the end and cut off what was behind it."""
         self._follow_files()
         self.tail.end, self.tail.last_position, self.tail.last_time = end, last_position, last_time
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, records: Sequence[Record], now_ms: int, *, together: bool = False) -> list[Placed]:
-        """Write records that have their queue offsets. Nothing is written if there is an error before the first write.
+    def place(self, records: Sequence[Record], store_time: int) -> tuple[list[bytes], list[Placed]]:
+        """Return the bytes and places of records that have their queue offsets, from the log's end on."""
+        return place_burst(records, self.tail.end, store_time, self._delays, self._with_crc)
+
+    def open_end(self) -> None:
+        """Open the file that is written: from the first byte of an append on nothing may be wanting."""
+        if self.sequence.has(self.tail.end):
+            file, inside = self.sequence.file_at(self.tail.end)
+            self._use(file, self.tail.end - inside)
+
+    def _use(self, file: DiskFile, base: int) -> None:
+        """From here on a kernel may write to that file by itself."""
+        self.tail.use(file.open_file, base, base + self.file_bytes)
+
+    def _write_at(self, position: int, records: Bytes) -> None:
+        """Write records of one file through the disk."""
+        file, inside = self.sequence.file_at(position)
+        file.pwrite(inside, records)
+        self._use(file, position - inside)
+
+    def split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
+        """Return how many records go into this file, the next, and so on. The first number may be 0.
 
         `together`: a batch, which Java never spreads over two files.
         """
-        self.untouched = True
-        store_time = max(now_ms, self.last_time)  # the clock may step back, the log does not
-        buffers, places = place_burst(records, self.end, store_time, self._delays, self._with_crc)
-        runs = self._split(buffers, together)
-        self._make_ahead(len(runs) - 1)
-        if self.sequence.has(self.end):
-            self.sequence.file_at(self.end)  # open: from the first byte on nothing may be wanting
-        self.untouched = False
-        if len(runs) == 1:
-            self._write(buffers)
-        else:
-            places = self._write_runs(records, runs, store_time)
-        self.tail.last_time, self.tail.last_position = store_time, places[-1].position
-        if self.tail.on_write is not None:
-            self.tail.on_write()
-        return places
-
-    def append_encoded(self, records: Bytes, last_position: int, store_time: int) -> None:
-        """Records that a kernel made for `end` on, within `room`, with a store time that does not go back."""
-        self.untouched = True
-        self.sequence.file_at(self.end)
-        self.untouched = False
-        self._write_at(self.end, records)
-        self.tail.end += len(records)
-        self.tail.last_time, self.tail.last_position = store_time, last_position
-        if self.tail.on_write is not None:
-            self.tail.on_write()
-
-    def _write_at(self, position: int, records: Bytes) -> None:
-        """Write records of one file. From then on a kernel may write to that file by itself."""
-        file, inside = self.sequence.file_at(position)
-        file.pwrite(inside, records)
-        self.tail.use(file.open_file, position - inside, position - inside + self.file_bytes)
-
-    def _split(self, buffers: Sequence[bytes], together: bool) -> list[int]:
-        """How many records go into this file, the next, and so on. The first number may be 0."""
-        if sum(map(len, buffers)) + BLANK_BYTES <= self.sequence.limit - self.end:
+        total = sum(map(len, buffers))
+        if total <= self.tail.room:
             return [len(buffers)]
-        sizes = [sum(map(len, buffers))] if together else [len(raw) for raw in buffers]
+        sizes = [total] if together else [len(raw) for raw in buffers]
         if max(sizes) + BLANK_BYTES > self.file_bytes:
             raise RecordTooLarge(
                 f"{'the batch' if together else 'the record'} takes {max(sizes)} bytes, a commit log file has room for "
                 f"{self.file_bytes - BLANK_BYTES}: send less at once, or raise mappedFileSizeCommitLog"
             )
-        runs, room = [0], self.sequence.limit - self.end
+        runs, room = [0], self.tail.limit - self.tail.end
         for size in sizes:
             if size + BLANK_BYTES > room:
                 runs.append(0)
@@ -149,29 +134,9 @@ class CommitLog:
             room -= size
         return runs
 
-    def _write_runs(self, records: Sequence[Record], runs: Sequence[int], store_time: int) -> list[Placed]:
-        places: list[Placed] = []
-        done = 0
-        for number, count in enumerate(runs):
-            if number:
-                self._roll()
-            buffers, placed = place_burst(
-                records[done : done + count], self.end, store_time, self._delays, self._with_crc
-            )
-            self._write(buffers)
-            places += placed
-            done += count
-        return places
-
-    def _write(self, buffers: Sequence[bytes]) -> None:
-        if buffers:
-            file, inside = self.sequence.file_at(self.end)
-            file.pwritev(inside, buffers)
-            self.tail.end += sum(map(len, buffers))
-
-    def _roll(self) -> None:
+    def roll(self) -> None:
         """End this file with a blank record and go on in the next, which exists."""
-        room = self.sequence.limit - self.end
+        room = self.tail.limit - self.tail.end
         if room:
             file, inside = self.sequence.file_at(self.end)
             file.pwrite(inside, BLANK.pack(room, MAGIC_BLANK))
@@ -180,10 +145,10 @@ class CommitLog:
         self._follow_files()
 
     def roll_on(self) -> bool:
-        """A kernel has a record for which there is no room here: on to the next file, if there is one already."""
+        """Go on in the next file, if there is one already: a kernel has a record for which there is no room here."""
         if not self._ahead:
             return False
-        self._roll()
+        self.roll()
         return True
 
     # -- files ahead --------------------------------------------------------------------------------------------------
@@ -211,8 +176,8 @@ class CommitLog:
         if base == self._base_after():
             self._ahead.append(base)
 
-    def _make_ahead(self, count: int) -> None:
-        """An append that needs files which nobody made yet makes them itself, before anything is written."""
+    def make_ahead(self, count: int) -> None:
+        """Make the files that an append needs and that nobody made yet, before anything is written."""
         while len(self._ahead) < count:
             base = self._base_after()
             self.make_file(base)

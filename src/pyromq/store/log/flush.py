@@ -100,7 +100,7 @@ class FlushPlanner:
 
     def has_work(self, flushed: int) -> bool:
         """False where nothing changed since the last full flush: an idle store does not touch the disk."""
-        index_changed = self._index is not None and any(file.is_changed for file in self._index.files)
+        index_changed = self._index is not None and any(file.tail.is_changed for file in self._index.files)
         unsynced = self._unsynced
         return bool(flushed < self._log.end or unsynced.files or unsynced.folders or unsynced.names or index_changed)
 

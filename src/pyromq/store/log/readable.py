@@ -32,13 +32,13 @@ class Readable:
         self.listeners[topic] = (*self.listeners.get(topic, ()), listener)
 
     def off_arrival(self, topic: str, listener: ArrivalListener) -> None:
-        """No longer; also from within a call of it."""
+        """Stop calling it; also from within a call of it."""
         left = tuple(other for other in self.listeners.pop(topic, ()) if other != listener)
         if left:
             self.listeners[topic] = left
 
     def appended(self, queues: Sequence[QueueTail], end: int) -> None:
-        """A burst that ends at `end` was dispatched to these queues."""
+        """Note that an append that ends at `end` gave these queues new entries."""
         for queue in queues:
             self.waiting.append((end, queue, queue.next_offset))
 
@@ -53,7 +53,7 @@ class Readable:
             arrived[id(queue)] = queue
         self.watermark.advance(position)
         for queue in arrived.values():
-            self._tell(queue)
+            self._notify(queue)
 
     def _advance_one(self, position: int) -> None:
         end, queue, offset = self.waiting[0]
@@ -63,12 +63,16 @@ class Readable:
         self.waiting.clear()
         queue.readable_end = max(queue.readable_end, offset)
         self.watermark.advance(position)
-        self._tell(queue)
+        self._notify(queue)
 
-    def _tell(self, queue: QueueTail) -> None:
-        """The messages are stored: a listener that fails is no reason for their senders to hear otherwise."""
+    def _notify(self, queue: QueueTail) -> None:
+        """Call the topic's listeners. The messages are stored: if one fails, their senders do not hear of it."""
         for listener in self.listeners.get(queue.topic, ()):
             try:
                 listener(queue)
             except Exception:
-                log.exception("who waits for messages could not be told of them", topic=queue.topic)
+                self.log_failure(queue.topic)
+
+    def log_failure(self, topic: str) -> None:
+        """Log the exception that a listener of this topic raised."""
+        log.exception("who waits for messages could not be told of them", topic=topic)

@@ -123,10 +123,18 @@ def decide(
 class DiskSpaceGate:
     """Whether there is disk enough to write. Asked before each append; `look` is called each round."""
 
-    def __init__(self, disk: Disk, config: RetentionConfig, clock: Clock) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        config: RetentionConfig,
+        clock: Clock,
+        on_change: Callable[[bool], None] = lambda is_refused: None,
+    ) -> None:
+        """`on_change` is called with whether writes are refused, each time that changes."""
         self._disk = disk
         self._config = config
         self._clock = clock
+        self._on_change = on_change
         self._looked = clock.monotonic()
         self.refusal: str | None = None  # why writes are refused, as seen last: path, use and limit
 
@@ -151,10 +159,12 @@ class DiskSpaceGate:
             )
             if self.refusal is None:
                 log.error("writes are refused", reason=refusal)
+                self._on_change(True)
             self.refusal = refusal
         elif self.refusal is not None:
             log.warning("there is space again, writes go on", used=usage.used, total=usage.total)
             self.refusal = None
+            self._on_change(False)
         return usage
 
 

@@ -1,13 +1,14 @@
 """The three positions of an open log, and what moves with them: appended, flushed, readable.
 
-The writer's side calls `appended_to`, the flusher's side `flushed_to`; everybody else awaits the watermarks. The flush
+The writer's side calls `publish`, the flusher's side `flushed_to`; everybody else awaits the watermarks. The flush
 mode decides, here alone, which of the two makes records readable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ...kernel.state import QueueTail
 from ..config import FlushMode
 from ..errors import StoreNotWritable
 from .readable import Readable
@@ -31,7 +32,9 @@ class Watermarks:
         """Bytes that were appended and are not synced."""
         return self.appended.value - self.flushed.value
 
-    def appended_to(self, end: int) -> None:
+    def publish(self, queues: Sequence[QueueTail], end: int) -> None:
+        """Move on after an append that ends at `end` and gave these queues new entries."""
+        self.arrivals.appended(queues, end)
         self.appended.advance(end)
         if self.readable_at_once:
             self.arrivals.advance(end)

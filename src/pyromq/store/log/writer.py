@@ -1,4 +1,6 @@
-"""Putting records: queue offsets are given out, room is made, then log, queues and index are written in one call.
+"""Putting records: queue offsets are given out, records encoded, and all of it goes to the log by one append.
+
+A native kernel that made records itself goes by the same `Appender`, and asks here for room and for the next file.
 
 Everything that may be refused (too large, disk full) is refused before the first byte. An error after that leaves
 bytes that nobody knows of, so it ends writing until the store is opened again; reads go on.
@@ -9,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ... import logs
-from ...kernel.appends import KEY_BYTES, Burst
-from ...kernel.records import Placed
+from ...kernel import state
+from ...kernel.records import KEY, Placed
+from ...kernel.state import AppendCalls, QueueTail
 from ...model.message import WRAPPED_BATCH, Property, SysFlag
 from ...model.wire_text import whole_number
 from ...protocol.batch import BatchEntry, decode_batch
@@ -19,18 +22,16 @@ from ...protocol.record import Record
 from ..config import StoreConfig
 from ..errors import RecordTooLarge, StoreError, StoreNotWritable
 from ..files.disk import DiskError
+from ..files.free_space import FreeSpace
 from ..index.key_index import Index
-from ..layout import QUEUE_ENTRY_BYTES
 from ..queues.batch_queue import BatchQueue
-from ..queues.queue import StoredQueue
 from ..queues.queue_table import QueueTable
 from .commit_log import CommitLog
 from .dispatch import RecordDispatcher
-from .readable import Readable
+from .watermarks import Watermarks
 
 log = logs.get("pyromq.store")
 
-_INDEX_ENTRIES_GUESS = 8  # entries that a record needs room for when its keys are not counted
 _INNER_BASE = Property.INNER_BASE.encode()
 
 
@@ -43,7 +44,8 @@ class Writer:
         commit_log: CommitLog,
         queues: QueueTable,
         index: Index | None,
-        readable: Readable,
+        watermarks: Watermarks,
+        free_space: FreeSpace,
         now_ms: Callable[[], int],
     ) -> None:
         self._config = config
@@ -51,40 +53,76 @@ class Writer:
         self._queues = queues
         self._index = index
         self._dispatcher = RecordDispatcher(queues, index)
-        self._readable = readable
+        self._free_space = free_space
         self._now_ms = now_ms
-        self.stopped: str | None = None
+        arrivals = watermarks.arrivals
+        self.appender = state.Appender(
+            commit_log.tail,
+            None if index is None else index.state,
+            watermarks.appended.state,
+            watermarks.readable.state,
+            arrivals.listeners,
+            watermarks.on_append,
+            watermarks.readable_at_once,
+            AppendCalls(self._make_room, self._break_off, watermarks.publish, self._roll_on, arrivals.log_failure),
+        )
 
     @property
     def is_writable(self) -> bool:
-        return self.stopped is None
+        return self.appender.stopped is None
 
     def stop(self, reason: str) -> None:
-        """No more writing. The first reason is kept."""
-        if self.stopped is None:
-            self.stopped = reason
+        """Take no more records. The first reason is kept."""
+        if self.appender.stopped is None:
+            self.appender.stopped = reason
 
     def put(self, records: Sequence[Record], *, together: bool = False) -> list[Placed]:
-        """Append a burst. Raises RecordTooLarge, DiskFull (nothing written) or StoreNotWritable. Anything else that is
-        raised is a record that cannot be encoded: nothing is written then either."""
-        if self.stopped is not None:
-            raise StoreNotWritable(f"the store takes no more messages: {self.stopped}")
-        queues = self._assign(records)
-        self._reserve(records, queues)
-        try:
-            places = self._log.append(records, self._now_ms(), together=together)
-        except StoreError:
-            raise
-        except Exception as fault:
-            if self._log.untouched:
-                raise  # the next file could not be made: a full disk recovers by itself
-            raise self.broken(fault) from fault
-        try:
-            self._dispatcher.dispatch(places)
-        except Exception as fault:
-            raise self.broken(fault) from fault
-        self._readable.appended([queue.tail for queue, _ in queues.values()], self._log.end)
+        """Append a burst, in one write where it fits into the log's file. `together`: it must lie in one file.
+
+        Raises RecordTooLarge, DiskFull (nothing written) or StoreNotWritable. Anything else that is raised is a record
+        that cannot be encoded: nothing is written then either.
+        """
+        if self.appender.stopped is not None:
+            raise StoreNotWritable(f"the store takes no more messages: {self.appender.stopped}")
+        self._assign(records)
+        store_time = max(self._now_ms(), self._log.last_time)  # the clock may step back, the log does not
+        buffers, places = self._log.place(records, store_time)
+        runs = self._log.split(buffers, together)
+        if len(runs) > 1:
+            return self._append_runs(records, places, runs)
+        self._append(buffers, places)
         return places
+
+    def _append(self, buffers: Sequence[bytes], places: Sequence[Placed]) -> None:
+        """Append encoded records that fit into the log's file."""
+        queues = [
+            (queue.tail, queue.pack(group), sum([placed.messages for placed in group]))
+            for queue, group in self._dispatcher.by_queue(places)
+        ]
+        keys = b"" if self._index is None else self._index.hashed(places)
+        last = places[-1]
+        records = buffers[0] if len(buffers) == 1 else b"".join(buffers)
+        self.appender.append(records, last.position, last.store_time, queues, keys)
+
+    def _append_runs(self, records: Sequence[Record], places: Sequence[Placed], runs: Sequence[int]) -> list[Placed]:
+        """Append records that go to several files, so many to each. `places`: as if they all fitted into the first."""
+        needs = [(queue.tail, len(group)) for queue, group in self._dispatcher.by_queue(places)]
+        keys = b"" if self._index is None else self._index.hashed(places)
+        self._make_room(needs, len(keys) // KEY.size, len(runs) - 1)
+        appended: list[Placed] = []
+        for number, count in enumerate(runs):
+            try:
+                if number:
+                    self._log.roll()
+                buffers, run = self._log.place(records[len(appended) : len(appended) + count], places[0].store_time)
+                if run:
+                    self._append(buffers, run)
+            except Exception as fault:
+                if not number or self.appender.stopped is not None:
+                    raise
+                raise self._break_off(fault) from fault
+            appended += run
+        return appended
 
     def put_batch(self, batch: Record, entries: Sequence[BatchEntry] | None = None) -> list[Placed]:
         """A batch body (request 320) as records of its own: same queue, times and hosts, one file.
@@ -111,31 +149,10 @@ class Writer:
         ]
         return self.put(records, together=True) if records else []
 
-    def put_encoded(self, burst: Burst) -> None:
-        """What a kernel made of plain sends: the same steps, on bytes. Raises what `put` raises."""
-        if self.stopped is not None:
-            raise StoreNotWritable(f"the store takes no more messages: {self.stopped}")
-        for queue, entries in burst.queues:
-            queue.reserve(len(entries) // QUEUE_ENTRY_BYTES)
-        if self._index is not None:
-            self._index.reserve(len(burst.keys) // KEY_BYTES)
-        try:
-            self._log.append_encoded(burst.records, burst.last_position, burst.store_time)
-            for queue, entries in burst.queues:
-                queue.accept_encoded(entries)
-            if self._index is not None:
-                self._index.accept_encoded(burst.keys, burst.store_time)
-        except Exception as fault:
-            if self._log.untouched:
-                raise
-            raise self.broken(fault) from fault
-        self._readable.appended([queue.tail for queue, _ in burst.queues], self._log.end)
-
     # -- before the first byte ----------------------------------------------------------------------------------------
 
-    def _assign(self, records: Sequence[Record]) -> dict[tuple[str, int], tuple[StoredQueue, int]]:
-        """Queue offsets, counted on within the burst. Returns each queue with its number of entries."""
-        used: dict[tuple[str, int], tuple[StoredQueue, int]] = {}
+    def _assign(self, records: Sequence[Record]) -> None:
+        """Give out queue offsets, counted on within the burst."""
         offsets: dict[tuple[str, int], int] = {}
         for record in records:
             self._check_body(record)
@@ -144,19 +161,15 @@ class Writer:
                 continue
             key = (record.topic, record.queue_id)
             wrapped = record.sys_flag & WRAPPED_BATCH == WRAPPED_BATCH
-            if key not in used:
+            if key not in offsets:
                 queue = self._queues.get_or_make(*key, holds_batch=wrapped)
                 if wrapped and not isinstance(queue, BatchQueue):
                     raise StoreError(
                         f"topic {record.topic} holds single messages: an inner batch needs queue.type=BatchCQ"
                     )
-                used[key] = (queue, 0)
                 offsets[key] = queue.next_offset
-            queue, entries = used[key]
-            used[key] = (queue, entries + 1)
             record.queue_offset = offsets[key]
             offsets[key] += _take_base(record) if wrapped else 1
-        return used
 
     def _check_body(self, record: Record) -> None:
         if len(record.body) > self._config.max_message_bytes:
@@ -164,24 +177,43 @@ class Writer:
                 f"the body has {len(record.body)} bytes, maxMessageSize is {self._config.max_message_bytes}"
             )
 
-    def _reserve(self, records: Sequence[Record], queues: dict[tuple[str, int], tuple[StoredQueue, int]]) -> None:
-        for queue, entries in queues.values():
-            queue.reserve(entries)
-        if self._index is not None:
-            keys = sum(record.properties.count(b" ") for record in records)
-            self._index.reserve(len(records) * _INDEX_ENTRIES_GUESS + keys)
+    def _make_room(self, queues: Sequence[tuple[QueueTail, int]], keys: int, files: int = 0) -> None:
+        """Open the files of an append and make room for so many entries of each queue, keys, and files of the log.
 
-    def broken(self, fault: Exception) -> StoreNotWritable:
-        """Log and queues do not agree any more, whatever the reason: a record put behind that would take an offset
-        that another one has."""
-        told = str(fault) if isinstance(fault, DiskError) else f"{type(fault).__name__}: {fault}"
-        self.stop(f"a write failed half-way: {told}. Open the store again to recover")
-        log.error("the store takes no more messages", why=told)
-        return StoreNotWritable(told)
+        While the disk was too full, every append comes here first, so that it is noted when there is room again.
+        """
+        try:
+            with self._free_space.watched():
+                self._log.open_end()
+                for tail, entries in queues:
+                    self._queues.by_topic[tail.topic][tail.queue_id].reserve(entries)
+                if self._index is not None:
+                    self._index.reserve(keys)
+                self._log.make_ahead(files)
+        finally:
+            self.appender.is_short = self._free_space.refused is not None
+
+    def _roll_on(self) -> bool:
+        """Let a kernel go on in the log's next file. False: that is not made yet, or Python shall say what is wrong."""
+        if self.appender.stopped is not None or self.appender.is_short:
+            return False
+        try:
+            return self._log.roll_on()
+        except Exception as fault:
+            self._break_off(fault)
+            return False
+
+    def _break_off(self, fault: Exception) -> StoreNotWritable:
+        """End writing: log and queues do not agree any more, and a record put behind that would take an offset that
+        another one has. Return what to raise."""
+        why = str(fault) if isinstance(fault, DiskError) else f"{type(fault).__name__}: {fault}"
+        self.stop(f"a write failed half-way: {why}. Open the store again to recover")
+        log.error("the store takes no more messages", why=why)
+        return StoreNotWritable(why)
 
 
 def _take_base(record: Record) -> int:
-    """An inner batch carries its own first offset in INNER_BASE; returns how many messages it holds."""
+    """Write its first offset into an inner batch, as INNER_BASE, and return how many messages it holds."""
     count = find_property(record.properties, b"INNER_NUM")
     number = whole_number(count, 1, (1 << 15) - 1)
     if number is None:

@@ -80,11 +80,12 @@ class BatchQueue(QueueNumbers):
     def reserve(self, records: int) -> None:
         self._entries.reserve(records)
 
+    def pack(self, places: Sequence[Placed]) -> bytes:
+        return b"".join([BATCH_ENTRY.pack(*_entry_for(placed)) for placed in places])
+
     def accept(self, places: Sequence[Placed]) -> None:
         for placed in places:
-            entry = BatchQueueEntry(
-                placed.position, placed.size, placed.tag_code, placed.store_time, placed.queue_offset, placed.messages
-            )
+            entry = _entry_for(placed)
             if placed.queue_offset < self.next_offset and not self._starts_anew(placed):
                 self._mend(entry)
                 continue
@@ -230,3 +231,9 @@ class BatchQueue(QueueNumbers):
     def clear(self) -> None:
         self._entries.clear()
         self.tail.min_offset = self.tail.offsets_ahead = self.tail.readable_end = 0
+
+
+def _entry_for(placed: Placed) -> BatchQueueEntry:
+    return BatchQueueEntry(
+        placed.position, placed.size, placed.tag_code, placed.store_time, placed.queue_offset, placed.messages
+    )

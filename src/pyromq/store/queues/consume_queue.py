@@ -59,7 +59,7 @@ class ConsumeQueue(QueueNumbers):
         run: list[bytes] = []
         expected = self.entries.end
         for placed in places:
-            packed = QUEUE_ENTRY.pack(placed.position, placed.size, placed.tag_code)
+            packed = self.pack((placed,))
             if placed.queue_offset != expected:
                 self._append(run)
                 run = []
@@ -71,9 +71,8 @@ class ConsumeQueue(QueueNumbers):
             expected = placed.queue_offset + 1
         self._append(run)
 
-    def accept_encoded(self, entries: bytes) -> None:
-        """Entries that a kernel made for `next_offset` on, for which `reserve` has made room."""
-        self.entries.append(entries)
+    def pack(self, places: Sequence[Placed]) -> bytes:
+        return b"".join([QUEUE_ENTRY.pack(placed.position, placed.size, placed.tag_code) for placed in places])
 
     def _append(self, run: list[bytes]) -> None:
         if run:

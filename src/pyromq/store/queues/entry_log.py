@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ...kernel import state
-from ..files.disk import Bytes, Disk, DiskError
+from ..files.disk import Bytes, Disk, DiskError, DiskFile
 from ..files.file_sequence import FileSequence, IrregularFile
 from ..files.open_files import OpenFiles
 from ..files.unsynced import UnsyncedFiles
@@ -151,7 +151,7 @@ class EntryLog:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def reserve(self, count: int) -> None:
-        """Files and room for so many more entries. Raises DiskFull before anything is written."""
+        """Make files and room for so many more entries. Raises DiskFull before anything is written."""
         tail = self.tail
         until = (tail.end + count) * self.entry_bytes
         while tail.room_until < until:
@@ -166,6 +166,19 @@ class EntryLog:
             length = min(step, self.sequence.file_bytes - start)
             file.allocate(start, length)
             tail.room_until = position - inside + start + length
+        self._open_end()
+
+    def _open_end(self) -> None:
+        """Open the file that the next entry goes to: from the first byte of an append on nothing may be wanting."""
+        position = self.tail.end * self.entry_bytes
+        if self.sequence.has(position):
+            file, inside = self.sequence.file_at(position)
+            self._use(file, position - inside)
+
+    def _use(self, file: DiskFile, base: int) -> None:
+        """From here on a kernel may write to that file by itself."""
+        self.tail.use(file.open_file, base, base + self.sequence.file_bytes)
+        self.tail.file_name = file.name
 
     def _new_file(self, base: int) -> None:
         if not self.sequence.bases:
@@ -186,15 +199,14 @@ class EntryLog:
         self(number * self.entry_bytes, data)
 
     def __call__(self, position: int, data: Bytes) -> None:
-        """Write at a byte position. From then on a kernel may write to this file by itself."""
+        """Write at a byte position through the disk."""
         file, inside = self.sequence.file_at(position)
         if inside + len(data) > self.sequence.file_bytes:
             self.unsynced.files.update(self.sequence.write(position, data))
             return
         file.pwrite(inside, data)
         self.unsynced.files.add(file.name)
-        self.tail.use(file.open_file, position - inside, position - inside + self.sequence.file_bytes)
-        self.tail.file_name = file.name
+        self._use(file, position - inside)
 
     def begin_at(self, number: int) -> None:
         """An empty queue starts above 0: entries before it in its file are the caller's to fill."""

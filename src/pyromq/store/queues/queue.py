@@ -103,11 +103,15 @@ class StoredQueue(Protocol):
         ...
 
     def reserve(self, records: int) -> None:
-        """Room for the entries of so many records. Raises DiskFull before anything is written."""
+        """Make room for the entries of so many records. Raises DiskFull before anything is written."""
+        ...
+
+    def pack(self, places: Sequence[Placed]) -> bytes:
+        """Return the entries for records as its files have them."""
         ...
 
     def accept(self, places: Sequence[Placed]) -> None:
-        """Entries for records, in order of offset. What is there already is compared and mended; a gap is filled."""
+        """Write entries for records, in order of offset. What is there is compared and mended; a gap is filled."""
         ...
 
     def pick(

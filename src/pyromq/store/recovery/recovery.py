@@ -320,7 +320,7 @@ class Recovery:
         if self._synced is not None:
             self._index.discard_from(start)
             return start
-        trusted = sum(1 for file in self._index.files if 0 < file.header.end_time <= self._checkpoint.index_time_ms)
+        trusted = sum(1 for file in self._index.files if 0 < file.tail.end_time <= self._checkpoint.index_time_ms)
         if trusted < len(self._index.files):
             self._forget_checkpoint()
         begin = self._index.drop_newest_from(trusted)
@@ -519,7 +519,7 @@ class Recovery:
             if self._log.start:
                 queue.raise_minimum(self._log.start)
             queue.tail.readable_end = queue.next_offset
-        if self._index is not None and self._index.covered >= end:
+        if self._index is not None and self._index.state.covered >= end:
             self._index.discard_from(end)
 
     def _write_again(self, position: int, end: int) -> None:

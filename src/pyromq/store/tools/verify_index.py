@@ -15,7 +15,7 @@ from ...model.wire_text import whole_number
 from ..config import StoreConfig
 from ..files.disk import Disk, DiskFile
 from ..files.unsynced import UnsyncedFiles
-from ..index.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, IndexHeader
+from ..index.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES
 from ..index.key_index import TAG_MARK, Index, index_hash
 from ..index.slot_table import SLOT_BYTES
 from ..layout import INDEX
@@ -139,14 +139,14 @@ class IndexChecks:
         raw_header = file.pread(0, HEADER_BYTES)
         if not any(raw_header):
             return  # made, and never used
-        header = IndexHeader(*HEADER.unpack(raw_header))
-        if not 1 <= header.next_entry <= self._config.index_entries:
-            what = f"the header counts {header.next_entry} entries, the file has room for {self._config.index_entries}"
+        next_entry = HEADER.unpack(raw_header)[5]
+        if not 1 <= next_entry <= self._config.index_entries:
+            what = f"the header counts {next_entry} entries, the file has room for {self._config.index_entries}"
             self._report.add(Level.DAMAGE, name, 36, what, REBUILD)
             return
         heads = array("I", bytes(self._config.index_slots * SLOT_BYTES))
-        for first in range(1, header.next_entry, _BATCH):
-            count = min(_BATCH, header.next_entry - first)
+        for first in range(1, next_entry, _BATCH):
+            count = min(_BATCH, next_entry - first)
             raw = file.pread(entries_at + first * ENTRY_BYTES, count * ENTRY_BYTES)
             for number, (key_hash, position, _, previous) in enumerate(ENTRY.iter_unpack(raw), first):
                 self._report.index_entries += 1
