@@ -119,7 +119,9 @@ def bound(pairs: Iterable[tuple[int, Handler]], *servers: Server) -> dict[int, H
 
 
 def allow_all(_: Request) -> None:
-    """Stands where users and permissions will: raises RequestRefused(NO_PERMISSION) for what is not allowed."""
+    """Allow everything, where users and permissions will stand: these raise RequestRefused(NO_PERMISSION) for what
+    is not allowed.
+    """
 
 
 class Dispatcher:
@@ -135,7 +137,7 @@ class Dispatcher:
 
     @property
     def allows_all(self) -> bool:
-        """Nobody has to show who he is: a kernel may take requests without asking."""
+        """Return whether nobody has to show who he is: a kernel may take requests without asking."""
         return self._authorise is allow_all
 
     def __call__(self, request: Request) -> Answer:

@@ -68,7 +68,7 @@ class ConnectionAdmin:
     # --- who is connected -----------------------------------------------------------------------------------------
 
     async def consumers(self, request: RequestOf[GetConsumerConnectionList, None]) -> Reply:
-        """203."""
+        """Answer 203."""
         name = request.header.consumer_group
         group = self._consumers.find(name)
         if group is None:
@@ -85,7 +85,7 @@ class ConnectionAdmin:
         return Reply(body=body, remark=remark)
 
     async def producers(self, request: RequestOf[GetProducerConnectionList, None]) -> Reply:
-        """204."""
+        """Answer 204."""
         name = request.header.producer_group
         members = self._producers.members(name)
         if not members:
@@ -94,7 +94,7 @@ class ConnectionAdmin:
         return Reply(body=ProducerConnection(connection_set=connections))
 
     async def all_producers(self, request: Request) -> Reply:
-        """328."""
+        """Answer 328."""
         data = {}
         async for group in self._slices.each(list(self._producers.all())):
             members = self._producers.members(group)
@@ -105,18 +105,18 @@ class ConnectionAdmin:
     # --- who consumes what ----------------------------------------------------------------------------------------
 
     async def groups_of_topic(self, request: RequestOf[TopicName, None]) -> Reply:
-        """300: online now, or with offsets."""
+        """Answer 300: online now, or with offsets."""
         topic = request.header.topic
         groups = {*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)}
         return Reply(body=GroupList(group_list=await self._slices.in_order(groups)))
 
     async def topics_of_group(self, request: RequestOf[QueryTopicsByConsumer, None]) -> Reply:
-        """343."""
+        """Answer 343."""
         topics = self._offsets.topics_of(request.header.group)
         return Reply(body=TopicList(topic_list=topics, broker_addr=self._address))
 
     def subscription(self, request: RequestOf[QuerySubscriptionByConsumer, None]) -> Reply:
-        """345."""
+        """Answer 345."""
         header = request.header
         group = self._consumers.find(header.group)
         found = None if group is None else group.subscriptions.get(header.topic or "")
@@ -126,7 +126,7 @@ class ConnectionAdmin:
     # --- passed on to a client ------------------------------------------------------------------------------------
 
     async def running_info(self, request: RequestOf[GetConsumerRunningInfo, None]) -> Reply:
-        """307."""
+        """Answer 307."""
         header = request.header
         return await self._relay(
             header.consumer_group,
@@ -137,7 +137,7 @@ class ConnectionAdmin:
         )
 
     async def consume_directly(self, request: RequestOf[ConsumeMessageDirectly, bytes]) -> Reply:
-        """309: the client consumes this one message now and tells how it went."""
+        """Answer 309: the client consumes this one message now and tells how it went."""
         header = request.header
         try:
             place = parse_offset_message_id(header.msg_id or "").physical_offset

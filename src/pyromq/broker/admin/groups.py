@@ -53,7 +53,7 @@ class GroupAdmin:
         self._slices = slices
 
     async def update(self, request: RequestOf[None, SubscriptionGroupConfig]) -> Reply:
-        """200. Java answers a request without a body with success and does nothing; we say what is missing."""
+        """Answer 200. Java answers a request without a body with success and does nothing; we say what is missing."""
         if not request.raw_body:
             raise RequestRefused("the body is empty: a SubscriptionGroupConfig is needed")
         self._groups.put(self._checked(request.body))
@@ -61,7 +61,7 @@ class GroupAdmin:
         return Reply()
 
     async def update_many(self, request: RequestOf[None, SubscriptionGroupList]) -> Reply:
-        """225. All or none."""
+        """Answer 225. All or none."""
         wanted = request.body.group_config_list
         checked = [self._checked(one) async for one in self._slices.each(wanted)]
         async for group in self._slices.each(checked):
@@ -89,7 +89,7 @@ class GroupAdmin:
         return msgspec.structs.replace(wanted, attributes=attributes)
 
     async def delete(self, request: RequestOf[DeleteSubscriptionGroup, None]) -> Reply:
-        """207."""
+        """Answer 207."""
         header = request.header
         if self._groups.delete(header.group_name):
             log.info("group deleted", group=header.group_name, peer=request.peer.address)
@@ -100,7 +100,7 @@ class GroupAdmin:
         return Reply()
 
     async def get_all(self, request: RequestOf[GetAllSubscriptionGroup, None]) -> Reply:
-        """201: the whole table, or a page of it."""
+        """Answer 201: the whole table, or a page of it."""
         header = request.header
         groups = dict(self._groups.all())
         if header.max_group_num is not None and header.max_group_num > 0:
@@ -118,7 +118,7 @@ class GroupAdmin:
         return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._groups.version
 
     def get(self, request: RequestOf[GetSubscriptionGroupConfig, None]) -> Reply:
-        """352. Java makes a missing group by the question; we say that it is missing."""
+        """Answer 352. Java makes a missing group by the question; we say that it is missing."""
         name = request.header.group
         group = self._groups.find(name)
         if group is None:
@@ -126,7 +126,7 @@ class GroupAdmin:
         return Reply(body=group)
 
     async def forbid(self, request: RequestOf[UpdateGroupForbidden, None]) -> Reply:
-        """353: whether a group may read a topic, after the change if one is wanted."""
+        """Answer 353: whether a group may read a topic, after the change if one is wanted."""
         header = request.header
         if header.readable is not None:
             fault = names.group_fault(header.group) or names.topic_fault(header.topic)

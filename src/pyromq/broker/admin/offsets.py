@@ -63,7 +63,7 @@ class OffsetAdmin:
         self._slices = slices
 
     async def show_all(self, request: Request) -> Reply:
-        """43. The version is that of the beginning: who asks by it again gets what changed meanwhile."""
+        """Answer 43. The version is that of the beginning: who asks by it again gets what changed meanwhile."""
         version, offsets = self._offsets.version, self._offsets.all()
         table: dict[str, dict[int, int]] = {}
         async for key in self._slices.each(list(offsets)):
@@ -127,7 +127,7 @@ class OffsetAdmin:
         return MessageQueue(broker_name=self._live.config.broker_name, queue_id=queue_id, topic=topic)
 
     async def _tell_clients(self, header: ResetOffset, queues: list[int]) -> Reply:
-        """As 4.9 does it: every online client is told by request 220 and moves by itself."""
+        """Reset as 4.9 does it: every online client is notified by request 220 and moves by itself."""
         targets = {}
         async for queue_id in self._slices.each(queues):
             found = await self._by_time(header.topic, queue_id, header.timestamp)

@@ -15,10 +15,10 @@ class Replicas:
         self._store = store
 
     def status(self, request: Request) -> Reply:
-        """907."""
+        """Answer 907."""
         info = HARuntimeInfo(master=True, master_commit_log_max_offset=self._store.commit_log.end)
         return Reply(body=info)
 
     def epochs(self, request: Request) -> Reply:
-        """1007."""
+        """Answer 1007."""
         raise RequestRefused("this request only for controllerMode ")

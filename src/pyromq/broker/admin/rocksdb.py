@@ -20,11 +20,14 @@ class RocksDbAdmin:
         self._tables = tables
 
     def compare(self, request: Request) -> Reply:
-        """354: queues in RocksDB with those in files."""
+        """Answer 354: queues in RocksDB with those in files."""
         return Reply(body=CheckRocksdbCqWriteResult(check_status=CANNOT, check_result=NOTHING_TO_COMPARE))
 
     async def export(self, request: RequestOf[ExportRocksdbConfig, None]) -> Reply:
-        """355: tables as JSON files. Ours are that already, and are on disk as they are now when this is answered."""
+        """Answer 355: tables as JSON files.
+
+        Ours are that already, and are on disk as they are now when this is answered.
+        """
         wanted = [name.strip() for name in request.header.config_type.split(";") if name.strip()]
         known = {name.lower(): save for name, save in self._tables.items()}
         for name in wanted:

@@ -131,7 +131,7 @@ class RuntimeInfo:
         }
 
     def _times_part(self) -> dict[str, str]:
-        """Times are whole milliseconds, as Java tells them."""
+        """Format times as whole milliseconds, as Java does."""
         times, counters = self._put_times, self._counters
         return {
             "putMessageEntireTimeMax": str(times.longest_ms),

@@ -121,7 +121,7 @@ class TopicAdmin:
     # --- 215 ------------------------------------------------------------------------------------------------------
 
     async def delete(self, request: RequestOf[TopicName, None]) -> Reply:
-        """Its queues and offsets go too; its records leave the log when they expire."""
+        """Delete a topic. Its queues and offsets go too; its records leave the log when they expire."""
         name = request.header.topic
         if not name.strip():
             raise _illegal("The specified topic is blank.")
@@ -153,7 +153,9 @@ class TopicAdmin:
         return Reply(header=count, body=wrapper)
 
     def _is_current(self, version: str | None) -> bool:
-        """A page of another state of the table would leave gaps: then it begins anew."""
+        """Return whether the table is still in that state: a page of another one would leave gaps, and the caller
+        begins anew.
+        """
         return bool(version) and decode_body(DataVersion, (version or "").encode()) == self._topics.version
 
     def get(self, request: RequestOf[TopicName, None]) -> Reply:
@@ -169,7 +171,9 @@ class TopicAdmin:
 
 
 def _check_order(before: TopicConfig, after: TopicConfig, force: bool) -> None:
-    """The queue of a key follows from the number of queues: change that, and the order of keys under way is lost."""
+    """Refuse another number of queues: the queue of a key follows from it, change that, and the order of keys under
+    way is lost.
+    """
     if force or not before.order or before.write_queue_nums == after.write_queue_nums:
         return
     raise _illegal(

@@ -57,13 +57,15 @@ def position_of(keys: bytes, number: int) -> int:
 
 
 def index_keys(places: Sequence[Placed], covered: int, with_tags: bool) -> bytes | None:
-    """Keys of records behind `covered`, hashed and ready for `chain_keys`. None: the caller hashes them one by one,
-    as always here, since Python gains nothing by it."""
+    """Return keys of records behind `covered`, hashed and ready for `chain_keys`.
+
+    None: the caller hashes them one by one, as always here, since Python gains nothing by it.
+    """
     return None
 
 
 def big_endian(slots: array[int], first: int, until: int) -> bytes:
-    """A stretch of the slot table as it stands in the file."""
+    """Return a stretch of the slot table as it stands in the file."""
     part = slots[first:until]
     if sys.byteorder == "little":
         part.byteswap()

@@ -57,7 +57,7 @@ class LogTail(FileTail):
 
     @property
     def room(self) -> int:
-        """Bytes of records that still fit into the newest file. Negative: not even its end mark would."""
+        """Return bytes of records that still fit into the newest file. Negative: not even its end mark would."""
         return self.limit - self.end - BLANK_BYTES
 
 
@@ -97,7 +97,7 @@ class QueueTail(FileTail):
 
     @property
     def next_offset(self) -> int:
-        """What the next message gets."""
+        """Return what the next message gets."""
         return self.end + self.offsets_ahead
 
 

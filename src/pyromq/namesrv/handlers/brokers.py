@@ -43,7 +43,7 @@ class BrokerHandlers:
         self._slices = slices
 
     async def register(self, request: RequestOf[headers.RegisterBroker, RegisterBrokerBody]) -> Reply:
-        """103."""
+        """Answer 103."""
         config = self._live.config
         header = request.header
         check_identity(header)
@@ -62,7 +62,7 @@ class BrokerHandlers:
         )
 
     async def _content(self, request: Request, header: headers.RegisterBroker) -> RegisterBrokerBody:
-        """Others are served while the topics of a large broker are read."""
+        """Read the topics of a large broker in slices: others are served meanwhile."""
         body = request.raw_body
         if header.body_crc32 and body_crc(body) != header.body_crc32:
             raise RequestRefused("crc32 not match")
@@ -72,20 +72,20 @@ class BrokerHandlers:
         return reader.body
 
     def unregister(self, request: RequestOf[headers.UnregisterBroker, None]) -> Reply:
-        """104."""
+        """Answer 104."""
         header = request.header
         departures = self._table.unregister([(header.broker_name, header.broker_addr)])
         self._announcer.departed(departures, "broker unregistered", expected=True)
         return Reply()
 
     def heartbeat(self, request: RequestOf[headers.BrokerHeartbeat, None]) -> Reply:
-        """904. Answered with success for an unknown broker too, as in Java: it will register soon."""
+        """Answer 904. Answered with success for an unknown broker too, as in Java: it will register soon."""
         header = request.header
         self._table.heartbeat(header.cluster_name, header.broker_addr, monotonic_ms(self._clock))
         return Reply()
 
     def query_data_version(self, request: RequestOf[headers.QueryDataVersion, DataVersion]) -> Reply:
-        """322. Asked by a broker that would rather not register when nothing changed; keeps it alive."""
+        """Answer 322. Asked by a broker that would rather not register when nothing changed; keeps it alive."""
         header = request.header
         asked = request.body if request.body else None
         known = self._table.version(header.cluster_name, header.broker_addr)
@@ -96,7 +96,7 @@ class BrokerHandlers:
         )
 
     def members(self, request: RequestOf[headers.GetBrokerMemberGroup, None]) -> Reply:
-        """901. Unknown broker: success, and nobody in it."""
+        """Answer 901. Unknown broker: success, and nobody in it."""
         header = request.header
         group = BrokerMemberGroup(
             cluster=header.cluster_name,
@@ -106,18 +106,18 @@ class BrokerHandlers:
         return Reply(body=GetBrokerMemberGroupResponseBody(broker_member_group=group))
 
     async def cluster_info(self, request: Request) -> Reply:
-        """106. In Java's dialect whatever the client's version, as Java does."""
+        """Answer 106. In Java's dialect whatever the client's version, as Java does."""
         return Reply(body=self._table.cluster_info())
 
     def wipe_write(self, request: RequestOf[headers.WipeWritePerm, None]) -> Reply:
-        """205."""
+        """Answer 205."""
         header = request.header
         count = self._table.wipe_write(header.broker_name)
         log.info("write permission wiped", broker=header.broker_name, topics=count, by=request.peer.address)
         return Reply(header=headers.WipeWritePermAnswer(wipe_topic_count=count))
 
     def add_write(self, request: RequestOf[headers.AddWritePerm, None]) -> Reply:
-        """327."""
+        """Answer 327."""
         header = request.header
         count = self._table.add_write(header.broker_name)
         log.info("write permission added", broker=header.broker_name, topics=count, by=request.peer.address)

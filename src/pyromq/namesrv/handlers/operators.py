@@ -25,14 +25,14 @@ class KvHandlers:
         self._kv = kv
 
     async def put(self, request: RequestOf[headers.PutKvConfig, None]) -> Reply:
-        """100. Answered when it is on disk."""
+        """Answer 100. Answered when it is on disk."""
         header = request.header
         await self._kv.put(header.namespace, header.key, header.value)
         log.info("KV configuration put", namespace=header.namespace, key=header.key, by=request.peer.address)
         return Reply()
 
     def get(self, request: RequestOf[headers.GetKvConfig, None]) -> Reply:
-        """101."""
+        """Answer 101."""
         header = request.header
         value = self._kv.get(header.namespace, header.key)
         if value is None:
@@ -42,14 +42,14 @@ class KvHandlers:
         return Reply(header=headers.GetKvConfigAnswer(value=value))
 
     async def delete(self, request: RequestOf[headers.DeleteKvConfig, None]) -> Reply:
-        """102. Success also if there is no such key."""
+        """Answer 102. Success also if there is no such key."""
         header = request.header
         await self._kv.delete(header.namespace, header.key)
         log.info("KV configuration deleted", namespace=header.namespace, key=header.key, by=request.peer.address)
         return Reply()
 
     async def namespace(self, request: RequestOf[headers.GetKvList, None]) -> Reply:
-        """219."""
+        """Answer 219."""
         namespace = request.header.namespace
         entries = self._kv.namespace(namespace)
         if entries is None:
@@ -66,14 +66,14 @@ class SettingsHandlers:
         self._one_at_a_time = asyncio.Lock()
 
     def show(self, request: Request) -> Reply:
-        """319. Alphabetical; what has no value is left out, and so are passwords."""
+        """Answer 319. Alphabetical; what has no value is left out, and so are passwords."""
         shown = self._live.shown() | {"configStorePath": str(self._live.config.overlay_path)}
         pairs = {key: shown[key] for key in sorted(shown)}
         hidden = {key for key in HIDDEN_KEYS if not pairs.get(key)}
         return Reply(body=properties.render({k: v for k, v in pairs.items() if v and k not in hidden}).encode())
 
     async def change(self, request: Request) -> Reply:
-        """318. All of it or nothing; in effect and in the overlay file when it is answered."""
+        """Answer 318. All of it or nothing; in effect and in the overlay file when it is answered."""
         text = request.raw_body.decode("utf-8", "replace")
         async with self._one_at_a_time:
             self._check_allowed(text)

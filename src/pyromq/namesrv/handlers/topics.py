@@ -46,7 +46,7 @@ class TopicHandlers:
         self._started = clock.monotonic()
 
     def route(self, request: RequestOf[headers.GetRouteInfo, None]) -> Reply:
-        """105."""
+        """Answer 105."""
         config = self._live.config
         if config.need_wait_for_service and self._clock.monotonic() - self._started < config.wait_seconds_for_service:
             raise RequestRefused("name server not ready")
@@ -67,7 +67,7 @@ class TopicHandlers:
         return Reply(body=encode_body(route, Dialect.STANDARD if standard else Dialect.JAVA))
 
     def register_topic(self, request: RequestOf[headers.RegisterTopic, TopicRouteData]) -> Reply:
-        """217. Only the queues are used."""
+        """Answer 217. Only the queues are used."""
         header = request.header
         fault = names.label_fault("topic", header.topic)
         if fault is not None:
@@ -77,40 +77,40 @@ class TopicHandlers:
         return Reply()
 
     def delete_topic(self, request: RequestOf[headers.DeleteTopicInNamesrv, None]) -> Reply:
-        """216. Success also if there is no such topic."""
+        """Answer 216. Success also if there is no such topic."""
         header = request.header
         if self._table.delete_topic(header.topic, header.cluster_name or None):
             log.info("topic deleted", topic=header.topic, cluster=header.cluster_name, by=request.peer.address)
         return Reply()
 
     async def all_topics(self, request: Request) -> Reply:
-        """206."""
+        """Answer 206."""
         if not self._live.config.enable_all_topic_list:
             raise RequestRefused("disable")
         return await self._list(self._table.topics())
 
     async def topics_of_cluster(self, request: RequestOf[headers.GetTopicsByCluster, None]) -> Reply:
-        """224."""
+        """Answer 224."""
         self._check_lists_are_enabled()
         return await self._list(self._table.topics_of_cluster(request.header.cluster))
 
     async def unit_topics(self, request: Request) -> Reply:
-        """311."""
+        """Answer 311."""
         self._check_lists_are_enabled()
         return await self._flagged(TopicFlag.UNIT)
 
     async def unit_sub_topics(self, request: Request) -> Reply:
-        """312."""
+        """Answer 312."""
         self._check_lists_are_enabled()
         return await self._flagged(TopicFlag.UNIT_SUB)
 
     async def unit_sub_ununit_topics(self, request: Request) -> Reply:
-        """313."""
+        """Answer 313."""
         self._check_lists_are_enabled()
         return await self._flagged(TopicFlag.UNIT_SUB, unwanted=TopicFlag.UNIT)
 
     async def system_topics(self, request: Request) -> Reply:
-        """304. Every cluster and every broker has a topic of its name; with an address to ask for the others."""
+        """Answer 304. Every cluster and every broker has a topic of its name; with an address to ask for the others."""
         info = self._table.cluster_info()
         addresses = (address for broker in info.broker_addr_table.values() for address in broker.broker_addrs.values())
         return await self._list({*info.broker_addr_table, *info.cluster_addr_table}, next(addresses, None))

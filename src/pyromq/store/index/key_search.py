@@ -31,7 +31,7 @@ class KeySearch:
         self.found: list[int] = []
 
     def _worth_reading(self) -> list[IndexFile]:
-        """Files whose times meet the window, oldest first."""
+        """Return files whose times meet the window, oldest first."""
         chosen: list[IndexFile] = []
         for file in reversed(self._there):
             tail = file.tail

@@ -122,7 +122,7 @@ class BatchQueue(QueueNumbers):
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _number_of(self, offset: int) -> int | None:
-        """The entry whose messages include an offset; the one before the hole if it is lost."""
+        """Return the entry whose messages include an offset; the one before the hole if it is lost."""
         low, high = self._entries.first, self._entries.end
         while low < high:
             middle = (low + high) // 2
@@ -133,7 +133,9 @@ class BatchQueue(QueueNumbers):
         return self._written(low - 1) if low > self._entries.first else None
 
     def _written(self, number: int) -> int:
-        """The entry itself, or the nearest before it that is not lost: a page of zeroes must not mislead the search."""
+        """Return the entry itself, or the nearest before it that is not lost: a page of zeroes must not mislead the
+        search.
+        """
         while number > self._entries.first and not self._entry(number).size:
             number -= 1
         return number
@@ -162,11 +164,17 @@ class BatchQueue(QueueNumbers):
         return Picked(ranges, next_offset, False)
 
     def skip_missing(self, offset: int) -> int:
-        """Entries name their own offsets: behind a hole a pick has taken the next that is there, so none is left."""
+        """Return where to go on.
+
+        Entries name their own offsets: behind a hole a pick has taken the next that is there, so none is left.
+        """
         return self.readable_end
 
     def is_resident(self, offset: int, scan: int) -> bool:
-        """The search looks at a few entries all over; those of one file are taken to be warm or cold together."""
+        """Return whether a search would not wait.
+
+        It looks at a few entries all over; those of one file are taken to be warm or cold together.
+        """
         return self._entries.is_resident(self._entries.first, min(scan, self._entries.end - self._entries.first))
 
     def warm(self, offset: int, scan: int) -> None:

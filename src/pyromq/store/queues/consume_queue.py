@@ -30,7 +30,7 @@ class ConsumeQueue(QueueNumbers):
 
     @property
     def files(self) -> FileSequence:
-        """Where the entries lie, for a kernel that reads them itself."""
+        """Return where the entries lie, for a kernel that reads them itself."""
         return self.entries.sequence
 
     def load(self) -> list[IrregularFile]:
@@ -101,7 +101,9 @@ class ConsumeQueue(QueueNumbers):
             self.entries.overwrite(placed.queue_offset, packed)
 
     def _keeps_its_time(self, placed: Placed, present: bytes) -> bool:
-        """A delayed message whose entry says another time: the table of levels has changed since it was given."""
+        """Return whether it is a delayed message whose entry says another time: the table of levels has changed
+        since it was given.
+        """
         if self.topic != SCHEDULE_TOPIC or len(present) != QUEUE_ENTRY_BYTES:
             return False
         position, size, due_ms = QUEUE_ENTRY.unpack(present)
@@ -208,7 +210,10 @@ class ConsumeQueue(QueueNumbers):
         return self._search(lambda entry: entry.size > 0 and entry.position < position)
 
     def _search(self, holds: Callable[[QueueEntry], bool]) -> int:
-        """The first offset from the minimum on for which `holds` is not true. A filler counts as what is before it."""
+        """Return the first offset from the minimum on for which `holds` is not true.
+
+        A filler counts as what is before it.
+        """
         low, high = self.min_offset, self.entries.end
         while low < high:
             middle = (low + high) // 2

@@ -49,7 +49,7 @@ class EntryLog:
 
     @property
     def end(self) -> int:
-        """The number of the entry behind the last."""
+        """Return the number of the entry behind the last."""
         return self.tail.end
 
     @property
@@ -71,8 +71,11 @@ class EntryLog:
         return irregular
 
     def _find_end(self, first: int, limit: int) -> int:
-        """Where there are tens of thousands of queues, most have so few entries that the first page holds them. A page
-        that lost its end must not pass for the end of the queue, so two more places are looked at."""
+        """Return the end.
+
+        Where there are tens of thousands of queues, most have so few entries that the first page holds them. A page
+        that lost its end must not pass for the end of the queue, so two more places are looked at.
+        """
         count = min(_PAGE // self.entry_bytes, limit - first)
         length = count * self.entry_bytes
         page = self.sequence.read(first * self.entry_bytes, length).ljust(length, b"\0")
@@ -99,7 +102,7 @@ class EntryLog:
         self.tail.end = state.end
 
     def search(self, low: int, high: int, holds: Callable[[int, int], bool]) -> int:
-        """The first entry in a range for which `holds(position, size)` is not true; `high` if it is for all."""
+        """Return the first entry in a range for which `holds(position, size)` is not true; `high` if it is for all."""
         while low < high:
             middle = (low + high) // 2
             if holds(*self.head(middle)):
@@ -111,12 +114,12 @@ class EntryLog:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, number: int, count: int) -> bytes:
-        """Entries that are written, as bytes; fewer at the end."""
+        """Return entries that are written, as bytes; fewer at the end."""
         count = min(count, self.end - number)
         return self.sequence.read(number * self.entry_bytes, count * self.entry_bytes) if count > 0 else b""
 
     def is_resident(self, number: int, count: int) -> bool:
-        """Whether reading these entries would not wait for the medium."""
+        """Return whether reading these entries would not wait for the medium."""
         position, left = number * self.entry_bytes, min(count, self.end - number) * self.entry_bytes
         while left > 0 and self.sequence.has(position):
             file, inside = self.sequence.file_at(position)
@@ -141,7 +144,7 @@ class EntryLog:
                     file.close()
 
     def head(self, number: int) -> tuple[int, int]:
-        """Position and size of an entry, written or not."""
+        """Return the position and size of an entry, written or not."""
         raw = self.sequence.read(number * self.entry_bytes, ENTRY_HEAD.size)
         if len(raw) < ENTRY_HEAD.size:
             return 0, 0

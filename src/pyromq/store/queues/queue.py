@@ -89,13 +89,13 @@ class StoredQueue(Protocol):
 
     @property
     def next_offset(self) -> int:
-        """What the writer gives to the next message."""
+        """Return what the writer gives to the next message."""
         ...
 
     def load(self) -> list[IrregularFile]: ...
 
     def saved_state(self) -> SavedQueueState | None:
-        """Where it stands, without stamps; None: it has no files, or not all of them."""
+        """Return where it stands, without stamps; None: it has no files, or not all of them."""
         ...
 
     def restore(self, state: SavedQueueState, next_offset: int) -> None:
@@ -117,7 +117,7 @@ class StoredQueue(Protocol):
     def pick(
         self, offset: int, tag_codes: Collection[int] | None, max_count: int, max_bytes: int, low: int, scan: int
     ) -> Picked:
-        """Which records a pull from `offset` gets, looking at no more than `scan` entries."""
+        """Return which records a pull from `offset` gets, looking at no more than `scan` entries."""
         ...
 
     def skip_missing(self, offset: int) -> int:
@@ -125,7 +125,7 @@ class StoredQueue(Protocol):
         ...
 
     def is_resident(self, offset: int, scan: int) -> bool:
-        """Whether a pick from there would not wait for the medium."""
+        """Return whether a pick from there would not wait for the medium."""
         ...
 
     def warm(self, offset: int, scan: int) -> None:
@@ -135,15 +135,15 @@ class StoredQueue(Protocol):
     def entry_at(self, offset: int) -> QueueEntry | None: ...
 
     def last_entry(self) -> QueueEntry | None:
-        """The newest entry that stands for a record."""
+        """Return the newest entry that stands for a record."""
         ...
 
     def confirms(self, placed: Placed) -> bool:
-        """Whether there is an entry for exactly this record."""
+        """Return whether there is an entry for exactly this record."""
         ...
 
     def positions_from(self, position: int) -> list[int]:
-        """Positions of the records at or behind a place in the log, as far as entries know them."""
+        """Return positions of the records at or behind a place in the log, as far as entries know them."""
         ...
 
     def offset_by_time(self, time_ms: int, boundary: Boundary, store_time_at: StoreTimeAt) -> int: ...
