@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..model.lag import difference
 from ..spark.connect.cluster import Cluster
 from ..spark.options import NetOptions, Use, connection_options, declared
+from .report.folding import Fold, folded
 from .report.summary import Metrics, Plot, Summary, Table
 from .run.messages import messages
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "tags", "storeTimestamp", "storeSize")
+_SUMS: dict[str, Fold] = {"messages": sum, "bytes": sum, "oldest": min}
 
 
 def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str] = ()) -> Summary:
@@ -35,7 +38,10 @@ def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str
         functions.expr("date_format(max(storeTimestamp), 'yyyy-MM-dd HH:mm') AS newest"),
     )
     rows = [row.asDict() for row in found.collect()]
-    queues, tags = _with_share(_folded(rows, ("topic", "broker", "queue"))), _folded(rows, ("topic", "tag"))
+    queues, tags = (
+        _with_share(folded(rows, ("topic", "broker", "queue"), _SUMS)),
+        folded(rows, ("topic", "tag"), _SUMS | {"newest": max}),
+    )
     tables = [Table("by topic", _by_topic(queues)), Table("by queue", queues), Table("by tag", tags)]
     plots = [_by_queue(queues), _by_tag(tags)]
     if groups:
@@ -48,13 +54,10 @@ def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str
 
 def _by_topic(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """`skew`: how many times the fullest queue has what it would have if all that hold something had the same."""
-    found = []
-    for row in _folded([{**row, "newest": row["oldest"]} for row in queues], ("topic",)):
+    found = folded(queues, ("topic",), _SUMS)
+    for row in found:
         own = [each["messages"] for each in queues if each["topic"] == row["topic"]]
-        skew = round(max(own) * len(own) / sum(own), 2)
-        found.append({name: row[name] for name in ("topic", "messages", "bytes", "oldest")} | {
-            "queues": len(own), "skew": skew
-        })  # fmt: skip
+        row |= {"queues": len(own), "skew": round(max(own) * len(own) / sum(own), 2)}
     return found
 
 
@@ -73,29 +76,10 @@ def _waiting(spark: SparkSession, named: DataFrame, lag: Sequence[Mapping[str, A
     return [row.asDict() for row in sums.orderBy("group", "topic", "tag").collect()]
 
 
-def _folded(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Fewer, larger groups of what Spark has grouped already: a few rows per queue and tag."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in names)
-        one = found.setdefault(key, {name: row[name] for name in names} | {"messages": 0, "bytes": 0})
-        one["messages"] += row["messages"]
-        one["bytes"] += row["bytes"]
-        one["oldest"] = min(one.get("oldest", row["oldest"]), row["oldest"])
-        one["newest"] = max(one.get("newest", row["newest"]), row["newest"])
-    return [found[key] for key in sorted(found)]
-
-
 def _with_share(queues: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Percent of the topic's messages that are in this queue: skew shows at once."""
-    totals: dict[str, int] = {}
-    for row in queues:
-        totals[row["topic"]] = totals.get(row["topic"], 0) + row["messages"]
-    shares = [f"{100 * row['messages'] / totals[row['topic']]:.0f}%" for row in queues]
-    return [
-        {name: value for name, value in row.items() if name != "newest"} | {"share": share}
-        for row, share in zip(queues, shares, strict=True)
-    ]
+    """Add to each queue its percentage of the topic's messages: skew shows at once."""
+    totals = {row["topic"]: row["messages"] for row in folded(queues, ("topic",), {"messages": sum})}
+    return [row | {"share": f"{100 * row['messages'] / totals[row['topic']]:.0f}%"} for row in queues]
 
 
 def _by_queue(queues: Sequence[Mapping[str, Any]]) -> Plot:
@@ -135,7 +119,7 @@ def _lag(source: Mapping[str, str], topics: Sequence[str], groups: Sequence[str]
                         "queue": queue.queue_id,
                         "committed": at,
                         "end": bounds[queue].high,
-                        "lag": None if at is None else bounds[queue].high - at,
+                        "lag": None if at is None else difference(bounds[queue].high, at),
                     }
                 )
     return rows

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..spark.write.sending import SendTotals
 from .archive import keep_batch
 from .lake.files import read_text
 from .lake.lake import Lake
@@ -19,7 +20,7 @@ from .replay import outgoing
 from .report.summary import Metrics, Summary, Table
 from .run import checkpoint
 from .run.messages import chosen, stream
-from .run.sending import Sent, StepSender, in_order
+from .run.sending import StepSender, delivery, in_order
 from .run.streaming import run_stream
 from .run.times import interval
 
@@ -80,7 +81,7 @@ def _count(rows: Lake, number: int) -> int:
 
 
 def _summary(
-    spark: SparkSession, folder: str, before: set[int], sent: Sent, target: Mapping[str, str] | None
+    spark: SparkSession, folder: str, before: set[int], sent: SendTotals, target: Mapping[str, str] | None
 ) -> Summary:
     found = manifests(spark, folder)
     new = [each for each in found if int(each["batch"]) not in before]
@@ -90,6 +91,6 @@ def _summary(
             sums[row["topic"]] = sums.get(row["topic"], 0) + row["messages"]
     facts = {"messages": total(found, "messages"), "new": total(new, "messages"), "folder": folder}
     if target:
-        facts |= {"sent": sent.rows, "to": target.get("topic", ""), "delivery": sent.promise}
+        facts |= {"sent": sent.rows, "to": target.get("topic", ""), "delivery": delivery(sent)}
     table = Table("kept", [{"topic": topic, "messages": count} for topic, count in sorted(sums.items())])
     return Summary("dedup", facts, [table], metrics=Metrics(total(new, "messages"), total(new, "bytes")))

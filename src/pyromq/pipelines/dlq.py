@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.message import Property
 from ..model.names import DLQ_PREFIX
+from .report.folding import Fold, folded
 from .report.summary import Metrics, Plot, Summary, Table
 from .run import checkpoint
 from .run.messages import chosen, messages, stream
-from .run.sending import OWN, StepSender
+from .run.sending import StepSender, delivery, passed_on
 from .run.streaming import run_stream
 from .trace import traced
 
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 
 _ORIGIN = f"coalesce(properties['{Property.DLQ_ORIGIN_TOPIC}'], properties['{Property.RETRY_TOPIC}'], topic)"
 _SHORT = "yyyy-MM-dd HH:mm:ss"
+_SUMS: dict[str, Fold] = {
+    "messages": sum,
+    "tried": max,
+    "oldest": min,
+    "newest": max,
+    "livedSeconds": lambda all_: max(each or 0 for each in all_),
+}
 
 
 def dead_letters(spark: SparkSession, source: Mapping[str, str], group: str) -> DataFrame:
@@ -36,10 +44,13 @@ def report(spark: SparkSession, source: Mapping[str, str], group: str, where: st
     found = chosen(dead_letters(spark, source, group), where)
     rows = [row.asDict() for row in _grouped(found).collect()]
     count, size = sum(row["messages"] for row in rows), sum(row["bytes"] for row in rows)
-    tables = [Table("dead letters", folded(rows, "origin", "tag")), Table("senders", folded(rows, "origin", "sender"))]
+    tables = [
+        Table("dead letters", folded(rows, ("origin", "tag"), _SUMS)),
+        Table("senders", folded(rows, ("origin", "sender"), _SUMS)),
+    ]
     if traces:
         tables.append(Table("why", _reasons(spark, source, group, found, traces)))
-    hours = folded([row | {"hour": str(row["hour"])[:16]} for row in rows], "hour")
+    hours = folded([row | {"hour": str(row["hour"])[:16]} for row in rows], ("hour",), {"messages": sum})
     plots = [
         Plot(
             "Dead letters by hour",
@@ -123,7 +134,7 @@ def redrive(
 
     run_stream(frame.writeStream.queryName("pyromq-redrive"), pass_on, folder, every)
     total = steps.sent
-    facts = {"group": group, "messages": total.rows, "checkpoint": folder, "delivery": total.promise}
+    facts = {"group": group, "messages": total.rows, "checkpoint": folder, "delivery": delivery(total)}
     return Summary("dlq redrive", facts, [Table("sent", steps.rows)], metrics=Metrics(total.rows, total.bytes))
 
 
@@ -136,26 +147,8 @@ def _with_origin(frame: DataFrame) -> DataFrame:
 def _again(group: str, goal: str) -> list[Column]:
     from pyspark.sql import functions
 
-    own = functions.map_filter("properties", lambda name, _: ~name.isin(*OWN))
-    marks = functions.create_map(
-        functions.lit("REDRIVE_GROUP"), functions.lit(group), functions.lit("REDRIVE_ID"), functions.col("msgId")
-    )
     topic = functions.lit(goal) if goal else functions.col("origin")
-    kept = [functions.col(name) for name in ("body", "keys", "tags", "flag")]
-    return [topic.alias("topic"), *kept, functions.map_concat(own, marks).alias("properties")]
-
-
-def folded(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
-    """Fewer, larger groups of what Spark has grouped already."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in rows:
-        one = found.setdefault(tuple(row[name] for name in names), {name: row[name] for name in names})
-        one["messages"] = one.get("messages", 0) + row["messages"]
-        one["tried"] = max(one.get("tried", 0), row["tried"])
-        one["oldest"] = min(one.get("oldest", row["oldest"]), row["oldest"])
-        one["newest"] = max(one.get("newest", row["newest"]), row["newest"])
-        one["livedSeconds"] = max(one.get("livedSeconds", 0), row["livedSeconds"] or 0)
-    return [found[key] for key in sorted(found)]
+    return [topic.alias("topic"), *passed_on({"REDRIVE_GROUP": functions.lit(group), "REDRIVE_ID": "msgId"})]
 
 
 def _named(rows: Any) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .report.folding import folded
 from .report.summary import Metrics, Plot, Summary, Table
 from .run.messages import messages
 
@@ -41,7 +42,8 @@ def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", ta
     damage.sort(key=lambda row: (row["store"], row["position"]))
     lost = sum(row["size"] for row in damage)
     count, size = sum(row["messages"] for row in queues), sum(row["bytes"] for row in queues)
-    topics = by_topic(queues)
+    sums = dict.fromkeys(("queues", "messages", "bytes", "missing"), sum)
+    topics = folded([{**row, "queues": 1} for row in queues], ("topic",), sums)
     facts = {
         "readable": count,
         "bytes": size,
@@ -68,15 +70,3 @@ def _queue(row: dict[str, Any]) -> dict[str, Any]:
     row["again"] = row["messages"] - offsets
     row["store"] = row.pop("brokerName")
     return row
-
-
-def by_topic(queues: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for row in queues:
-        one = found.setdefault(
-            row["topic"], {"topic": row["topic"], "queues": 0, "messages": 0, "bytes": 0, "missing": 0}
-        )
-        one["queues"] += 1
-        for name in ("messages", "bytes", "missing"):
-            one[name] += row[name]
-    return [found[name] for name in sorted(found)]

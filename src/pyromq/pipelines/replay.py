@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigError
+from ..model.message import Property
 from ..spark.connect.cluster import Cluster
 from ..spark.options import Use, read_options
 from ..spark.read.offsets import to_json
@@ -21,7 +22,7 @@ from .report.summary import Metrics, Summary, Table
 from .run import checkpoint
 from .run.messages import between, chosen, messages, needed, of_topics, stream
 from .run.plan import planned
-from .run.sending import OWN, StepSender, in_order
+from .run.sending import StepSender, delivery, in_order, passed_on
 from .run.streaming import run_stream
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def replay(
         begin = {"startingOffsets": fixed["start"]} if fixed["start"] else {}
         _streamed(spark, {**rest, **begin}, folder, choice, steps, every)
     sent = steps.sent
-    facts = {"messages": sent.rows, "to": target["topic"], "checkpoint": folder, "delivery": sent.promise}
+    facts = {"messages": sent.rows, "to": target["topic"], "checkpoint": folder, "delivery": delivery(sent)}
     return Summary("replay", facts, [Table("sent", steps.rows)], metrics=Metrics(sent.rows, sent.bytes))
 
 
@@ -129,16 +130,8 @@ def outgoing() -> list[Column]:
     from pyspark.sql import functions
 
     place = functions.concat_ws("/", "brokerName", "queueId", "queueOffset")
-    told = functions.create_map(
-        functions.lit("REPLAY_TOPIC"), functions.col("topic"), functions.lit("REPLAY_OFFSET"), place,
-        functions.lit("REPLAY_ID"), functions.col("msgId"),
-    )  # fmt: skip
-    own = functions.map_filter("properties", lambda name, _: ~name.isin(*OWN))
-    return [
-        functions.col("body"), functions.col("keys"), functions.col("tags"), functions.col("flag"),
-        functions.map_concat(own, told).alias("properties"),
-        functions.element_at("properties", "__SHARDINGKEY").alias("shardingKey"),
-    ]  # fmt: skip
+    kept = passed_on({"REPLAY_TOPIC": "topic", "REPLAY_OFFSET": place, "REPLAY_ID": "msgId"})
+    return [*kept, functions.element_at("properties", Property.SHARDING_KEY).alias("shardingKey")]
 
 
 def _counted(

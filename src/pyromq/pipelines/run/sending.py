@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from ...ambient import Clock, SystemClock
 from ...client.errors import TopicNotFound
 from ...spark.connect.cluster import Cluster
 from ...spark.options import NetOptions, declared, write_options
+from ...spark.write.sending import SendTotals
 from ...spark.write.writing import check_columns
 from ..lake.files import read_text, remove, write_text
 
@@ -38,27 +38,12 @@ OWN = (
 )  # properties that pipelines write
 
 
-@dataclass(slots=True)
-class Sent:
-    """`repeatable`: brokers without a duplicate window, which would store a repeat again."""
-
-    rows: int = 0
-    bytes: int = 0
-    repeatable: frozenset[str] = frozenset()
-
-    def __add__(self, other: Sent) -> Sent:
-        return Sent(self.rows + other.rows, self.bytes + other.bytes, self.repeatable | other.repeatable)
-
-    @property
-    def promise(self) -> str:
-        if not self.rows:
-            return "nothing to send"
-        if self.repeatable:
-            return f"at least once (no duplicate window: {', '.join(sorted(self.repeatable))})"
-        return "once, also if repeated"
+def delivery(sent: SendTotals) -> str:
+    """Say in words how often each message was delivered."""
+    return sent.promise if sent.rows else "nothing to send"
 
 
-def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> Sent:
+def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> SendTotals:
     """Send columns as of a write; `origin` names it in the requests. Ends when every request was answered."""
     options = write_options(target)
     check_columns(frame.columns, options)
@@ -74,13 +59,13 @@ def send(frame: DataFrame, target: Mapping[str, str], origin: str) -> Sent:
         some = iter(batches)
         first = next(some, None)
         if first is not None:  # nothing to send, nothing to connect for
-            done = write_rows(options, origin, context.partitionId(), chain([first], some))
-            told = [[done.rows], [done.bytes], [",".join(done.repeatable)]]
+            done = write_rows(options, origin, context.partitionId(), chain([first], some)).totals
+            told = [[done.rows], [done.bytes], [",".join(sorted(done.repeatable))]]
             yield pa.RecordBatch.from_arrays([pa.array(each) for each in told], ["rows", "bytes", "repeatable"])
 
-    total = Sent()
+    total = SendTotals()
     for row in frame.mapInArrow(task, _RESULT).collect():
-        total += Sent(row.rows, row.bytes, frozenset(name for name in row.repeatable.split(",") if name))
+        total += SendTotals(row.rows, row.bytes, 0, frozenset(name for name in row.repeatable.split(",") if name))
     return total
 
 
@@ -95,10 +80,10 @@ class StepSender:
         self._target = target
         self._run = run
         self._clock = clock or SystemClock()
-        self.sent = Sent()
+        self.sent = SendTotals()
         self.rows: list[dict[str, int]] = []
 
-    def send(self, rows: DataFrame, number: int, shape: Callable[[], Sequence[Column]]) -> Sent:
+    def send(self, rows: DataFrame, number: int, shape: Callable[[], Sequence[Column]]) -> SendTotals:
         """`rows` have the columns of a read; `shape` makes those of a write of them, `properties` among them."""
         from pyspark.sql import functions
 
@@ -146,6 +131,19 @@ class StepSender:
                     cluster.route(topic)
                     found.append(topic)
         return found
+
+
+def passed_on(origin: Mapping[str, Column | str]) -> list[Column]:
+    """Return the columns of a write that passes messages on, with properties that say where each came from.
+
+    `origin` has these by name; those that an earlier pipeline wrote are dropped.
+    """
+    from pyspark.sql import functions
+
+    own = functions.map_filter("properties", lambda name, _: ~name.isin(*OWN))
+    pairs = [each for name, value in origin.items() for each in (functions.lit(name), value)]
+    kept = [functions.col(name) for name in ("body", "keys", "tags", "flag")]
+    return [*kept, functions.map_concat(own, functions.create_map(*pairs)).alias("properties")]
 
 
 def in_order(frame: DataFrame, tasks: int) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ...errors import PyroError
+from ...model.lag import lag
 from .offsets import Offsets, Queue
 
 
@@ -89,7 +90,7 @@ def split(parts: Iterable[OffsetRange], least: int | None, most_records: int | N
 
 def limited(start: Offsets, latest: Offsets, most: int) -> Offsets:
     """At most `most` messages: one of each queue that has any, though these be more, and each its share of the rest."""
-    backlog = {queue: max(0, until - start.get(queue, 0)) for queue, until in latest.items()}
+    backlog = {queue: lag(until, start.get(queue, 0)) for queue, until in latest.items()}
     total = sum(backlog.values())
     if total <= most:
         return dict(latest)
@@ -102,4 +103,4 @@ def limited(start: Offsets, latest: Offsets, most: int) -> Offsets:
 
 
 def waiting(start: Offsets, latest: Offsets) -> int:
-    return sum(max(0, until - start.get(queue, 0)) for queue, until in latest.items())
+    return sum(lag(until, start.get(queue, 0)) for queue, until in latest.items())

@@ -15,7 +15,7 @@ from ... import logs
 from ...ambient import system_random
 from ...errors import ConfigError
 from ..options import WriteOptions
-from .sending import BatchSender
+from .sending import BatchSender, SendTotals
 from .writing import RowWriter, check_columns
 
 log = logs.get("pyromq.spark")
@@ -25,10 +25,7 @@ log = logs.get("pyromq.spark")
 class Written(WriterCommitMessage):
     """What one task sent."""
 
-    rows: int
-    bytes: int
-    unsafe: int
-    repeatable: list[str]  # brokers that would have stored a repeat again
+    totals: SendTotals
 
 
 def check_mode(overwrite: bool) -> None:
@@ -37,19 +34,13 @@ def check_mode(overwrite: bool) -> None:
 
 
 def write_rows(options: WriteOptions, origin: str, partition: int, batches: Iterator[pa.RecordBatch]) -> Written:
-    sent = RowWriter(options, f"{origin}/{partition}", partition, BatchSender(options)).write(batches)
-    return Written(sent.rows, sent.bytes, sent.unsafe, sorted(sent.repeatable))
+    return Written(RowWriter(options, f"{origin}/{partition}", partition, BatchSender(options)).write(batches))
 
 
-def tell(what: str, messages: list[Any], **more: Any) -> None:
-    """One log line with the promise that was kept."""
-    done = [each for each in messages if isinstance(each, Written)]
-    repeatable = sorted({name for each in done for name in each.repeatable})
-    promise = (
-        f"at least once (no duplicate window: {', '.join(repeatable)})" if repeatable else "once, also if repeated"
-    )
-    rows, unsafe = sum(each.rows for each in done), sum(each.unsafe for each in done)
-    log.info(what, messages=rows, promise=promise, unsafe_requests=unsafe, **more)
+def log_written(what: str, messages: list[Any], **more: Any) -> None:
+    """Write one log line with the promise that was kept."""
+    total = sum((each.totals for each in messages if isinstance(each, Written)), SendTotals())
+    log.info(what, messages=total.rows, promise=total.promise, unsafe_requests=total.unsafe, **more)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -65,7 +56,7 @@ class BatchWriter(DataSourceArrowWriter):
         return write_rows(self._options, self._origin, context.partitionId(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        tell("written", messages)
+        log_written("written", messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        tell("write failed; what was sent before stays", messages)
+        log_written("write failed; what was sent before stays", messages)

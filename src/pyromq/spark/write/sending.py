@@ -7,7 +7,7 @@ fails. A broker that is away is looked for again and asked again with the same r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from ... import logs
@@ -54,15 +54,25 @@ class SendRequest:
     deadline: float = 0.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SendTotals:
-    """What came of it, so far."""
+    """What was sent and stored."""
 
     rows: int = 0
     bytes: int = 0
-    requests: int = 0
-    unsafe: int = 0  # stored, but not flushed or copied in time
-    repeatable: set[str] = field(default_factory=set)  # brokers without a duplicate window
+    unsafe: int = 0  # requests that were stored, but not flushed or copied in time
+    repeatable: frozenset[str] = frozenset()  # brokers without a duplicate window, which would store a repeat again
+
+    def __add__(self, other: SendTotals) -> SendTotals:
+        repeatable = self.repeatable | other.repeatable
+        return SendTotals(self.rows + other.rows, self.bytes + other.bytes, self.unsafe + other.unsafe, repeatable)
+
+    @property
+    def promise(self) -> str:
+        """Say in words how often each row is stored."""
+        if self.repeatable:
+            return f"at least once (no duplicate window: {', '.join(sorted(self.repeatable))})"
+        return "once, also if repeated"
 
 
 class _BrokerConnection:
@@ -176,12 +186,8 @@ class BatchSender:
             raise refused(answer.code, answer.remark, line.connection.address)
 
     def _count(self, line: _BrokerConnection, name: str, request: SendRequest, code: int) -> None:
-        self.sent.rows += request.rows
-        self.sent.bytes += len(request.body)
-        self.sent.requests += 1
-        self.sent.unsafe += code != ResponseCode.SUCCESS
-        if not line.has_window:
-            self.sent.repeatable.add(name)
+        repeatable = frozenset() if line.has_window else frozenset((name,))
+        self.sent += SendTotals(request.rows, len(request.body), int(code != ResponseCode.SUCCESS), repeatable)
 
     # --- connections ----------------------------------------------------------------------------------------------
 

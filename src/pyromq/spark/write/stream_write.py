@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from ...errors import ConfigError
 from ..options import WriteOptions
-from .batch_write import Written, tell, write_rows
+from .batch_write import Written, log_written, write_rows
 from .writing import check_columns
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -37,7 +37,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, origin, context.partitionId(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        tell("batch written", messages, batch=batchId)
+        log_written("batch written", messages, batch=batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        tell("batch failed; what was sent before stays", messages, batch=batchId)
+        log_written("batch failed; what was sent before stays", messages, batch=batchId)
