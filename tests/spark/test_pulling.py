@@ -62,7 +62,7 @@ class Scripted:
         if isinstance(reply, Exception):
             raise reply
         if landing is not None:
-            landing.ahead(len(reply.body))[:] = reply.body
+            landing.reserve(len(reply.body))[:] = reply.body
             landing.used += len(reply.body)
         return reply
 

@@ -248,7 +248,7 @@ def test_a_first_batch_that_failed_is_repeated_from_where_it_began(
     first = reader(servers, topic, consumerGroup=f"g-{topic}")
     start = first.initialOffset()
     servers.send(topic, 10)
-    first._looked_at = -1.0
+    first._refreshed_at = -1.0
     end = first.latestOffset(start, ReadAllAvailable())
     servers.send(topic, 30)
     again = reader(servers, topic, consumerGroup=f"g-{topic}")
@@ -282,10 +282,10 @@ def test_an_idle_query_asks_the_brokers_now_and_then_alone(
     made = reader(servers, topic, startingOffsets="earliest")
     readers.append(made)
     start = made.initialOffset()
-    made._looked_at = made._clock.monotonic() + 3600  # just now, however slow this machine is
+    made._refreshed_at = made._clock.monotonic() + 3600  # just now, however slow this machine is
     servers.send(topic, 10)
     assert total(made.latestOffset(start, ReadAllAvailable())) == 10
-    made._looked_at = -1.0
+    made._refreshed_at = -1.0
     assert total(made.latestOffset(start, ReadAllAvailable())) == 20
 
 
@@ -300,7 +300,7 @@ def test_limits_are_shared_and_available_now_has_a_fixed_end(
     assert limit == ReadMaxRows(20)
     made.prepareForTriggerAvailableNow()
     servers.send(topic, 100)
-    made._looked_at = -1.0
+    made._refreshed_at = -1.0
     seen = start
     for _ in range(20):
         following = made.latestOffset(seen, limit)
@@ -335,10 +335,10 @@ def test_new_queues_of_a_topic_join_a_stream_that_runs(
     make_topic(servers, "broker-a", topic, queues=3)
     second = first
     while set(second[topic]["broker-a"]) != {"0", "1", "2"}:  # until the name server has heard of it
-        made._looked_at = -1.0
+        made._refreshed_at = -1.0
         second = made.latestOffset(first, ReadAllAvailable())
     servers.send(topic, 60, first=20)
-    made._looked_at = -1.0
+    made._refreshed_at = -1.0
     third = made.latestOffset(second, ReadAllAvailable())
     parts = made.partitions(second, third)
     assert {part.part.queue.queue_id for part in parts} == {0, 1, 2}
@@ -364,19 +364,19 @@ def test_a_topic_that_is_deleted_does_not_stop_a_stream_of_others(
     assert one.latestOffset(one.initialOffset(), ReadAllAvailable()) == {f"{topic}-a": {"broker-a": {"0": 10}}}
     delete_topic(servers, "broker-a", f"{topic}-a")
     servers.send(f"{topic}-b", 5, first=10)
-    many._looked_at = one._looked_at = -1.0
+    many._refreshed_at = one._refreshed_at = -1.0
     second = many.latestOffset(first, ReadAllAvailable())
     assert second == {f"{topic}-a": {"broker-a": {"0": 10}}, f"{topic}-b": {"broker-a": {"0": 15}}}
     assert [part.part.size for part in many.partitions(first, second)] == [5]
     assert one.latestOffset(one.initialOffset(), ReadAllAvailable()) == one.initialOffset() | {
         f"{topic}-a": {"broker-a": {"0": 10}}
     }
-    one._answered_at = one._looked_at = -1000.0
+    one._answered_at = one._refreshed_at = -1000.0
     with pytest.raises(TopicNotFound):
         one.latestOffset(one.initialOffset(), ReadAllAvailable())
     make_topic(servers, "broker-a", f"{topic}-a", queues=1)
     servers.send(f"{topic}-a", 3)
-    many._looked_at = -1.0
+    many._refreshed_at = -1.0
     third = many.latestOffset(second, ReadAllAvailable())
     with pytest.raises(DataLoss, match=f"{topic}-a/broker-a/0: offsets 3 to 10 were there before: the queue was made"):
         many.partitions(second, third)

@@ -28,7 +28,7 @@ from ..subscription import Filter
 
 log = logs.get("pyromq.client")
 
-_ANSWER_S = 15.0  # on top of the time that the broker may hold a pull
+_ANSWER_S = 15.0  # on top of the time for which the broker may suspend a pull
 PULL_BYTES = 256 << 10
 PLAIN_BYTES = 100 << 20  # of one answer, once its bodies are decompressed
 AWAY_S = 5.0
@@ -50,7 +50,7 @@ class PullResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _PullRequest:
     queue: MessageQueue
     offset: int
     wanted: Filter
@@ -60,7 +60,7 @@ class _Question:
     plain_bytes: int
 
 
-_Terms = tuple[Filter, int, float]  # of a question, what seldom changes
+_CommonPart = tuple[Filter, int, float]  # what seldom changes between the pulls of a queue
 
 
 class Puller:
@@ -70,7 +70,7 @@ class Puller:
         self._session = session
         self._group = group
         self._suggested: dict[MessageQueue, int] = {}
-        self._common: dict[MessageQueue, tuple[_Terms, dict[str, str]]] = {}  # header fields
+        self._common: dict[MessageQueue, tuple[_CommonPart, dict[str, str]]] = {}  # header fields
         self._away_until: dict[str, float] = {}  # by address: replicas that did not answer
 
     async def pull(
@@ -84,59 +84,59 @@ class Puller:
         commit: int | None = None,
         plain_bytes: int = PLAIN_BYTES,
     ) -> PullResult:
-        """Waits up to `hold_s` for something to come. `commit` goes along where the master is asked.
+        """Pull once, and wait up to `hold_s` for something to come. `commit` goes along where the master is asked.
 
         Compressed records are read until all bodies take `plain_bytes`; the rest comes with the next pull.
 
-        A replica that does not answer is stood in for by another one at once, and left alone for a while.
+        Where a replica does not answer, another one is asked at once, and that one not for a while.
         """
         route = await self._session.route(queue.topic)
-        asked = _Question(queue, offset, wanted, most, hold_s, commit, plain_bytes)
-        wished = self._wished(route, queue)
-        address = self._standing_in(route, queue, wished)
+        request = _PullRequest(queue, offset, wanted, most, hold_s, commit, plain_bytes)
+        preferred = self._preferred(route, queue)
+        address = self._available(route, queue, preferred)
         try:
-            result = await self._ask(route, address, asked)
+            result = await self._pull_from(route, address, request)
         except (Unreachable, TimedOut):
             self._away_until[address] = self._session.clock.monotonic() + AWAY_S
-            other = self._standing_in(route, queue, wished)
+            other = self._available(route, queue, preferred)
             if other == address:
                 raise
-            address, result = other, await self._ask(route, other, asked)
-        if address != wished and result.status is Pulled.NO_MATCH and result.next_offset == offset:
+            address, result = other, await self._pull_from(route, other, request)
+        if address != preferred and result.status is Pulled.NO_MATCH and result.next_offset == offset:
             raise NoBroker(
-                f"{wished} is away, and {address}, which could stand in, may not be read",
+                f"{preferred} is away, and {address}, which could stand in, may not be read",
                 hint="Set slaveReadEnable=true on the slave to read from it meanwhile",
                 address=address,
             )
         return result
 
-    def _wished(self, route: Route, queue: MessageQueue) -> str:
-        """Return the suggested replica."""
+    def _preferred(self, route: Route, queue: MessageQueue) -> str:
+        """Return the replica that the broker suggested. NoBroker, if there is none."""
         address = route.reader(queue.broker_name, self._suggested.get(queue, MASTER_ID))
         if address is None:
             self._session.refresh_routes()
             raise NoBroker(f"broker {queue.broker_name!r} is not there", hint="Is it running (mqadmin clusterList)?")
         return address
 
-    def _standing_in(self, route: Route, queue: MessageQueue, wished: str) -> str:
-        """Return another one, while that is away and one is there."""
-        if not self._is_away(wished):
-            return wished
+    def _available(self, route: Route, queue: MessageQueue, preferred: str) -> str:
+        """Return the preferred replica; while it is away another one, if one is there."""
+        if not self._is_away(preferred):
+            return preferred
         replicas = route.addresses[queue.broker_name]
-        return next((replicas[each] for each in sorted(replicas) if not self._is_away(replicas[each])), wished)
+        return next((replicas[each] for each in sorted(replicas) if not self._is_away(replicas[each])), preferred)
 
     def _is_away(self, address: str) -> bool:
         until = self._away_until.get(address)
         return until is not None and self._session.clock.monotonic() < until
 
-    async def _ask(self, route: Route, address: str, asked: _Question) -> PullResult:
-        queue, offset, wanted = asked.queue, asked.offset, asked.wanted
-        commit = asked.commit if asked.commit is not None and address == route.master(queue.broker_name) else -1
+    async def _pull_from(self, route: Route, address: str, request: _PullRequest) -> PullResult:
+        queue, offset, wanted = request.queue, request.offset, request.wanted
+        commit = request.commit if request.commit is not None and address == route.master(queue.broker_name) else -1
         answer = await self._session.ask(
             address,
             RequestCode.PULL_MESSAGE,
-            self._fields(asked, commit),
-            timeout_s=asked.hold_s + _ANSWER_S,
+            self._fields(request, commit),
+            timeout_s=request.hold_s + _ANSWER_S,
             expected=PULL_CODES,
         )
         pulled = PullAnswer.of(answer.code, answer.header, offset)
@@ -147,14 +147,14 @@ class Puller:
         messages: list[StoredMessage] = []
         unreadable: list[UnreadableMessage] = []
         if pulled.status is Pulled.FOUND:
-            found = read_messages(answer.command.body, budget=asked.plain_bytes)
+            found = read_messages(answer.command.body, budget=request.plain_bytes)
             if not found.is_whole:
-                behind = found.behind
-                if behind <= offset:
-                    return await self._ask_for_one(route, address, asked, answer.command, next_offset)
+                end = found.behind
+                if end <= offset:
+                    return await self._pull_one(route, address, request, answer.command, next_offset)
                 if found.broken:
-                    _tell_broken(asked, found, behind)
-                next_offset = min(next_offset, behind)
+                    _log_broken(request, found, end)
+                next_offset = min(next_offset, end)
             messages, unreadable = found.messages, found.unreadable
         if wanted.tags:
             messages = [each for each in messages if wanted.matches(each)]
@@ -171,20 +171,20 @@ class Puller:
             max_offset=pulled.max_offset,
         )
 
-    async def _ask_for_one(
-        self, route: Route, address: str, asked: _Question, answer: Command, next_offset: int
+    async def _pull_one(
+        self, route: Route, address: str, request: _PullRequest, answer: Command, next_offset: int
     ) -> PullResult:
-        """Nothing of an answer can be told apart. One record alone can: it is good, or it is the broken one.
+        """Pull one record alone, since nothing of an answer could be read: it is good, or it is the broken one.
 
-        The broken one is stood for by a message that says so, and the queue goes on behind it.
+        The broken one becomes a message that says so, and the queue goes on behind it.
         """
-        queue = asked.queue
-        if asked.most > 1:
-            return await self._ask(route, address, replace(asked, most=1))
+        queue = request.queue
+        if request.most > 1:
+            return await self._pull_from(route, address, replace(request, most=1))
         fault = read_messages(answer.body).broken
-        if not fault or next_offset <= asked.offset:
+        if not fault or next_offset <= request.offset:
             raise ProtocolError(
-                f"{address} answered a pull of {queue} from offset {asked.offset} on without a whole record: {fault}"
+                f"{address} answered a pull of {queue} from offset {request.offset} on without a whole record: {fault}"
             )
         broken = unframed(queue.topic, queue.queue_id, next_offset - 1, fault)
         return PullResult(
@@ -196,34 +196,34 @@ class Puller:
             max_offset=next_offset,
         )
 
-    def _fields(self, asked: _Question, commit: int) -> dict[str, str]:
+    def _fields(self, request: _PullRequest, commit: int) -> dict[str, str]:
         """Most are the same for all pulls of a queue, and are encoded once. Commit -1: nothing to commit."""
-        terms = (asked.wanted, asked.most, asked.hold_s)
-        known = self._common.get(asked.queue)
-        if known is None or known[0] != terms:
-            known = self._common[asked.queue] = (terms, self._encoded(asked))
+        common = (request.wanted, request.most, request.hold_s)
+        known = self._common.get(request.queue)
+        if known is None or known[0] != common:
+            known = self._common[request.queue] = (common, self._encoded(request))
         fields = known[1].copy()
-        fields["queueOffset"] = str(asked.offset)
+        fields["queueOffset"] = str(request.offset)
         if commit >= 0:
             fields["commitOffset"] = str(commit)
             fields["sysFlag"] = str((whole_number(fields["sysFlag"]) or 0) | PullFlag.COMMIT_OFFSET)
         return fields
 
-    def _encoded(self, asked: _Question) -> dict[str, str]:
+    def _encoded(self, request: _PullRequest) -> dict[str, str]:
         return PullMessage(
             consumer_group=self._group,
-            topic=asked.queue.topic,
-            queue_id=asked.queue.queue_id,
+            topic=request.queue.topic,
+            queue_id=request.queue.queue_id,
             queue_offset=0,
-            max_msg_nums=asked.most,
-            sys_flag=(PullFlag.SUSPEND if asked.hold_s > 0 else 0) | PullFlag.SUBSCRIPTION,
+            max_msg_nums=request.most,
+            sys_flag=(PullFlag.SUSPEND if request.hold_s > 0 else 0) | PullFlag.SUBSCRIPTION,
             commit_offset=0,
-            suspend_timeout_millis=round(asked.hold_s * 1000),
-            subscription=asked.wanted.expression,
+            suspend_timeout_millis=round(request.hold_s * 1000),
+            subscription=request.wanted.expression,
             sub_version=0,
-            expression_type=asked.wanted.expression_type,
+            expression_type=request.wanted.expression_type,
             max_msg_bytes=PULL_BYTES,
-            bname=asked.queue.broker_name,
+            bname=request.queue.broker_name,
         ).to_fields()
 
     def forget(self, queue: MessageQueue) -> None:
@@ -231,13 +231,13 @@ class Puller:
         self._common.pop(queue, None)
 
 
-def _tell_broken(asked: _Question, found: ReadMessages, behind: int) -> None:
+def _log_broken(request: _PullRequest, found: ReadMessages, end: int) -> None:
     log.warning(
         "the answer to a pull breaks off, its rest is asked for again",
-        queue=str(asked.queue),
-        offset=asked.offset,
+        queue=str(request.queue),
+        offset=request.offset,
         read=len(found.messages),
-        goes_on_at=behind,
+        goes_on_at=end,
         fault=found.broken,
     )
 

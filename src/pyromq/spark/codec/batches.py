@@ -60,7 +60,7 @@ def _as_columns(
 
 
 def _affordable(records: Records, packed: list[int], bad: BadRecords) -> Iterator[tuple[Records, list[bytes | None]]]:
-    """Stretches of the records, each with the plain bodies of its packed ones; None where a bad one is kept."""
+    """Yield parts of the records, each with the plain bodies of its compressed ones; None for a bad one."""
     begin, held = 0, 0
     plain: list[bytes | None] = []
     dropped: list[int] = []

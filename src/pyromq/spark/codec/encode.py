@@ -45,7 +45,7 @@ def column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array | No
 
 
 def bodies(batch: pa.RecordBatch) -> pa.Array:
-    """BadRows for one that is null or empty: brokers refuse those."""
+    """Return the bodies. BadRows for one that is null or empty: brokers refuse those."""
     found = column(batch, "body", pa.binary())
     empty = None if found is None else pc.fill_null(pc.equal(pc.binary_length(found), 0), True)
     if found is None or pc.any(empty).as_py():
@@ -57,7 +57,7 @@ def bodies(batch: pa.RecordBatch) -> pa.Array:
 
 
 def property_strings(batch: pa.RecordBatch, unique_ids: pa.Array) -> pa.Array:
-    """Binary. BadRows for a property that holds a separator, or too much of them."""
+    """Return each row's properties in their wire format. BadRows for a separator in one, or too many bytes."""
     count = batch.num_rows
     keys, tags = key_words(batch), column(batch, "tags", pa.string())
     sharding = column(batch, "shardingKey", pa.string())
@@ -89,7 +89,7 @@ def key_words(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def deliver_ms(batch: pa.RecordBatch) -> pa.Array | None:
-    """Return a timestamp, or milliseconds since 1970."""
+    """Return the delivery times in milliseconds since 1970; None if no row has one."""
     if "deliverTimestamp" in batch.schema.names and pa.types.is_timestamp(batch.column("deliverTimestamp").type):
         found = batch.column("deliverTimestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
         return None if found.null_count == len(found) else found
@@ -133,7 +133,7 @@ def _refuse_transactions(names: pa.Array, values: pa.Array) -> None:
 
 
 def _check_strings(joined: pa.Array, pairs: npt.NDArray[np.int64]) -> None:
-    """Each row holds the marks of its own pairs and no others."""
+    """Raise BadRows unless each row holds the separators of its own pairs and no others."""
     _, offset_buffer, data = joined.buffers()
     if data is None:
         return

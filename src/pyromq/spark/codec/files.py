@@ -27,7 +27,7 @@ ENDINGS = (".parquet", ".arrow")
 
 
 def check_target(target: Path) -> None:
-    """ConfigError before anything is read."""
+    """Raise ConfigError for a file that cannot be written, before anything is read."""
     if target.suffix not in ENDINGS:
         raise ConfigError(f"{target}: the file's ending says its format; give {' or '.join(ENDINGS)}")
     if target.exists():

@@ -42,7 +42,7 @@ def _array(name: str, parts: Any, count: int) -> pa.Array:
 
 
 def _texts(kind: pa.DataType, parts: tuple[int, int, bytes | None, bytes, bytes, int]) -> pa.Array:
-    """Buffers have room for more than came."""
+    """Return the array of a text column, whose buffers are larger than what is used of them."""
     rows, nulls, valid, offsets, data, used = parts
     mask = None if valid is None else pa.py_buffer(valid)
     whole = [mask, pa.py_buffer(offsets).slice(0, 4 * (rows + 1)), pa.py_buffer(data).slice(0, used)]

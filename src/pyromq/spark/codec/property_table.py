@@ -65,7 +65,7 @@ def _one_by_one(raw: pa.Array) -> PropertyTable:
 
 
 def _by_marks(raw: pa.Array) -> PropertyTable | None:
-    """Return None if a row is not ordinary."""
+    """Cut all rows by their separators; None if a row is not ordinary."""
     _, offset_buffer, data = raw.buffers()
     bounds = np.frombuffer(offset_buffer, np.int32)[raw.offset : raw.offset + len(raw) + 1].astype(np.int64)
     if data is None or bounds[0] == bounds[-1]:
@@ -90,7 +90,7 @@ def _by_marks(raw: pa.Array) -> PropertyTable | None:
 
 
 def _is_ordinary(octets: Any, bounds: Any, name_ends: Any, pair_ends: Any) -> bool:
-    """Marks take turns, and every row that holds anything ends with the end of a pair."""
+    """Return whether separators alternate, and every row that is not empty ends with the end of a pair."""
     if len(name_ends) != len(pair_ends) or not len(name_ends):
         return False
     filled = bounds[1:] > bounds[:-1]

@@ -109,7 +109,7 @@ class Records:
 
     @cached_property
     def topic_width(self) -> Positions:
-        """Return bytes of the topic's length: 1 in the first version of the layout, 2 in the second."""
+        """Return how many bytes the topic's length has: 1 in version 1 of the layout, 2 in version 2."""
         return np.where(gather(self.buffer, self.at + 4, ">u4") == MAGIC_V2, np.int64(2), np.int64(1))
 
     @cached_property

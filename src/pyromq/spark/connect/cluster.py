@@ -76,11 +76,11 @@ class Cluster:
         return [topic for topic in self._portal.call(self._session.name_servers.topics()) if fits(topic)]
 
     def route(self, topic: str) -> Route:
-        """As the name servers know it now. TopicNotFound."""
+        """Return the route as the name servers know it now. TopicNotFound."""
         return self._portal.call(self._session.name_servers.route(topic))
 
     def route_to_write(self, topic: str) -> Route:
-        """Of a topic that brokers make by the first send too."""
+        """Return the route; also of a topic that brokers will make by the first send."""
         return self._portal.call(self._session.route_to_write(topic))
 
     def queues(self, topics: Iterable[str]) -> dict[Queue, str]:
@@ -115,30 +115,32 @@ class Cluster:
         )
 
     def committed(self, group: str, queues: Iterable[Queue]) -> Offsets:
-        """Only queues where the group has been."""
+        """Return the group's offsets; queues where it has not been are left out."""
         offsets = BrokerOffsets(self._session, group)
         found = self._each(queues, offsets.read)
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     def commit(self, group: str, offsets: Mapping[Queue, int]) -> Offsets:
-        """Return what was kept; a broker that is away takes the next one."""
-        given = {_of(queue): offset for queue, offset in offsets.items()}
+        """Commit, and return what was kept: a broker that is away gets the next offsets."""
+        given = {_message_queue(queue): offset for queue, offset in offsets.items()}
         self._introduce(group, offsets)
         saved = self._portal.call(BrokerOffsets(self._session, group).save(given))
         return {Queue(each.topic, each.broker_name, each.queue_id): offset for each, offset in saved.items()}
 
     def _introduce(self, group: str, queues: Iterable[Queue]) -> None:
-        """Brokers take offsets of groups that they know alone, and get to know one by its first pull.
+        """Make the group known: brokers keep offsets only of groups that have pulled.
 
         `mqadmin consumerProgress` looks for a group by its retry topic, which its first member's heartbeat makes.
         """
-        strangers = {(group, queue.broker): queue for queue in queues if (group, queue.broker) not in self._introduced}
-        if not strangers:
+        unknown = {(group, queue.broker): queue for queue in queues if (group, queue.broker) not in self._introduced}
+        if not unknown:
             return
         puller = Puller(self._session, group)
-        asked = self._each(strangers.values(), lambda queue: puller.pull(queue, 0, Filter(), most=1, hold_s=0))
+        asked = self._each(unknown.values(), lambda queue: puller.pull(queue, 0, Filter(), most=1, hold_s=0))
         listed = self._brokers_of(retry_topic(group))
-        self._each([queue for queue in asked if queue.broker not in listed], lambda queue: self._greet(group, queue))
+        self._each(
+            [queue for queue in asked if queue.broker not in listed], lambda queue: self._join_and_leave(group, queue)
+        )
         self._introduced |= {(group, queue.broker) for queue in asked}
 
     def _brokers_of(self, topic: str) -> set[str]:
@@ -147,8 +149,8 @@ class Cluster:
         except TopicNotFound:
             return set()
 
-    async def _greet(self, group: str, queue: MessageQueue) -> None:
-        """A member of the group comes and goes: it takes no queues from others, and no place in lists."""
+    async def _join_and_leave(self, group: str, queue: MessageQueue) -> None:
+        """Register a member of the group and take it back at once: it gets no queues."""
         client_id = self._session.client_id
         member = ConsumerData(group_name=group, consume_type=ConsumeType.ACTIVELY)
         beat = HeartbeatData(client_id=client_id, consumer_data_set=[member])
@@ -165,7 +167,7 @@ class Cluster:
         wanted = list(queues)
 
         async def asked() -> list[T | BaseException]:
-            answers = await asyncio.gather(*(ask(_of(queue)) for queue in wanted), return_exceptions=True)
+            answers = await asyncio.gather(*(ask(_message_queue(queue)) for queue in wanted), return_exceptions=True)
             if any(isinstance(answer, NoBroker) for answer in answers):
                 self._session.refresh_routes()  # a broker that the session has not met yet: there at the next question
             return answers
@@ -181,11 +183,11 @@ class Cluster:
 
 
 async def _opened(config: ClientConfig, clock: Clock) -> Session:
-    """On the loop where it will live."""
+    """Open the session on the loop where it will live."""
     session = Session(config, clock=clock, rng=system_random())
     session.start()
     return session
 
 
-def _of(queue: Queue) -> MessageQueue:
+def _message_queue(queue: Queue) -> MessageQueue:
     return MessageQueue(broker_name=queue.broker, queue_id=queue.queue_id, topic=queue.topic)

@@ -1,6 +1,6 @@
 """A blocking connection to one broker: for Spark's workers, which have no event loop and read large answers.
 
-Requests may be sent ahead of the answers to earlier ones; brokers answer in any order, and `opaque` says to which. One
+Requests may be sent before earlier ones are answered; brokers answer in any order, and `opaque` says to which. One
 thread only. An answer's body is a view of the memory that it was received into, without a copy; a reader of many
 answers gives that memory (`ReceiveBuffer`).
 """
@@ -46,19 +46,19 @@ class ReceiveBuffer:
     what is done with it. `view` holds until the next `clear`."""
 
     def __init__(self) -> None:
-        self._room = bytearray(_MOST_AT_ONCE)
+        self._memory = bytearray(_MOST_AT_ONCE)
         self.used = 0
 
-    def ahead(self, size: int) -> memoryview:
-        """Room for so many bytes behind those that are used; they count when `used` is moved."""
-        if len(self._room) - self.used < size:
+    def reserve(self, size: int) -> memoryview:
+        """Return a view of so many bytes behind those in use; they count once `used` is moved."""
+        if len(self._memory) - self.used < size:
             larger = bytearray(2 * (self.used + size))  # who still looks at the old one keeps it
-            larger[: self.used] = memoryview(self._room)[: self.used]
-            self._room = larger
-        return memoryview(self._room)[self.used : self.used + size]
+            larger[: self.used] = memoryview(self._memory)[: self.used]
+            self._memory = larger
+        return memoryview(self._memory)[self.used : self.used + size]
 
     def view(self) -> memoryview:
-        return memoryview(self._room)[: self.used]
+        return memoryview(self._memory)[: self.used]
 
     def clear(self) -> None:
         self.used = 0
@@ -100,10 +100,10 @@ class BlockingConnection:
         self.outstanding += 1
         return command.opaque
 
-    def receive(self, landing: ReceiveBuffer | None = None) -> Command:
+    def receive(self, buffer: ReceiveBuffer | None = None) -> Command:
         """Return the next answer, to whichever request.
 
-        Its body is at the end of `landing`, or in memory of its own.
+        Its body is at the end of `buffer`, or in memory of its own.
         """
         while True:
             total, word = _WORDS.unpack(self._read(memoryview(bytearray(_WORDS.size))))
@@ -112,11 +112,11 @@ class BlockingConnection:
                 raise ProtocolError(f"{self.address} sent a frame of {total} bytes with a header of {header_bytes}")
             header = bytes(self._read(memoryview(bytearray(header_bytes))))
             size = total - 4 - header_bytes
-            body = self._read(memoryview(bytearray(size)) if landing is None else landing.ahead(size))
+            body = self._read(memoryview(bytearray(size)) if buffer is None else buffer.reserve(size))
             answer = decode_header(word >> 24, header, self._limits.header_fields)
-            if answer.is_response:  # brokers also tell clients things, which are none of ours
-                if landing is not None:
-                    landing.used += size
+            if answer.is_response:  # brokers also send requests, which are none of ours
+                if buffer is not None:
+                    buffer.used += size
                 answer.body = body
                 self.outstanding -= 1
                 return answer
@@ -142,7 +142,7 @@ class BlockingConnection:
         self._socket.close()
 
     def _read(self, whole: memoryview) -> memoryview:
-        """Fills it."""
+        """Receive until the view is full, and return it."""
         size, got = len(whole), 0
         while got < size:
             try:

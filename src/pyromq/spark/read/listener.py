@@ -60,7 +60,7 @@ class OffsetPublisher(StreamingQueryListener):
             self._heard.notify_all()
 
     def wait_for(self, query_id: str, timeout_s: float = 60.0) -> bool:
-        """Until all that there is to hear of a query was heard: events come a little after the query's end."""
+        """Wait for the last event of a query, which comes a little after its end. False: it did not come in time."""
         with self._heard:
             return self._heard.wait_for(lambda: query_id in self._ended, timeout_s)
 

@@ -33,7 +33,7 @@ Offsets = dict[Queue, int]
 
 
 def to_json(offsets: Mapping[Queue, int]) -> dict[str, Any]:
-    """Sorted, so that equal offsets are equal texts in Spark's offset log."""
+    """Return nested objects, sorted, so that equal offsets are equal texts in Spark's offset log."""
     nested: dict[str, Any] = {}
     for (topic, broker, queue_id), offset in sorted(offsets.items()):
         nested.setdefault(topic, {}).setdefault(broker, {})[str(queue_id)] = offset
@@ -103,7 +103,7 @@ def read_assign(value: str) -> frozenset[Queue]:
 
 
 def exact(offset: int, low: int, high: int) -> int:
-    """Return what -2 and -1 stand for."""
+    """Return the offset itself; for -2 and -1 the queue's first or last one."""
     return low if offset == _FIRST else high if offset == _LAST else offset
 
 

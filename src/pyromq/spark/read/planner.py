@@ -72,7 +72,7 @@ def ranges(start: Offsets, end: Offsets, bounds: Mapping[Queue, Bounds]) -> tupl
 
 
 def split(parts: Iterable[OffsetRange], least: int | None, most_records: int | None) -> list[OffsetRange]:
-    """Long ranges in several, until there are `least` and none is over `most_records`. Short ones stay whole."""
+    """Split long ranges, until there are `least` and none is over `most_records`. Short ones stay whole."""
     parts = list(parts)
     total = sum(part.size for part in parts)
     pieces: list[OffsetRange] = []
@@ -89,7 +89,7 @@ def split(parts: Iterable[OffsetRange], least: int | None, most_records: int | N
 
 
 def limited(start: Offsets, latest: Offsets, most: int) -> Offsets:
-    """At most `most` messages: one of each queue that has any, though these be more, and each its share of the rest."""
+    """Return ends for about `most` messages: each queue that has any gets one, and its share of the rest."""
     backlog = {queue: lag(until, start.get(queue, 0)) for queue, until in latest.items()}
     total = sum(backlog.values())
     if total <= most:

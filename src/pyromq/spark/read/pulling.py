@@ -33,7 +33,8 @@ from ..connect.connection import BlockingConnection, ReceiveBuffer
 from ..connect.connection_pool import POOL
 from ..options import ReadOptions
 from ..schema import COLUMNS
-from .planner import DataLoss, OffsetRange
+from .planner import Loss, OffsetRange
+from .starting import report
 
 log = logs.get("pyromq.spark")
 
@@ -45,7 +46,7 @@ _PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 
 @dataclass(slots=True)
 class QueuePull:
-    """Iterate `bodies` once. Bodies may hold messages from before and behind the range."""
+    """One read of a range. Iterate `bodies` once; they may hold messages from before and behind the range."""
 
     part: OffsetRange
     address: str
@@ -54,8 +55,8 @@ class QueuePull:
     pause: Callable[[float], None] = pause
     connect: Callable[[str, ReadOptions], BlockingConnection] = BlockingConnection
 
-    def bodies(self, landing: ReceiveBuffer | None = None) -> Iterator[tuple[memoryview, int]]:
-        """Yield each with the offset behind it; one behind the other in `landing`, where there is one."""
+    def bodies(self, buffer: ReceiveBuffer | None = None) -> Iterator[tuple[memoryview, int]]:
+        """Yield the body of each answer, with the offset to go on at. Bodies follow each other in `buffer`, if given."""
         offset, connection = self.part.begin, None
         deadline = self._deadline()
         try:
@@ -65,10 +66,10 @@ class QueuePull:
                     if connection is None:
                         connection = self._connection()
                         connection.send(self._request(offset))
-                    landed = 0 if landing is None else landing.used
-                    offset, body = self._judged(connection.receive(landing), offset)
-                    if body is None and landing is not None:
-                        landing.used = landed
+                    before_answer = 0 if buffer is None else buffer.used
+                    offset, body = self._interpret(connection.receive(buffer), offset)
+                    if body is None and buffer is not None:
+                        buffer.used = before_answer
                     if offset == before:
                         self._wait(deadline, f"{self.address} has nothing at offset {offset} of {self.part.queue}")
                     if offset < self.part.end:
@@ -77,7 +78,7 @@ class QueuePull:
                     _close(connection)
                     connection = None
                     self._wait(deadline, str(fault))
-                    self._look_again()
+                    self._find_broker()
                 if offset > before:
                     deadline = self._deadline()
                 if body is not None:
@@ -114,8 +115,8 @@ class QueuePull:
         )
         return Command(code=RequestCode.PULL_MESSAGE, fields=header.to_fields())
 
-    def _judged(self, answer: Command, offset: int) -> tuple[int, memoryview | None]:
-        """Return where to go on, and what came."""
+    def _interpret(self, answer: Command, offset: int) -> tuple[int, memoryview | None]:
+        """Return the offset to go on at, and the records that came. Refused, DataLoss, ProtocolError."""
         if answer.code in _PASSING:
             return offset, None
         if answer.code not in PULL_CODES:
@@ -135,18 +136,15 @@ class QueuePull:
     def _moved(self, offset: int, pulled: PullAnswer) -> int:
         low, high = pulled.min_offset, pulled.max_offset
         if low > offset:
-            self._lose(offset, min(low, self.part.end), "were removed (retention) before they were read")
+            self._report(offset, min(low, self.part.end), "were removed (retention) before they were read")
             return low
         if high < offset:
-            self._lose(offset, self.part.end, f"are not there: the queue ends at {high}")
+            self._report(offset, self.part.end, f"are not there: the queue ends at {high}")
             return self.part.end
         return max(offset, pulled.next_offset)
 
-    def _lose(self, begin: int, end: int, why: str) -> None:
-        told = f"{self.part.queue}: offsets {begin} to {end} {why}"
-        if self.options.fail_on_data_loss:
-            raise DataLoss(f"{told}. Set failOnDataLoss=false to go on without them")
-        log.warning("data loss", what=told)
+    def _report(self, begin: int, end: int, why: str) -> None:
+        report([Loss(self.part.queue, begin, end, why)], self.options)
 
     # --- when it does not go on -----------------------------------------------------------------------------------
 
@@ -158,8 +156,8 @@ class QueuePull:
             raise PyroError(f"no progress for pullTimeoutMs = {self.options.pull_timeout_ms}: {why}")
         self.pause(_PAUSE_S)
 
-    def _look_again(self) -> None:
-        """The broker may be back under another address."""
+    def _find_broker(self) -> None:
+        """Ask the name servers: the broker may be back under another address."""
         try:
             with Cluster(self.options) as cluster:
                 self.address = cluster.route(self.part.queue.topic).reader(self.part.queue.broker) or self.address
@@ -176,35 +174,35 @@ def read_range(
     part: OffsetRange, address: str, options: ReadOptions, schema: pa.Schema, clock: Clock | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the messages of a range as batches of a few thousand rows."""
-    landing, begin = ReceiveBuffer(), part.begin
+    buffer, begin = ReceiveBuffer(), part.begin
     pull = QueuePull(part, address, options, clock or SystemClock())
     bad = BadRecords(options.mode, str(part.queue))
-    for _, offset in pull.bodies(landing):
-        if offset - begin >= options.batch_rows or landing.used >= _CHUNK_BYTES:
-            yield from _decoded(landing, pull, OffsetRange(part.queue, begin, offset), schema, bad)
+    for _, offset in pull.bodies(buffer):
+        if offset - begin >= options.batch_rows or buffer.used >= _CHUNK_BYTES:
+            yield from _decoded(buffer, pull, OffsetRange(part.queue, begin, offset), schema, bad)
             begin = offset
-    yield from _decoded(landing, pull, OffsetRange(part.queue, begin, part.end), schema, bad)
+    yield from _decoded(buffer, pull, OffsetRange(part.queue, begin, part.end), schema, bad)
 
 
 def _decoded(
-    landing: ReceiveBuffer, pull: QueuePull, pulled: OffsetRange, schema: pa.Schema, bad: BadRecords
+    buffer: ReceiveBuffer, pull: QueuePull, pulled: OffsetRange, schema: pa.Schema, bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what has landed, as columns, which are copies: the memory is free again. `pulled` is where it came from."""
-    if not landing.used:
+    """Yield the records in the buffer as columns, which are copies, and free it. `pulled` is where they came from."""
+    if not buffer.used:
         return
-    raw = landing.view()
+    raw = buffer.view()
     try:
         starts = record_starts(raw)
     except RecordError as fault:
-        told = f"{pulled.queue}: offsets {pulled.begin} to {pulled.end}: {fault}"
-        log.warning("records of an answer cannot be told apart, each is asked for alone", what=told)
+        text = f"{pulled.queue}: offsets {pulled.begin} to {pulled.end}: {fault}"
+        log.warning("records of an answer cannot be told apart, each is asked for alone", what=text)
         made = _one_at_a_time(pull, pulled, schema, bad)
     else:
         made = decode_within(Records(raw, starts), pull.part, schema, pull.options.tag_list, bad)
     for batch in made:
         if batch.num_rows:
             yield batch
-    landing.clear()
+    buffer.clear()
 
 
 def _one_at_a_time(
@@ -243,7 +241,7 @@ def decode_within(
 def _chosen(
     records: Records, schema: pa.Schema, part: OffsetRange, tags: tuple[str, ...], bad: BadRecords
 ) -> Iterator[pa.RecordBatch]:
-    """Chosen by the rows themselves: an inner batch has many offsets, and tags are told by their text."""
+    """Choose by the rows themselves: an inner batch has many offsets, and tags are compared as text."""
     more = schema
     for name in ("queueOffset", "tags"):
         if name not in schema.names:

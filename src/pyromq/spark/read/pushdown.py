@@ -50,7 +50,7 @@ class FilteringReader(BatchReader):
 
 
 def _narrowed(part: OffsetRange, filter: Filter) -> OffsetRange | None:
-    """Return None if nothing of the range can fit."""
+    """Return what of the range can fit; None if nothing can."""
     column = ".".join(getattr(filter, "attribute", ()))
     value = getattr(filter, "value", None)
     if column in _QUEUE_COLUMNS:
@@ -83,7 +83,7 @@ def _offsets(part: OffsetRange, filter: Filter, value: int) -> tuple[int, int]:
 
 
 def store_times(filters: Iterable[Filter]) -> tuple[int | None, int | None]:
-    """Earliest and (not included) latest store time that the filters leave, in milliseconds."""
+    """Return the earliest and (not included) latest store time that the filters leave, in milliseconds."""
     low: int | None = None
     high: int | None = None
     for each in filters:

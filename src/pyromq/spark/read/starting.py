@@ -118,7 +118,7 @@ def planned(
 def report(lost: list[Loss], options: ReadOptions) -> None:
     if not lost:
         return
-    told = "; ".join(str(loss) for loss in lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")
+    text = "; ".join(str(loss) for loss in lost[:5]) + (f"; and {len(lost) - 5} more" if len(lost) > 5 else "")
     if options.fail_on_data_loss:
-        raise DataLoss(f"{told}. Set failOnDataLoss=false to go on without them")
-    log.warning("data loss", what=told)
+        raise DataLoss(f"{text}. Set failOnDataLoss=false to go on without them")
+    log.warning("data loss", what=text)

@@ -38,9 +38,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         arrow_of(schema)
         self._clock = clock or SystemClock()
-        self._cluster: Cluster | None = None
+        self._connected: Cluster | None = None
         self._initial: Offsets | None = None
-        self._looked_at = -1.0
+        self._refreshed_at = -1.0
         self._answered_at = self._clock.monotonic()
         self._queues: dict[Queue, str] = {}
         self._bounds: dict[Queue, Bounds] = {}
@@ -49,15 +49,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_planned = False  # `latestOffset` was asked: this is no repeat of a batch that failed
 
     def __getstate__(self) -> dict[str, Any]:
-        """A task needs options and schema; connections and clocks stay here."""
+        """Leave out connections and clocks: a task needs options and schema."""
         return {"_options": self._options, "_schema": self._schema}
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
         if self._initial is None:
-            self._look()
-            self._initial = starting(self._asked(), self._options, self._bounds, LATEST)
+            self._refresh()
+            self._initial = starting(self._cluster(), self._options, self._bounds, LATEST)
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -65,11 +65,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._look(again=True)
+        self._refresh(now=True)
         self._target = self._latest({})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        self._look()
+        self._refresh()
         begin = self._complete(from_json(start))
         self._publish_start(begin)
         latest = self._latest(begin) if self._target is None else {**begin, **self._target}
@@ -86,7 +86,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueuePart]:
         begin, until = from_json(start), from_json(end)
         if not self._queues:
-            self._look()
+            self._refresh()
         if not self._is_planned and self._initial is not None and begin == self._initial:
             begin = self._first_start(begin, until)
         found, lost = ranges(begin, until, self._bounds_for(until))
@@ -97,58 +97,55 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_part(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """One batch late; `OffsetPublisher` is in time."""
+        """Publish the offsets of the batch before; `OffsetPublisher` is in time."""
         if self._options.consumer_group:
-            self._asked().commit(self._options.consumer_group, from_json(end))
+            self._cluster().commit(self._options.consumer_group, from_json(end))
 
     def stop(self) -> None:
-        if self._cluster is not None:
-            self._cluster.close()
-            self._cluster = None
+        if self._connected is not None:
+            self._connected.close()
+            self._connected = None
 
     # --- the cluster ----------------------------------------------------------------------------------------------
 
-    def _asked(self) -> Cluster:
-        if self._cluster is None:
-            self._cluster = Cluster(self._options, clock=self._clock)
-        return self._cluster
+    def _cluster(self) -> Cluster:
+        if self._connected is None:
+            self._connected = Cluster(self._options, clock=self._clock)
+        return self._connected
 
-    def _look(self, *, again: bool = False) -> None:
-        """Queues and their bounds, at most five times a second. A cluster that is away for a while stops nothing."""
-        now = self._clock.monotonic()
-        if not again and now - self._looked_at < _FRESH_S:
+    def _refresh(self, *, now: bool = False) -> None:
+        """Read the queues and their bounds anew, five times a second at most. While the cluster is away, old ones count."""
+        time = self._clock.monotonic()
+        if not now and time - self._refreshed_at < _FRESH_S:
             return
         try:
-            self._queues, self._bounds = with_retries(self._asked(), self._options)
+            self._queues, self._bounds = with_retries(self._cluster(), self._options)
         except Error as fault:
-            if not self._bounds or now - self._answered_at > self._options.pull_timeout_ms / 1000:
+            if not self._bounds or time - self._answered_at > self._options.pull_timeout_ms / 1000:
                 raise
             log.warning("no offsets for now", fault=str(fault))
         else:
-            self._answered_at = now
-        self._looked_at = self._clock.monotonic()
+            self._answered_at = time
+        self._refreshed_at = self._clock.monotonic()
 
     def _latest(self, begin: Offsets) -> Offsets:
-        """The ends of all queues; one whose broker is away stays where it is."""
+        """Return the ends of all queues. A queue whose broker is away stays where it is."""
         return {**begin, **{queue: bounds.high for queue, bounds in self._bounds.items()}}
 
     def _complete(self, start: Offsets) -> Offsets:
-        """With the queues that came since the stream began: those are read from their first message."""
+        """Add the queues that came since the stream began: those are read from their first message."""
         return {**{queue: bounds.low for queue, bounds in self._bounds.items()}, **start}
 
     def _bounds_for(self, until: Offsets) -> dict[Queue, Bounds]:
-        """Return the bounds.
-
-        What was seen may be older than the batch's end: a queue reaches at least as far as that said it does.
-        """
+        """Return the bounds of these queues, none of which ends before the batch does: older ones are read anew."""
         known = {queue: self._bounds[queue] for queue in until if queue in self._bounds}
         if any(until[queue] > bounds.high for queue, bounds in known.items()):
-            self._look(again=True)
+            self._refresh(now=True)
             known = {queue: self._bounds[queue] for queue in until if queue in self._bounds}
         return known
 
     def _waits_for_more(self, begin: Offsets, latest: Offsets) -> bool:
-        """minOffsetsPerTrigger: too little is there, and the wait is not over."""
+        """Return whether too few messages are there (minOffsetsPerTrigger) and the wait for them is not over."""
         least = self._options.min_offsets_per_trigger
         if least is None or waiting(begin, latest) >= least:
             return False
@@ -159,17 +156,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- the first batch ------------------------------------------------------------------------------------------
 
     def _publish_start(self, begin: Offsets) -> None:
-        """Where the first batch begins is in no checkpoint: the group keeps it, if that batch is to be repeated."""
+        """Commit where the first batch begins, which no checkpoint holds: a repeat of it needs to know."""
         if not self._is_planned and begin == self._initial and self._options.consumer_group:
-            self._asked().commit(self._options.consumer_group, begin)
+            self._cluster().commit(self._options.consumer_group, begin)
         self._is_planned = True
 
     def _first_start(self, begin: Offsets, until: Offsets) -> Offsets:
-        """The first batch is repeated after a failure. `latest` has moved on since; the group knows where it began."""
+        """Return where the first batch began, now that it is repeated: `latest` has moved on, the group has not."""
         if self._starts_fixed():
             return begin
         if self._options.consumer_group:
-            return {**begin, **self._asked().committed(self._options.consumer_group, until)}
+            return {**begin, **self._cluster().committed(self._options.consumer_group, until)}
         passed = [Loss(queue, until[queue], begin[queue], "") for queue in until if begin.get(queue, 0) > until[queue]]
         if passed and self._options.fail_on_data_loss:
             raise DataLoss(
@@ -180,7 +177,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {queue: min(offset, until.get(queue, offset)) for queue, offset in begin.items()}
 
     def _starts_fixed(self) -> bool:
-        """Earliest, offsets and times are the same whenever they are asked for."""
+        """Return whether the start is the same whenever it is asked for: earliest, offsets and times are."""
         options = self._options
         named = options.starting_times is not None or options.starting_timestamp is not None
         return named or (options.starting_offsets is not None and options.starting_offsets.word != LATEST)

@@ -54,7 +54,7 @@ def _report(damage: Damage, options: ReadOptions) -> None:
 
 
 def _chosen(records: Records, options: ReadOptions) -> Records:
-    """By topic and store time, before any column is made."""
+    """Choose by topic and store time, before any column is made."""
     wanted: npt.NDArray[np.bool_] = np.ones(len(records), np.bool_)
     if options.topic or options.topic_pattern:
         known = spans(records.buffer, records.topic_at, records.topic_end, pa.binary()).dictionary_encode()

@@ -173,14 +173,14 @@ class RangeScan:
                 position = yield from self._step_over(log, position + at, fault)
 
     def _walked(self, raw: bytes, position: int) -> tuple[Records | None, int]:
-        """Natively, up to the first record that is not whole: what follows then is looked at in the slow way."""
+        """Walk natively up to the first record that is not whole; from there on the slow way is taken."""
         if walk_log is None:
             return None, 0
         starts, length = walk_log(raw, position, self._part.end - position, self._verify)
         return (Records(raw, np.frombuffer(starts, np.int64)), length) if starts else (None, 0)
 
     def _step_over(self, log: _Log, position: int, why: str) -> Generator[Damage, None, int | None]:
-        """Yield what no record is, up to the next one; None where there is none in this file."""
+        """Yield the damage up to the next record, and return where that is; None if there is none in this file."""
         found = self._next_record(log, position + 1, self._file_end)
         end = self._file_end if found is None else found
         if found is None and self._part.is_last and not self._anything(log, position, end):
@@ -189,7 +189,7 @@ class RangeScan:
         return found
 
     def _read(self, log: _Log, position: int, length: int) -> bytes:
-        """Up to the end of the file, and at least the record that begins there."""
+        """Return so many bytes, or more: at least the record that begins there. Never beyond the file."""
         raw = log.files.read(position, min(length, self._file_end - position))
         if len(raw) >= BLANK_BYTES:
             size = BLANK.unpack_from(raw)[0]
@@ -300,7 +300,7 @@ def _chain(raw: bytes, most: int) -> tuple[Positions, int, str]:
 
 
 def _crcs_fit(records: Records) -> npt.NDArray[np.bool_]:
-    """By the whole-record CRC where a record has one, else by that of its body."""
+    """Return for each record whether its CRC fits: the whole-record CRC where it has one, else that of its body."""
     tails = records.end - CRC_PROPERTY_BYTES
     own = (gather_bytes(records.buffer, tails, len(_CRC_HEAD)) == _CRC_HEAD).all(axis=1)
     own &= tails >= records.properties_at

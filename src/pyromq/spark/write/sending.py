@@ -103,7 +103,7 @@ class BatchSender:
         self._headers = SendHeaders(options.producer_group)
         self._routes: dict[str, Route] = {}  # as first seen: rows keep the queue that was chosen for them
         self._masters: dict[str, str] = {}  # where brokers are by now
-        self._lines: dict[str, _BrokerConnection] = {}
+        self._connections: dict[str, _BrokerConnection] = {}
         self._free_at = 0.0  # when the rate allows the next request
         self.sent = SendTotals()
 
@@ -113,7 +113,7 @@ class BatchSender:
         return self._routes[topic]
 
     def put(self, request: SendRequest) -> None:
-        """Waits while an earlier request to the same queue is under way, and for its turn where the rate is limited."""
+        """Send, once no earlier request to the same queue is under way and the rate allows it."""
         self._keep_rate(request.rows)
         request.deadline = self._clock.monotonic() + self._options.send_timeout_ms / 1000
         name = request.queue.broker_name
@@ -122,14 +122,14 @@ class BatchSender:
         self._send(name, [request])
 
     def finish(self) -> SendTotals:
-        for name in list(self._lines):
+        for name in list(self._connections):
             while self._waiting(name):
                 self._receive(name)
         return self.sent
 
     def close(self) -> None:
-        for line in self._lines.values():
-            line.connection.close()
+        for broker in self._connections.values():
+            broker.connection.close()
         self._cluster.close()
 
     def _keep_rate(self, rows: int) -> None:
@@ -144,65 +144,65 @@ class BatchSender:
     # --- one broker -----------------------------------------------------------------------------------------------
 
     def _waiting(self, name: str) -> list[SendRequest]:
-        return list(self._lines[name].waiting.values()) if name in self._lines else []
+        return list(self._connections[name].waiting.values()) if name in self._connections else []
 
     def _send(self, name: str, requests: list[SendRequest]) -> None:
-        """With everything else that is under way there, if the connection breaks meanwhile."""
+        """Send these; if the connection breaks, send again all that was under way there, too."""
         while requests:
             try:
-                line = self._line(name, requests[0].queue.topic)
+                broker = self._connection(name, requests[0].queue.topic)
                 for request in tuple(requests):
-                    line.waiting[self._sent_on(line, request)] = request
+                    broker.waiting[self._send_on(broker, request)] = request
                     requests.remove(request)
             except (CallFailed, Error) as fault:
                 self._check_time(requests[0], str(fault))
                 requests = self._broken(name, fault) + requests
 
-    def _sent_on(self, line: _BrokerConnection, request: SendRequest) -> int:
+    def _send_on(self, broker: _BrokerConnection, request: SendRequest) -> int:
         fields = self._headers.fields(request.outgoing, request.queue, self._clock.now_ms())
         fields[_FLAG] = str(request.flag)
-        if line.has_window:
+        if broker.has_window:
             fields[_PROPERTIES] += f"{Property.SEND_ID}\x01{identity_of(request)}/0/0\x02"
         command = Command(code=request.outgoing.code, fields=fields)
-        return line.connection.send(command, request.body)
+        return broker.connection.send(command, request.body)
 
     def _receive(self, name: str) -> None:
-        line = self._lines[name]
+        broker = self._connections[name]
         try:
-            answer = line.connection.receive()
+            answer = broker.connection.receive()
         except CallFailed as fault:
             self._send(name, self._broken(name, fault))
             return
-        request = line.waiting.pop(answer.opaque, None)
+        request = broker.waiting.pop(answer.opaque, None)
         if request is None:
             return
         if answer.code in _BUSY:
-            self._check_time(request, f"{line.connection.address} is busy: {answer.remark}")
+            self._check_time(request, f"{broker.connection.address} is busy: {answer.remark}")
             self._pause(_PAUSE_S)
             self._send(name, [request])
         elif answer.code in _STORED:
-            self._count(line, name, request, answer.code)
+            self._count(broker, name, request, answer.code)
         else:
-            raise refused(answer.code, answer.remark, line.connection.address)
+            raise refused(answer.code, answer.remark, broker.connection.address)
 
-    def _count(self, line: _BrokerConnection, name: str, request: SendRequest, code: int) -> None:
-        repeatable = frozenset() if line.has_window else frozenset((name,))
+    def _count(self, broker: _BrokerConnection, name: str, request: SendRequest, code: int) -> None:
+        repeatable = frozenset() if broker.has_window else frozenset((name,))
         self.sent += SendTotals(request.rows, len(request.body), int(code != ResponseCode.SUCCESS), repeatable)
 
     # --- connections ----------------------------------------------------------------------------------------------
 
-    def _line(self, name: str, topic: str) -> _BrokerConnection:
-        if name not in self._lines:
+    def _connection(self, name: str, topic: str) -> _BrokerConnection:
+        if name not in self._connections:
             address = self._masters.get(name) or self.route(topic).master(name)
             if address is None:
                 raise Error(f"broker {name!r} of topic {topic!r} is not there")
             connection = self._connect(address, self._options)
             try:
-                self._lines[name] = _BrokerConnection(connection, self._window_of(connection))
+                self._connections[name] = _BrokerConnection(connection, self._window_of(connection))
             except BaseException:
                 connection.close()
                 raise
-        return self._lines[name]
+        return self._connections[name]
 
     def _window_of(self, connection: BlockingConnection) -> bool:
         """Return whether this broker drops repeats.
@@ -221,19 +221,19 @@ class BatchSender:
         return has_window
 
     def _broken(self, name: str, fault: PyroError) -> list[SendRequest]:
-        """Return what was under way there, to be sent again. Raises when its time is over."""
-        line = self._lines.pop(name, None)
-        unanswered = [] if line is None else list(line.waiting.values())
-        if line is not None:
-            line.connection.close()
+        """Close the connection and return what was under way on it. PyroError, if the time of one is over."""
+        broker = self._connections.pop(name, None)
+        unanswered = [] if broker is None else list(broker.waiting.values())
+        if broker is not None:
+            broker.connection.close()
         for request in unanswered:
             self._check_time(request, str(fault))
         self._pause(_PAUSE_S)
         for topic in list(self._routes):
-            self._look_again(topic)
+            self._find_masters(topic)
         return unanswered
 
-    def _look_again(self, topic: str) -> None:
+    def _find_masters(self, topic: str) -> None:
         try:
             route = self._cluster.route(topic)
         except Error as fault:
@@ -256,8 +256,8 @@ def identity_of(request: SendRequest) -> str:
 
     What is in it belongs to it: a repeat whose rows come in another order is another request, and nothing is lost.
     """
-    told = blake2b(request.origin.encode(), digest_size=20)
+    digest = blake2b(request.origin.encode(), digest_size=20)
     if request.outgoing.code != RequestCode.SEND_BATCH_MESSAGE:  # entries of a batch hold their properties
-        told.update(request.outgoing.properties.encode())
-    told.update(request.body)
-    return f"spark:{told.hexdigest()}"
+        digest.update(request.outgoing.properties.encode())
+    digest.update(request.body)
+    return f"spark:{digest.hexdigest()}"

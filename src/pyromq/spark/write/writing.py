@@ -48,7 +48,7 @@ _PIECES, _LEAST_ROWS = 16, 8
 
 
 def check_columns(given: Iterable[str], options: WriteOptions) -> None:
-    """ConfigError before anything is sent."""
+    """Raise ConfigError for columns that cannot be written, before anything is sent."""
     given = list(given)
     for name in given:
         if name not in COLUMNS:
@@ -113,7 +113,7 @@ class RowWriter:
                 yield self._single(group, body[row].as_py(), properties[row].as_py().decode(), flag)
 
     def _ids(self, count: int) -> pa.Array:
-        """12 bytes of the origin, 4 of the row's number: as long as the ids of other clients."""
+        """Return unique ids: 12 bytes of the origin and 4 of the row's number, as long as the ids of other clients."""
         numbers = np.arange(self._rows, self._rows + count, dtype=">u4").view(np.uint8).reshape(count, 4)
         self._rows += count
         digits = np.empty((count, 2 * (len(self._prefix) + 4)), np.uint8)
@@ -143,7 +143,7 @@ class RowWriter:
                 yield _Group(topic, queue, rows[queues == queue])
 
     def _batches(self, group: _Group, entries: pa.Array, ids: pa.Array) -> Iterator[SendRequest]:
-        """As many as fit into a request together; a message that is larger goes alone."""
+        """Yield requests, each with as many messages as fit into it; a message that is larger goes alone."""
         _, offset_buffer, data = entries.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32)[entries.offset : entries.offset + len(entries) + 1]
         begin, view = 0, memoryview(data)
@@ -163,7 +163,7 @@ class RowWriter:
             begin = end
 
     def _single(self, group: _Group, body: bytes, properties: str, flag: int) -> SendRequest:
-        """Delayed messages cannot be in a batch."""
+        """Return the request of a delayed message, which cannot be in a batch."""
         request = self._request(group, RequestCode.SEND_MESSAGE_V2, properties, memoryview(body), 1)
         request.flag = flag
         return request
@@ -179,7 +179,7 @@ class RowWriter:
 
 
 def _taken(values: pa.Array, rows: Positions) -> pa.Array:
-    """Return all of them, most of the time: that needs no copy."""
+    """Return the values of these rows, without a copy where they are all rows."""
     return values if len(rows) == len(values) else values.take(pa.array(rows))
 
 
@@ -194,7 +194,7 @@ def _timed(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 
 def _queues(batch: pa.RecordBatch, route: Route) -> npt.NDArray[np.int64]:
-    """For each row of one topic its place in `route.writable`; -1 where any will do."""
+    """Return for each row of one topic its place in `route.writable`; -1 where any queue will do."""
     places = np.full(batch.num_rows, _FREE, np.int64)
     sharding = column(batch, "shardingKey", pa.string())
     if sharding is not None:
