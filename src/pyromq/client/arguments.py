@@ -107,7 +107,7 @@ def check_count(name: str, value: object, most: int | None = None, *, least: int
 
 
 def check_length(name: str, value: object, *, may_be_zero: bool = False, example: float = 30) -> None:
-    """Of an option that is a number of seconds."""
+    """Raise Error unless the option is a number of seconds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or value < 0 or (value == 0 and not may_be_zero):  # type: ignore[operator]
         wanted = "of 0 or more" if may_be_zero else "above 0"
@@ -117,7 +117,7 @@ def check_length(name: str, value: object, *, may_be_zero: bool = False, example
 
 
 def check_part(name: str, value: object, kind: type, example: str) -> None:
-    """Of an option that is an object of ours, or left out."""
+    """Raise Error unless the option is an object of this kind, or left out."""
     if value is not None and (fault := kind_fault(name, value, kind, f"a pyromq.{kind.__name__}")) is not None:
         raise Error(fault, hint=f"Write {name}=pyromq.{kind.__name__}({example})")
 

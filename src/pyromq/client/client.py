@@ -40,8 +40,7 @@ F = TypeVar("F", bound=Handler)
 def connect(
     namesrv: str | Iterable[str] | None = None, *, middleware: Sequence[Middleware] = (), **settings: Any
 ) -> Client:
-    """Return a client of the cluster behind these name servers: argument, else PYROMQ_NAMESRV, NAMESRV_ADDR,
-    127.0.0.1:9876.
+    """Return a client of the cluster behind these name servers (else PYROMQ_NAMESRV, NAMESRV_ADDR, 127.0.0.1:9876).
 
     Nothing is opened before `async with`. `middleware` stands around all its sends and handlers, the first outermost.
     Further settings are those of `ClientConfig`; keys and TLS that are not given are the environment's
@@ -55,7 +54,10 @@ def connect(
 
 
 class Client(Lifecycle):
-    """Event loop only. Leaving its `async with` block stops what it made: consumers first, then producers."""
+    """Makes producers and consumers, which share its connections. Use it as `async with`.
+
+    Belongs to one event loop. Leaving the block stops what the client made: consumers first, then producers.
+    """
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class Client(Lifecycle):
 
     @property
     def client_id(self) -> str:
-        """Return what brokers call us."""
+        """The name by which brokers know this client."""
         return self.session.client_id
 
     @property
@@ -97,7 +99,7 @@ class Client(Lifecycle):
         return consuming + sum(each.transactions.checking for each in self._producers)
 
     async def start(self) -> None:
-        """Starts also the consumers that `subscribe` has declared."""
+        """Open the client, and start the consumers that `subscribe` has declared."""
         self.session.start()
         if self._tracer is not None:
             self._tracer.start()
@@ -111,6 +113,7 @@ class Client(Lifecycle):
         self._to_start.clear()
 
     async def stop(self) -> None:
+        """Stop the consumers, then the producers, and close all connections."""
         for consumer in self._consumers:
             await consumer.stop()
         for producer in self._producers:
@@ -128,7 +131,7 @@ class Client(Lifecycle):
         batching: Batching | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> Producer:
-        """Retries and time-outs are the policy's, compression and sizes the packing's.
+        """Make a producer. `policy` has its retries and time-outs, `packing` compression and sizes.
 
         With `batching` sends that come at about the same time share a request. `middleware` stands inside the client's.
         """
@@ -157,7 +160,10 @@ class Client(Lifecycle):
         middleware: Sequence[Middleware] = (),
         **options: Any,
     ) -> PushConsumer:
-        """Messages come to the handler. Other options: those of `ConsumeOptions`. Start it, or use `async with`."""
+        """Make a consumer whose messages come to the handler; start it, or use `async with`.
+
+        Further options are those of `ConsumeOptions`. `middleware` stands inside the client's.
+        """
         wanted = {topic: Filter() if filter is None else filter} if isinstance(topic, str) else topic
         consumer = self._make_consumer(
             self.session,
@@ -173,7 +179,7 @@ class Client(Lifecycle):
         return consumer
 
     def subscribe(self, /, topic: str, *, group: str, filter: Filter | None = None, **options: Any) -> Callable[[F], F]:
-        """Return a decorator: the function handles the topic's messages from `start` (or `async with`) on."""
+        """Return a decorator: its function handles the topic's messages from `start` (or `async with`) on."""
         if self._is_started:
             raise Error("this client runs already", hint="Use push_consumer(...), or subscribe before `async with`")
 
@@ -191,7 +197,7 @@ class Client(Lifecycle):
         await first_ended(each.wait() for each in consumers)
 
     def pull_consumer(self, /, group: str, *, filter: Filter | None = None, **options: Any) -> PullConsumer:
-        """You say when, and which queues, or `subscribe` to a share. Further options are those of `PullOptions`."""
+        """Make a consumer that is polled for messages. Further options are those of `PullOptions`."""
         wanted = Filter() if filter is None else filter
         consumer = PullConsumer(self.session, group, wanted, PullOptions(**options), self._tracer)
         self._consumers.append(consumer)
@@ -199,9 +205,7 @@ class Client(Lifecycle):
         return consumer
 
     async def traces(self, word: str, *, trace_topic: str | None = None) -> list[MessageTrace]:
-        """Return what clients traced of the message with this id, or of the messages with this key; empty if nobody
-        did.
-        """
+        """Return what clients traced of the message with this id, or of the messages with this key."""
         return await find_traces(self.session, trace_topic or self.session.config.trace_topic or TRACE_TOPIC, word)
 
     def consumer(self, topic: str, *, group: str) -> Any:

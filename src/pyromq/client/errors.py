@@ -45,7 +45,7 @@ class NoNameServer(Error, CallFailed):
 
 
 class TopicNotFound(Error):
-    """No such topic."""
+    """The name servers know no such topic."""
 
 
 class NoBroker(Error, CallFailed):
@@ -53,13 +53,13 @@ class NoBroker(Error, CallFailed):
 
 
 class Unreachable(Error, CallFailed):
-    """Not connected, or cut off before the answer."""
+    """A program could not be reached, or the connection ended before its answer."""
 
     is_explained = False  # as of NoNameServer
 
 
 class TimedOut(Error, CallFailed):
-    """No answer in time."""
+    """No answer came in time; a message may have been stored all the same."""
 
 
 class Refused(Error):
@@ -73,7 +73,7 @@ class BadAnswer(Error):
 
 
 class BadMessage(Error):
-    """Cannot be sent as it is."""
+    """The message cannot be sent as it is; nothing was sent."""
 
 
 class Unreadable(Error):
@@ -95,11 +95,11 @@ class Unreadable(Error):
 
 
 class NotSupported(Error):
-    """Not learned yet."""
+    """This client, or this broker, cannot do that yet."""
 
 
 class Closed(Error):
-    """Stopped already."""
+    """The client, producer or consumer is not started, or stopped."""
 
 
 _HINTS: dict[int, str] = {
@@ -112,7 +112,7 @@ _HINTS: dict[int, str] = {
 
 
 def unreachable(fault: ConnectionLost, address: str, hint: str) -> Unreachable:
-    """`hint` is for where the fault has none of its own."""
+    """Return the error of a lost connection; `hint` counts where the fault has none of its own."""
     error = Unreachable(str(fault), hint=fault.hint or hint, address=address)
     error.is_explained = bool(fault.hint)
     return error

@@ -38,11 +38,11 @@ class Middleware:
     """Passes everything through. Override one of the two, or both."""
 
     async def send(self, drafts: list[Draft], call_next: SendNext) -> list[SendResult]:
-        """Around a send (several drafts: of `send_many`). Returns a result per draft; a one-way send has none."""
+        """Stand around a send (several drafts: of `send_many`). Return a result per draft; a one-way send has none."""
         return await call_next(drafts)
 
     async def handle(self, messages: list[Received], call_next: HandleNext) -> Outcomes:
-        """Around a handler (several messages: a batch). Returns for each what went wrong, None where it is done.
+        """Stand around a handler (several messages: a batch). Return for each what went wrong, None where it is done.
 
         `call_next` may be given fewer messages; it never raises, and has an outcome for each that it was given.
         """

@@ -30,7 +30,7 @@ class Received:
         self.namespace = namespace
         self.group = group  # of the consumer that has it
         self.deadline: Renewable | None = None  # while a handler that has waited for something has it
-        self.wanted_s: float | None = None  # what a handler asked for before it waited for anything
+        self.wanted_s: float | None = None  # what a handler wanted before it waited for anything
 
     def __repr__(self) -> str:
         return f"<Received {self.topic} {self.id} attempt {self.attempt}, {len(self.body)} bytes>"
@@ -97,7 +97,7 @@ class Received:
         return decode_value(self.body, kind)
 
     def renew(self, seconds: float | None = None) -> None:
-        """The handler needs longer: its time-out begins anew, with so many seconds, or the subscription's own.
+        """Give the handler more time: its time-out begins anew, with so many seconds or the subscription's own.
 
         A handler in a thread has no time-out. In a batch it is the batch that is renewed.
         """

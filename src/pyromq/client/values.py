@@ -52,7 +52,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def decode_value(body: bytes, kind: type[T]) -> T:
-    """ValueError says what does not fit."""
+    """Return the body as a value of this kind. ValueError says what does not fit."""
     if kind is bytes:
         return body  # type: ignore[return-value]
     if kind is str:

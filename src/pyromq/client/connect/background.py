@@ -1,4 +1,4 @@
-"""Tasks that run beside the caller. One that dies of a fault of ours is told to its owner, never lost."""
+"""Tasks that run beside the caller. The fault of one that dies goes to its owner, and is never lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tasks:
         return task
 
     async def finished(self) -> None:
-        """All that run now, and what they start, has ended."""
+        """Wait until all that run now, and what they start, have ended."""
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 

@@ -107,7 +107,7 @@ class BrokerRequests:
         )
 
     async def consume_directly(self, request: RequestOf[ConsumeMessageDirectly, bytes]) -> Reply:
-        """The handler gets this one message now; neither its offset nor a retry follows from it."""
+        """Give this one message to the handler now; neither its offset nor a retry follows from it."""
         header = request.header
         consumer = self._find(header.consumer_group)
         message = _only_message(request)
@@ -123,7 +123,7 @@ class BrokerRequests:
         return Reply(body=result)
 
     async def check_transaction(self, request: RequestOf[CheckTransactionState, bytes]) -> Reply:
-        """One-way: the answer is a request of ours (37)."""
+        """Answer by a request of ours (37): this one is one-way."""
         half = _only_message(request)
         group = half.properties.get(Property.PGROUP, "")
         producer = self._producers.get(group)
@@ -131,11 +131,11 @@ class BrokerRequests:
             raise RequestRefused(f"this client has no producer of group {group}")
         queue = MessageQueue(broker_name="", queue_id=half.queue_id, topic=half.topic)
         header = request.header
-        await producer.transactions.asked(request.peer, header, producer.received(half, queue))
+        await producer.transactions.check(request.peer, header, producer.received(half, queue))
         return Reply()
 
     def reply(self, request: RequestOf[PushReplyMessage, bytes]) -> Reply:
-        self.replies.came(request.header, request.body)
+        self.replies.deliver(request.header, request.body)
         return Reply()
 
 
@@ -154,7 +154,7 @@ def _only_message(request: Request) -> StoredMessage:
 
 
 def _refused(request: Request, why: str) -> RequestRefused:
-    """Some of these requests are one-way, hence the log."""
+    """Return the refusal, and log it: some of these requests are one-way."""
     code = request.command.code
     log.warning("a broker's request cannot be read", code=code, address=request.peer.address, fault=why)
     return RequestRefused(f"the message of request {code} cannot be read: {why}")

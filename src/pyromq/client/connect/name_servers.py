@@ -32,7 +32,7 @@ class NameServers:
         self._order = NameServerOrder(config.name_servers, rng)
 
     async def route(self, topic: str) -> Route:
-        """TopicNotFound, NoBroker, NoNameServer, or Refused."""
+        """Return the route as a name server knows it now. TopicNotFound, NoBroker, NoNameServer, or Refused."""
         try:
             return await self._ask_route(topic)
         except NoBroker:  # unless the topic was made between the question for its route and the one for all topics

@@ -39,5 +39,5 @@ class RefusedHeartbeats:
         )
 
     def accepted(self, address: str) -> None:
-        """A later refusal is news again."""
+        """Log a later refusal again."""
         self._logged.pop(address, None)

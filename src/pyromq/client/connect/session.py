@@ -106,7 +106,7 @@ class Session:
         await self.transport.close()
 
     def _died(self, fault: BaseException) -> None:
-        """A loop of ours has a fault: every later call fails with it, rather than going on without heartbeats."""
+        """Let every later call fail with the fault of a loop of ours, rather than go on without heartbeats."""
         self._fault = fault
         log.error("client loop died", fault=repr(fault))
 
@@ -185,7 +185,7 @@ class Session:
         return self._senders
 
     def sends_to(self, address: str) -> str:
-        """Return where messages for the broker with this address go: by the VIP channel, if the client uses it."""
+        """Return where messages for this broker go: its VIP channel, if the client uses that."""
         if not self.config.vip_channel:
             return address
         try:
@@ -197,16 +197,13 @@ class Session:
     # --- routes ---------------------------------------------------------------------------------------------------
 
     async def route(self, topic: str) -> Route:
-        """TopicNotFound, NoNameServer. Known ones are kept and read again in the background."""
+        """Return the route. Known ones are kept and refreshed in the background. TopicNotFound, NoNameServer."""
         self.check_open()
         known = self._routes.get(topic)
         return known if known is not None else await self._read_route(topic)
 
     async def route_to_write(self, topic: str) -> Route:
-        """Return the route to write by.
-
-        A topic that nobody knows is made by the first send, where brokers allow it: then it is their default's route.
-        """
+        """Return the route, of a topic that the first send will make the one of the brokers' default topic."""
         try:
             route = await self.route(topic)
         except TopicNotFound as missing:
@@ -223,14 +220,14 @@ class Session:
         return route
 
     async def master(self, queue: MessageQueue) -> str:
-        """Return where the queue is written. NoBroker while its master is away."""
+        """Return the address where the queue is written. NoBroker while its master is away."""
         return master_of(await self.route_to_write(queue.topic), queue)
 
     def known_route(self, topic: str) -> Route | None:
         return self._routes.get(topic)
 
     async def _read_route(self, topic: str) -> Route:
-        """Read the route. All who ask for a topic at a time share one question."""
+        """Read a route; all who ask for the same topic meanwhile share one request."""
         task = self._route_reads.get(topic)
         if task is None:
             task = self._route_reads[topic] = asyncio.get_running_loop().create_task(self.name_servers.route(topic))
@@ -247,13 +244,13 @@ class Session:
             self.heartbeats.due.ring()  # brokers that we have not met yet
 
     def announce_to_brokers(self, topic: str) -> None:
-        """Its brokers get heartbeats from now on; while nobody knows the topic, those that could make it do."""
+        """Send heartbeats to its brokers from now on; while nobody knows the topic, to those that could make it."""
         if topic not in self._announced:
             self._announced.add(topic)
             self._routes_stale.ring()
 
     def refresh_routes(self) -> None:
-        """Something failed: read the routes at once."""
+        """Read the routes at once, since something failed."""
         self._routes_stale.ring()
 
     async def _refresh_loop(self) -> None:

@@ -19,7 +19,7 @@ SIGNATURE = "Signature"
 
 
 class Signer:
-    """Puts the fields into a request, in place. Everything else of it must be there already."""
+    """Puts the signature into a request, in place. Everything else of the request must be there already."""
 
     def __init__(self, access_key: str, secret_key: str, security_token: str = "") -> None:
         self._secret = secret_key.encode()

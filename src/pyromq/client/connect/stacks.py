@@ -15,7 +15,7 @@ from typing import Any
 
 
 def stacks() -> str:
-    """Event loop only."""
+    """Return the text. Event loop only."""
     return "\n".join([*_tasks(), *_threads()])
 
 
@@ -29,9 +29,9 @@ def _tasks() -> Iterator[str]:
 
 
 def _awaited(waiting: Any, frame: FrameType) -> Any:
-    """A task's own stack ends at its first coroutine: what that awaits is the news.
+    """Return what a coroutine awaits: a task's own stack ends at its first coroutine.
 
-    A handler whose first step was made before it was awaited is no part of that chain yet: its waiter's frame has it.
+    A handler that was started before it was awaited is not in that chain: the frame that waits for it has it.
     """
     if hasattr(waiting, "cr_await"):
         return waiting.cr_await

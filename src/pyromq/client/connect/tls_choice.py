@@ -33,7 +33,7 @@ _SWITCH = dict.fromkeys(TRUE, True) | dict.fromkeys(FALSE, False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsChoice:
-    """What one place says, or several together. None: nothing."""
+    """What one place says, or several together. None: it says nothing."""
 
     enabled: bool | None = None
     ca: Path | None = None
@@ -49,7 +49,7 @@ class TlsChoice:
         return True if any(getattr(self, one.name) is not None for one in fields(self)) else None
 
     def over(self, lower: TlsChoice) -> TlsChoice:
-        """This, and what it leaves open as the other says."""
+        """Return this choice, with what it leaves open as the lower one says."""
         found: dict[str, Any] = {}
         for one in fields(self):
             mine = getattr(self, one.name)
@@ -70,12 +70,12 @@ class TlsChoice:
         )
 
     def words(self) -> dict[str, str]:
-        """By field, what `from_words` reads."""
+        """Return texts by field, as `from_words` reads them."""
         found = {name: getattr(self, name) for name in VARIABLES} | {"enabled": self.is_wanted}
         return {name: _word(value) for name, value in found.items() if value is not None}
 
     def to_environment(self) -> dict[str, str]:
-        """As variables, for a program that is started."""
+        """Return variables for a program that is started."""
         return {VARIABLES[name]: word for name, word in self.words().items()}
 
 
@@ -85,7 +85,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> TlsChoice:
 
 
 def from_words(words: Mapping[str, str], called: Mapping[str, str]) -> TlsChoice:
-    """By field. `called` has what its writer calls each, for the error."""
+    """Read texts by field. `called` has what their writer calls each field, for the error."""
     found: dict[str, Any] = dict(words)
     for name in ("ca", "certificate", "key"):
         if name in found:

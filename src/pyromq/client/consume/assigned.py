@@ -40,8 +40,7 @@ class AssignedQueue:
             self.pulling.cancel()
 
     def confirms_offset(self, offset: int) -> bool:
-        """Return whether a broker that moves us moves us to where we are: it does so once, if the group was reset
-        before.
+        """Return whether a broker moves us to where we are: it does so once, if the group was reset before.
 
         There is nothing to drop and nobody to wait for. A broker that repeats it is taken at its word.
         """

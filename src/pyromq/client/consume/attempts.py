@@ -42,7 +42,7 @@ class Deadline:
         self._is_late = False
 
     def renew(self, seconds: float | None = None) -> None:
-        """`seconds` from now on, or the whole limit once more. Where there is no limit, nothing happens."""
+        """Let `seconds` count from now on, or the whole limit once more. Without a limit nothing happens."""
         if self._limit_s is not None and not self._is_late:
             self._timeouts.begin(self, self._limit_s if seconds is None else seconds)
 
@@ -70,12 +70,12 @@ class Deadline:
 
 
 class StartedCoroutine(Generic[T]):
-    """What is left of a coroutine whose first step was made, to be awaited in the same task."""
+    """The rest of a coroutine that was started already, to be awaited in the same task."""
 
     __slots__ = ("_coroutine", "_waits_for")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: Any) -> None:
-        """`waits_for`: what that step has given to the event loop."""
+        """`waits_for`: what its start has given to the event loop."""
         self._coroutine = coroutine
         self._waits_for = waits_for
 
@@ -113,7 +113,7 @@ class HandlerRunner:
         self.failed = 0
 
     async def __call__(self, messages: Sequence[Received]) -> Outcomes:
-        """For each message what went wrong with it, None if it is done."""
+        """Return for each message what went wrong with it, None if it is done."""
         began = self._clock.monotonic()
         outcomes: Outcomes
         try:

@@ -78,7 +78,7 @@ class ConcurrentService:
     # --- workers --------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Message after message of one queue, until a handler has let other workers in or the streak is long enough."""
+        """Handle message after message of a queue, until a handler has let other workers in or the streak is over."""
         me = object()
         while not self._is_stopping:
             assigned = None if self._is_passing else self._next()
@@ -98,10 +98,7 @@ class ConcurrentService:
                 self._is_passing = False
 
     def _next(self) -> AssignedQueue | None:
-        """Return the queue whose turn it is.
-
-        One more worker is woken for what is behind, in case this one has to wait.
-        """
+        """Return the queue whose turn it is. Wake one more worker if more messages wait: this one may have to wait."""
         ready = self._ready
         while ready:
             assigned = ready[0]
@@ -116,7 +113,7 @@ class ConcurrentService:
         return None
 
     def _wake(self) -> None:
-        """One at a time, and that one the next: most handlers of a burst are through before a second worker runs."""
+        """Wake one worker at a time: most handlers of a burst are through before a second one runs."""
         while self._idle and not self._is_waking:
             idle = self._idle.popleft()
             if not idle.done():
@@ -134,7 +131,7 @@ class ConcurrentService:
     # --- one call -------------------------------------------------------------------------------------------------
 
     async def _handle(self, assigned: AssignedQueue, messages: list[StoredMessage]) -> None:
-        """Never a message twice at once: its queue may have left and come back, or come from another client here."""
+        """Call the handler, never twice at once for a message: its queue may have come back, or from another client."""
         in_flight = assigned.in_flight
         if in_flight is None:
             in_flight = assigned.in_flight = in_flight_of(self._owner, assigned.queue)
@@ -173,7 +170,7 @@ class ConcurrentService:
             self._calls.tasks.start(self._again(assigned, received.message))
 
     async def _settled(self, received: Received, fault: Exception) -> bool:
-        """A failed message is somebody else's now. Broadcast has nobody: it is dropped, and the log has said so."""
+        """Return whether the failed message is somebody else's now. Broadcast drops it, and the log has said so."""
         if self._send_back is None:
             return True
         return await self._send_back(received, send_back_level(fault, received.message.reconsume_times, self._retry))

@@ -9,7 +9,7 @@ from ..subscription import Filter
 
 
 async def check_at_brokers(session: Session, group: str, topic: str, wanted: Filter) -> None:
-    """A broker that cannot evaluate it says so now, and not by silence. Refused has the reason."""
+    """Ask the brokers whether they can evaluate the filter. Refused has the reason why one cannot."""
     known = session.known_route(topic)
     if known is None or not wanted.sql:
         return  # nobody to ask yet, or nothing to ask

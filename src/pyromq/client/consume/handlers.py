@@ -38,7 +38,7 @@ class AdaptedHandler:
         return self.threads is not None
 
     def close(self) -> None:
-        """The handlers have ended."""
+        """Release the threads, once the handlers have ended."""
         if self.threads is not None:
             self.threads.shutdown(wait=False)
 
@@ -75,7 +75,7 @@ def adapt(handler: Handler, concurrency: int = 1) -> AdaptedHandler:
 
 
 def worker(handler: Handler, concurrency: int, is_batch: bool) -> AdaptedHandler:
-    """For consumers: of one message at a time, or of lists, with outcomes. It may raise: then all of them failed."""
+    """Adapt a handler of single messages or of lists for a consumer. Where it raises, all of them failed."""
     if is_batch:
         return _batch_worker(handler, concurrency)
     arguments = arguments_of(handler)

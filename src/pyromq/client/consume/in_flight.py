@@ -30,7 +30,7 @@ class InFlight:
         return True
 
     async def enter(self, keys: Sequence[Hashable]) -> None:
-        """All of them, as soon as nobody has one of them. Nothing is held while this waits."""
+        """Enter all of them, as soon as none is busy. None is entered while this waits."""
         while not self.try_enter(keys):
             if (busy := self._waiter(keys)) is not None:
                 await asyncio.wrap_future(busy)
@@ -46,7 +46,7 @@ class InFlight:
                 future.set_result(None)
 
     def _waiter(self, keys: Sequence[Hashable]) -> Future[None] | None:
-        """Done when the first of them that somebody has is free again; None: all are free by now."""
+        """Return a future that is done when the first busy one is free again; None: all are free by now."""
         with self._lock:
             for key in keys:
                 if key in self._held:

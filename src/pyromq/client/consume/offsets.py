@@ -38,11 +38,11 @@ log = logs.get("pyromq.client")
 
 class OffsetStore(Protocol):
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return None if nothing is kept for this queue."""
+        """Return the group's offset; None if there is none for this queue."""
         ...
 
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return what was kept; the rest failed, is logged, and may be saved again."""
+        """Save offsets and return those that were kept; the rest failed, is logged, and may be saved again."""
         ...
 
 
@@ -102,7 +102,7 @@ class LocalOffsets:
         return self._known
 
     def _written(self) -> ByQueue[int]:
-        """Return the file, or the one before it if that is damaged or gone, as Java's clients do."""
+        """Read the file, or the one before it if that is damaged or gone, as Java's clients do."""
         for path in (self._path, self._path.with_name(self._path.name + ".bak")):
             try:
                 return decode_body(ResetOffsetBody, path.read_bytes(), FILE_LIMITS).offset_table
@@ -122,13 +122,13 @@ async def lowest(session: Session, queue: MessageQueue) -> int:
 
 
 async def highest(session: Session, queue: MessageQueue) -> int:
-    """Return one past the last message."""
+    """Return the offset behind the last message."""
     header = GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id)
     return await _offset(session, queue, RequestCode.GET_MAX_OFFSET, header) or 0
 
 
 async def at_time(session: Session, queue: MessageQueue, time_ms: int) -> int:
-    """Return the first message stored at that time or later."""
+    """Return the offset of the first message stored at that time or later."""
     header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
     return await _offset(session, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header) or 0
 

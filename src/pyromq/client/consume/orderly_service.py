@@ -49,7 +49,7 @@ class OrderlyService:
             assigned.draining.add_done_callback(self._drains.discard)
 
     async def left(self, assigned: AssignedQueue) -> None:
-        """The lock is ours until then, so nobody else handles the queue meanwhile."""
+        """Return when no handler works on the queue: the lock is ours until then, so nobody else handles it."""
         if assigned.draining is not None:
             await asyncio.wait((assigned.draining,))
 
@@ -68,7 +68,7 @@ class OrderlyService:
             assigned.draining = None
 
     async def _until_done(self, assigned: AssignedQueue, messages: list[StoredMessage]) -> None:
-        """Of a batch those that failed come again, in their order, before anything behind them."""
+        """Handle these until they are done. Of a batch those that failed come again, in their order."""
         left = [self._calls.describe(message, assigned.queue) for message in messages]
         while not self._is_over(assigned):
             if self._clock.monotonic() >= assigned.locked_until:

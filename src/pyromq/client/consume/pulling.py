@@ -197,7 +197,7 @@ class Puller:
         )
 
     def _fields(self, request: _PullRequest, commit: int) -> dict[str, str]:
-        """Most are the same for all pulls of a queue, and are encoded once. Commit -1: nothing to commit."""
+        """Return the header fields; most are the same for all pulls of a queue and encoded once. Commit -1: none."""
         common = (request.wanted, request.most, request.hold_s)
         known = self._common.get(request.queue)
         if known is None or known[0] != common:
@@ -243,5 +243,5 @@ def _log_broken(request: _PullRequest, found: ReadMessages, end: int) -> None:
 
 
 def _restore(message: StoredMessage) -> None:
-    """A message that comes again stands in the group's retry topic; it belongs to its own."""
+    """Give a message that comes by way of the group's retry topic its own topic back."""
     message.topic = message.properties.get(Property.RETRY_TOPIC, message.topic)

@@ -148,7 +148,7 @@ class PushConsumer(Lifecycle):
             raise
 
     async def _read_route(self, topic: str) -> None:
-        """Before the first heartbeat, which goes to the brokers that are known. The route may come later."""
+        """Read the route before the first heartbeat, which goes to the brokers that are known. It may come later."""
         try:
             await self._session.route(topic)
         except Error as fault:

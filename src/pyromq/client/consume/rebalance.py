@@ -17,7 +17,7 @@ log = logs.get("pyromq.client")
 async def share_of(
     session: Session, group: str, topic: str, strategy: Strategy, is_broadcast: bool
 ) -> set[MessageQueue] | None:
-    """Our queues of a topic. None: nobody could be asked, so things stay as they are."""
+    """Return our queues of a topic. None: nobody could be asked, so things stay as they are."""
     try:
         route = await session.route(topic)
     except Error as fault:
@@ -32,7 +32,7 @@ async def share_of(
 
 
 async def _members(session: Session, group: str, route: Route) -> list[str]:
-    """Any broker of the topic knows all members, since all of them send heartbeats to all of them."""
+    """Return the group's members: any broker of the topic knows them all, since each sends heartbeats to all."""
     addresses = [address for replicas in route.addresses.values() for address in replicas.values()]
     session.rng.shuffle(addresses)
     for address in addresses:

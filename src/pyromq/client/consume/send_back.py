@@ -39,7 +39,7 @@ class ConsumerSendBack:
         self._sender = Sender(session, _GROUP, SendPolicy())
 
     async def __call__(self, received: Received, level: int) -> bool:
-        """Return True if somebody else has it now. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
+        """Return whether a broker has the message now. `level` is a delay level, BROKER_CHOOSES or DEAD_LETTER."""
         unreadable = received.message if isinstance(received.message, UnreadableMessage) else None
         if unreadable is not None and unreadable.is_curable and unreadable.reconsume_times < self._retry.most:
             level = BROKER_CHOOSES  # this client may have the package by then, or another member gets it
@@ -56,9 +56,7 @@ class ConsumerSendBack:
         return True
 
     def _is_left(self, message: UnreadableMessage, *faults: Error) -> bool:
-        """Return True once brokers have refused an unreadable record often enough: it stays where it is, and is
-        skipped.
-        """
+        """Return True once brokers have refused an unreadable record often enough: it is skipped."""
         if not all(isinstance(fault, Refused | BadMessage) for fault in faults):
             return False  # nobody there to take it: that passes
         message.refusals += 1
@@ -90,9 +88,7 @@ class ConsumerSendBack:
         return True
 
     async def most_retries(self, received: Received) -> int:
-        """Return how often this message may come again: our own number, or that of the group at the broker of its
-        queue.
-        """
+        """Return how often this message may come again: our own number, or the group's at the broker of its queue."""
         if not self._retry.of_group:
             return self._retry.most
         try:
@@ -120,7 +116,7 @@ class ConsumerSendBack:
             delay_level=level,
             origin_msg_id=received.id,
             origin_topic=received.wire_topic,
-            max_reconsume_times=self._retry.told,
+            max_reconsume_times=self._retry.sent_bound,
             bname=received.queue.broker_name,
         )
         await self._session.ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
@@ -144,5 +140,5 @@ class ConsumerSendBack:
             outgoing.sys_flag = message.sys_flag & _AS_STORED
         outgoing.reconsume_times = message.reconsume_times + 1
         # More attempts than allowed: that is how a broker is told to keep it among the dead letters.
-        outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.told
+        outgoing.max_reconsume_times = 0 if level == DEAD_LETTER else self._retry.sent_bound
         return outgoing

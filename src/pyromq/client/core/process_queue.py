@@ -81,7 +81,7 @@ class ProcessQueue:
         self._bytes, self._next = size, beyond
 
     def skip_to(self, offset: int) -> None:
-        """The broker scanned up to here without a match: nothing below is to come."""
+        """Expect nothing below this offset: the broker found no match up to it."""
         self._next = max(self._next, offset)
 
     def take(self, most: int = 1) -> list[StoredMessage]:
@@ -92,18 +92,18 @@ class ProcessQueue:
         return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
     def give_back(self, messages: Iterable[StoredMessage]) -> None:
-        """Not handled after all: they wait again, in their places."""
+        """Let these wait again, in their places: they were not handled after all."""
         returned = [message for message in messages if message.queue_offset in self._open]
         self._waiting = deque(sorted((*returned, *self._waiting), key=lambda message: message.queue_offset))
 
     def done(self, messages: Iterable[StoredMessage]) -> None:
-        """Those that `take` gave out."""
+        """Count messages that `take` returned as done."""
         for message in messages:
             if self._open.pop(message.queue_offset, None) is not None:
                 self._bytes -= len(message.body)
 
     def drop(self) -> None:
-        """The queue belongs to another consumer now, or its offset was set anew."""
+        """Forget the queue: it belongs to another consumer now, or its offset was set anew."""
         self.is_dropped = True
         self._waiting.clear()
 

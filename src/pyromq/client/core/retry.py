@@ -1,6 +1,6 @@
 """When to try again: sends on another broker, failed messages after a delay, and what ends in the dead letters.
 
-Pure rules: the producer and the consumers ask, and do what they are told.
+Pure rules: the producer and the consumers ask, and act on the answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RETRIED_CODES = frozenset(
     )
 )
 
-# Seconds of the delay levels 1 to 18 of a broker that was not told otherwise (messageDelayLevel).
+# Seconds of the delay levels 1 to 18 of a broker that is not configured otherwise (messageDelayLevel).
 LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 BROKER_CHOOSES = 0  # delay level of a send-back: 3 + the number of attempts so far
@@ -75,8 +75,8 @@ class Retry:
         return NO_END if self.times is None or self.of_group else self.times
 
     @property
-    def told(self) -> int | None:
-        """Return what a broker is told with a failed message; None: it takes the group's own number."""
+    def sent_bound(self) -> int | None:
+        """Return the bound that goes to a broker with a failed message; None: the group's own number counts."""
         return None if self.of_group else self.most
 
 

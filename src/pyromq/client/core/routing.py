@@ -46,7 +46,7 @@ class Route:
 
 
 def route_of(topic: str, data: TopicRouteData) -> Route:
-    """Producers use queues with write permission whose master is known, consumers those with read permission.
+    """Return the route: writable queues have a known master, readable ones need the permission alone.
 
     ValueError if there are more queues than anybody has: each would become an object here, whoever made them up.
     """
@@ -66,7 +66,7 @@ def route_of(topic: str, data: TopicRouteData) -> Route:
 
 
 def _check_sizes(data: TopicRouteData) -> None:
-    """Brokers of one name are listed once, so that all numbers together are the topic's queues."""
+    """Raise ValueError for too many queues. Brokers of one name are listed once, so all numbers are summed up."""
     for told in ("read_queue_nums", "write_queue_nums"):
         count = sum(max(0, getattr(part, told)) for part in data.queue_datas)
         if count > MOST_QUEUES:
@@ -85,7 +85,7 @@ def _queues(
 
 
 def _ordered_queues(topic: str, setting: str | None) -> tuple[MessageQueue, ...]:
-    """`broker-a:4;broker-b:4` of an order topic: in this order, whichever of the brokers are there."""
+    """Read `broker-a:4;broker-b:4` of an order topic: queues in this order, whichever brokers are there."""
     found: list[MessageQueue] = []
     for part in (setting or "").split(";"):
         name, _, text = part.partition(":")
@@ -98,7 +98,7 @@ def _ordered_queues(topic: str, setting: str | None) -> tuple[MessageQueue, ...]
 
 
 def queue_for_key(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
-    """As Java's SelectMessageQueueByHash, so that producers of both languages put a key into the same queue."""
+    """Choose as Java's SelectMessageQueueByHash does, so that producers of both languages agree."""
     code = java_hash(key)
     return queues[abs(code) % len(queues)]  # Java's remainder keeps the sign, whose absolute value it takes
 
@@ -111,7 +111,7 @@ class Rotation:
         self._next: dict[str, int] = {}
 
     def next(self, queues: Sequence[MessageQueue]) -> MessageQueue:
-        """Whichever comes next."""
+        """Return the next queue."""
         topic = queues[0].topic
         place = self._next.get(topic)
         if place is None:
@@ -142,6 +142,6 @@ class NameServerOrder:
         return list(self._addresses)
 
     def failed(self, address: str) -> None:
-        """To the end: it is asked again only after all the others."""
+        """Move it to the end: it is asked again only after all the others."""
         self._addresses.remove(address)
         self._addresses.append(address)

@@ -22,7 +22,7 @@ class OrderLanes:
 
     @asynccontextmanager
     async def turn(self, topic: str, order_key: str) -> AsyncIterator[None]:
-        """asyncio's lock is fair: who came first is served first, so a retry is never overtaken."""
+        """Wait for the sends of this key that came before. asyncio's lock is fair: a retry is never overtaken."""
         key = (topic, order_key)
         lane = self._lanes.setdefault(key, _OrderLane())
         lane.users += 1

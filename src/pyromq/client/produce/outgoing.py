@@ -82,7 +82,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     max_reconsume_times: int | None = None
 
     def name_send(self, identity: str) -> None:
-        """For the brokers' duplicate window: the same for every attempt."""
+        """Name the send for the brokers' duplicate window; the name is the same for every attempt."""
         self.properties += properties_text({Property.SEND_ID: identity})
 
 
@@ -137,7 +137,7 @@ def message_properties(
     delay: Seconds | None = None,
     deliver_at_ms: int | None = None,
 ) -> dict[str, str]:
-    """BadMessage for what brokers would misread."""
+    """Return the properties of a message. BadMessage for what brokers would misread."""
     found: dict[str, str] = {} if props is None else _own_words(props)
     if delay is not None and deliver_at_ms is not None:
         raise BadMessage("delay and deliver_at_ms are two ways to say when", hint="Give one of them")
@@ -178,7 +178,7 @@ def _own_words(props: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_blank(word: Any) -> bool:
-    """As Java's client sees it: what its `trim` leaves nothing of."""
+    """Return whether Java's `trim` leaves nothing of it."""
     return word is None or not str(word).strip(_TRIMMED_BY_JAVA)
 
 

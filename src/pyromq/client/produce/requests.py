@@ -42,7 +42,7 @@ class AwaitedReplies:
         finally:
             del self._waiting[correlation]
 
-    def came(self, header: PushReplyMessage, body: bytes) -> None:
+    def deliver(self, header: PushReplyMessage, body: bytes) -> None:
         """Raise RequestRefused if nobody waits for it. One that cannot be read fails who waits for it."""
         properties = decode_properties(header.properties or "")
         correlation = properties.get(Property.CORRELATION_ID, "")
@@ -65,18 +65,18 @@ def request_properties(correlation: str, client_id: str, timeout_s: float) -> di
 
 
 def reply_properties(request: Received) -> dict[str, str]:
-    """BadMessage if nobody waits for an answer to this message."""
-    asked = request.properties
-    missing = [name for name in (Property.CORRELATION_ID, Property.REPLY_TO_CLIENT) if not asked.get(name)]
+    """Return the properties of a reply. BadMessage, if nobody waits for an answer to this message."""
+    given = request.properties
+    missing = [name for name in (Property.CORRELATION_ID, Property.REPLY_TO_CLIENT) if not given.get(name)]
     if missing:
         raise BadMessage(
             f"message {request.id} is no request: it has no {missing[0]}", hint="Its sender must use `request`"
         )
     return {
         Property.MSG_TYPE: REPLY,
-        Property.CORRELATION_ID: asked[Property.CORRELATION_ID],
-        Property.REPLY_TO_CLIENT: asked[Property.REPLY_TO_CLIENT],
-        Property.TTL: asked.get(Property.TTL, ""),
+        Property.CORRELATION_ID: given[Property.CORRELATION_ID],
+        Property.REPLY_TO_CLIENT: given[Property.REPLY_TO_CLIENT],
+        Property.TTL: given.get(Property.TTL, ""),
     }
 
 

@@ -43,11 +43,11 @@ class TransactionTable:
         self._patience_ms = patience_s * 1000
 
     def create(self) -> None:
-        """Create it if it is not there yet."""
+        """Create the table, if it is not there yet."""
         self._rows.create()
 
     def note(self, connection: Any, message_id: str) -> None:
-        """Within the caller's transaction on this connection; the caller commits."""
+        """Insert the id within the caller's transaction on this connection; the caller commits."""
         with closing(connection.cursor()) as cursor:
             cursor.execute(
                 f"INSERT INTO {self._rows.table} (message_id, noted_ms) VALUES ({self._rows.mark}, {self._rows.mark})",
@@ -66,5 +66,5 @@ class TransactionTable:
         return False if self._rows.now_ms() - msg.born_ms > self._patience_ms else None
 
     def forget(self, older_than_s: float) -> None:
-        """Removes old rows. Brokers ask for 15 minutes by default (transactionCheckMax x transactionCheckInterval)."""
+        """Remove old rows. Brokers ask for 15 minutes by default (transactionCheckMax x transactionCheckInterval)."""
         self._rows.forget(older_than_s)

@@ -149,7 +149,7 @@ class ProducerTransactions:
         """The handler answers for this topic (by its name on the wire): True commits, False rolls back, None waits."""
         self._checks[topic] = adapt(handler, CHECKS_AT_ONCE)
 
-    async def asked(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:
+    async def check(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:
         decision = await self._decide(half)
         if self._tracer is not None:
             trace_answer(self._tracer, group=self._group, state=_STATES[decision], half=half, address=peer.address)

@@ -56,7 +56,7 @@ class QueuePull:
     connect: Callable[[str, ReadOptions], BlockingConnection] = BlockingConnection
 
     def bodies(self, buffer: ReceiveBuffer | None = None) -> Iterator[tuple[memoryview, int]]:
-        """Yield the body of each answer, with the offset to go on at. Bodies follow each other in `buffer`, if given."""
+        """Yield the body of each answer, with the offset to go on at. They follow each other in `buffer`, if given."""
         offset, connection = self.part.begin, None
         deadline = self._deadline()
         try:

@@ -114,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connected
 
     def _refresh(self, *, now: bool = False) -> None:
-        """Read the queues and their bounds anew, five times a second at most. While the cluster is away, old ones count."""
+        """Read queues and bounds anew, five times a second at most. While the cluster is away, old ones count."""
         time = self._clock.monotonic()
         if not now and time - self._refreshed_at < _FRESH_S:
             return
