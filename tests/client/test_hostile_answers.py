@@ -197,7 +197,7 @@ def push_reply(body: bytes, sys_flag: int, **other: str) -> tuple[PushReplyMessa
 async def test_a_reply_that_cannot_be_read_fails_who_waits_for_it(sys_flag: int) -> None:
     replies = AwaitedReplies()
     with replies.expect("c1") as waiting:
-        replies.came(*push_reply(b"no zlib", sys_flag))
+        replies.deliver(*push_reply(b"no zlib", sys_flag))
         with pytest.raises(BadAnswer, match="the reply to 'c1' cannot be read"):
             await waiting
 
@@ -206,7 +206,7 @@ async def test_a_reply_that_cannot_be_read_fails_who_waits_for_it(sys_flag: int)
 async def test_a_reply_from_a_host_that_is_none_is_a_reply(host: str) -> None:
     replies = AwaitedReplies()
     with replies.expect("c1") as waiting:
-        replies.came(*push_reply(b"yes", 0, bornHost=host, storeHost=host))
+        replies.deliver(*push_reply(b"yes", 0, bornHost=host, storeHost=host))
         assert (await waiting).body == b"yes"
 
 

@@ -172,13 +172,13 @@ async def test_nobody_is_asked_while_the_block_is_open(quick: Servers) -> None:
     checked = asyncio.Event()
     async with quick.client() as client, client.producer("Slow") as producer:
         transactions = producer.transactions
-        real = transactions.asked
+        real = transactions.check
 
         async def spy(*arguments: object) -> None:
             await real(*arguments)  # type: ignore[arg-type]
             checked.set()
 
-        transactions.asked = spy  # type: ignore[method-assign, assignment]
+        transactions.check = spy  # type: ignore[method-assign, assignment]
 
         @producer.transaction_check("T")
         async def check(msg: Received) -> bool:

@@ -27,7 +27,11 @@ def test_a_failed_message_comes_again_until_its_attempts_are_used_up() -> None:
 
 def test_the_broker_may_count_by_the_groups_own_number() -> None:
     assert send_back_level(ValueError(), 10**6, Retry(of_group=True)) == BROKER_CHOOSES
-    assert [Retry(of_group=True).told, Retry(times=3).told, Retry(times=None).told] == [None, 3, 0x7FFFFFFF]
+    assert [Retry(of_group=True).sent_bound, Retry(times=3).sent_bound, Retry(times=None).sent_bound] == [
+        None,
+        3,
+        0x7FFFFFFF,
+    ]
 
 
 def test_a_handler_may_say_when_or_never() -> None:
