@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from pyromq.broker.pull.long_poll import ANY_QUEUE, HeldPull, LongPoll
+from pyromq.broker.pull.long_poll import ANY_QUEUE, LongPoll, SuspendedPull
 
 
 def held(
     queue_id: int = 0, offset: int = 5, deadline: float = 15.0, topic: str = "T", owner: str = "c"
-) -> HeldPull[str]:
-    return HeldPull(topic, queue_id, offset, deadline, owner, f"{topic}/{queue_id}/{offset}/{deadline}")
+) -> SuspendedPull[str]:
+    return SuspendedPull(topic, queue_id, offset, deadline, owner, f"{topic}/{queue_id}/{offset}/{deadline}")
 
 
 def test_a_message_wakes_only_the_pulls_of_its_queue_that_wait_before_it() -> None:
     polls = LongPoll[str]()
     here, further, other_queue, other_topic = held(), held(offset=9), held(queue_id=1), held(topic="U")
     for pull in (here, further, other_queue, other_topic):
-        polls.hold(pull)
+        polls.suspend(pull)
     assert polls.take_arrived("T", 0, readable=6) == [here]
     assert polls.take_arrived("T", 0, readable=9) == []
     assert polls.take_arrived("T", 0, readable=10) == [further]
@@ -25,7 +25,7 @@ def test_a_message_wakes_only_the_pulls_of_its_queue_that_wait_before_it() -> No
 def test_a_pull_on_the_whole_topic_is_woken_by_any_of_its_queues() -> None:
     polls = LongPoll[str]()
     anywhere = held(queue_id=ANY_QUEUE, offset=0)
-    polls.hold(anywhere)
+    polls.suspend(anywhere)
     assert polls.take_arrived("U", 0, 1) == []
     assert polls.take_arrived("T", 7, 1) == [anywhere]
     assert len(polls) == 0
@@ -35,7 +35,7 @@ def test_deadlines_come_in_order_and_each_once() -> None:
     polls = LongPoll[str]()
     late, early, same = held(deadline=20), held(deadline=10), held(deadline=10, queue_id=3)
     for pull in (late, early, same):
-        polls.hold(pull)
+        polls.suspend(pull)
     assert polls.next_deadline() == 10
     assert polls.take_due(9.9) == []
     assert polls.take_due(10) == [early, same]
@@ -47,10 +47,10 @@ def test_deadlines_come_in_order_and_each_once() -> None:
 def test_a_pull_held_again_keeps_its_deadline_and_is_answered_once() -> None:
     polls = LongPoll[str]()
     pull = held()
-    polls.hold(pull)
+    polls.suspend(pull)
     assert polls.take_arrived("T", 0, 6) == [pull]
     pull.offset = 6
-    polls.hold(pull)
+    polls.suspend(pull)
     assert len(polls) == 1
     assert polls.take_due(15) == [pull]
     assert polls.take_due(99) == []
@@ -58,7 +58,7 @@ def test_a_pull_held_again_keeps_its_deadline_and_is_answered_once() -> None:
 
 def test_an_answered_pull_is_no_longer_due() -> None:
     polls = LongPoll[str]()
-    polls.hold(held())
+    polls.suspend(held())
     polls.take_arrived("T", 0, 6)
     assert polls.next_deadline() is None
     assert polls.take_due(99) == []
@@ -67,10 +67,10 @@ def test_an_answered_pull_is_no_longer_due() -> None:
 def test_a_lost_connection_takes_its_own_pulls_along() -> None:
     polls = LongPoll[str]()
     mine, theirs = held(owner="lost"), held(owner="alive")
-    polls.hold(mine)
-    polls.hold(theirs)
+    polls.suspend(mine)
+    polls.suspend(theirs)
     polls.drop("lost")
-    assert list(polls.held()) == [theirs]
+    assert list(polls.suspended()) == [theirs]
     assert polls.take_due(99) == [theirs]
 
 
@@ -78,7 +78,7 @@ def test_topic_and_shutdown_take_what_is_left() -> None:
     polls = LongPoll[str]()
     first, second, other = held(), held(queue_id=1), held(topic="U")
     for pull in (first, second, other):
-        polls.hold(pull)
+        polls.suspend(pull)
     assert polls.take_topic("T") == [first, second]
     assert polls.take_all() == [other]
     assert len(polls) == 0
@@ -87,6 +87,6 @@ def test_topic_and_shutdown_take_what_is_left() -> None:
 def test_a_busy_queue_does_not_pile_up_answered_pulls() -> None:
     polls = LongPoll[str]()
     for offset in range(10_000):
-        polls.hold(held(offset=offset, deadline=1e9))
+        polls.suspend(held(offset=offset, deadline=1e9))
         polls.take_arrived("T", 0, offset + 1)
     assert len(polls._deadlines) < 200

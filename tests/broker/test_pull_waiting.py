@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from pyromq.broker.pull.long_poll import HeldPull
-from pyromq.broker.pull.suspended import AT_ONCE, WaitingPull, WaitingPulls
+from pyromq.broker.pull.long_poll import SuspendedPull
+from pyromq.broker.pull.suspended import AT_ONCE, SuspendedPulls, WaitingRequest
 from pyromq.kernel.state import QueueTail
 from pyromq.store.log.readable import Readable
 from pyromq.testing.clock import ManualClock
@@ -29,18 +29,18 @@ class World:
         self.woken: list[int] = []
         self.ended: list[int] = []
         self.takes_long = False
-        self.pulls = WaitingPulls(self.clock, self.readable, self.look, self.end)
+        self.pulls = SuspendedPulls(self.clock, self.readable, self.look, self.end)
 
-    def look(self, pull: WaitingPull) -> bool:
+    def look(self, pull: WaitingRequest) -> bool:
         self.woken.append(pull.offset)
         return self.takes_long
 
-    def end(self, pull: WaitingPull) -> bool:
+    def end(self, pull: WaitingRequest) -> bool:
         self.ended.append(pull.offset)
         return False
 
-    def hold(self, topic: str, offset: int, peer: object = "c") -> None:
-        self.pulls.hold(HeldPull(topic, 0, offset, 15.0, peer, cast(Any, None)))
+    def suspend(self, topic: str, offset: int, peer: object = "c") -> None:
+        self.pulls.put_back(SuspendedPull(topic, 0, offset, 15.0, peer, cast(Any, None)))
 
     async def arrive(self, queue: Queue) -> None:
         queue.next_offset += 1
@@ -53,7 +53,7 @@ class World:
 async def test_nobody_listens_to_a_topic_that_no_pull_waits_on() -> None:
     world, mine, other = World(), Queue("T"), Queue("U")
     assert world.readable.listeners == {}
-    world.hold("T", 0)
+    world.suspend("T", 0)
     assert list(world.readable.listeners) == ["T"]
     await world.arrive(other)
     assert world.woken == []
@@ -67,7 +67,7 @@ async def test_nobody_listens_to_a_topic_that_no_pull_waits_on() -> None:
 async def test_a_pull_that_comes_again_is_woken_again() -> None:
     world, queue = World(), Queue("T")
     for offset in (0, 1, 3, 5):
-        world.hold("T", offset)
+        world.suspend("T", offset)
         await world.arrive(queue)
         if offset:
             await world.arrive(queue)  # one that nobody waits for
@@ -77,7 +77,7 @@ async def test_a_pull_that_comes_again_is_woken_again() -> None:
 async def test_many_wait_and_one_listens() -> None:
     world, queue = World(), Queue("T")
     for offset in (0, 0, 1, 7):
-        world.hold("T", offset, peer=offset)
+        world.suspend("T", offset, peer=offset)
     assert len(world.readable.listeners["T"]) == 1
     world.pulls.drop(cast(Any, 0))
     await world.arrive(queue)
@@ -124,7 +124,7 @@ async def woken_in_turns(world: World, queue: Queue, turns: int) -> list[int]:
 async def test_pulls_that_one_arrival_wakes_are_served_in_turns() -> None:
     world, queue = World(), Queue("T")
     for number in range(3 * AT_ONCE):
-        world.hold("T", 0, peer=number)
+        world.suspend("T", 0, peer=number)
     assert await woken_in_turns(world, queue, 4) == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE, 3 * AT_ONCE]
     assert len(world.pulls) == 0
 
@@ -134,7 +134,7 @@ async def test_after_a_look_that_took_long_others_have_their_turn() -> None:
     world, queue = World(), Queue("T")
     world.takes_long = True
     for number in range(4):
-        world.hold("T", 0, peer=number)
+        world.suspend("T", 0, peer=number)
     assert await woken_in_turns(world, queue, 5) == [1, 2, 3, 4, 4]
 
 
@@ -142,7 +142,7 @@ async def test_who_leaves_between_two_turns_is_not_served_and_a_stop_answers_the
     world, queue = World(), Queue("T")
     world.takes_long = True
     for number in range(4):
-        world.hold("T", 0, peer=number)
+        world.suspend("T", 0, peer=number)
     assert await woken_in_turns(world, queue, 1) == [1]
     assert len(world.pulls) == len(world.pulls.all()) == 3
     world.pulls.drop(cast(Any, 1))
@@ -160,7 +160,7 @@ async def test_pulls_with_long_requests_are_held_up_to_so_many_bytes() -> None:
         size = 3_000
 
     def keep() -> bool:
-        return world.pulls.keep(("T", 0, 0), 1000, cast(Any, "c"), cast(Any, Ticket()), config)
+        return world.pulls.add(("T", 0, 0), 1000, cast(Any, "c"), cast(Any, Ticket()), config)
 
     assert [keep() for _ in range(5)] == [True, True, True, False, False]
     world.pulls.drop(cast(Any, "c"))

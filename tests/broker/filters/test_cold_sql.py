@@ -38,7 +38,7 @@ async def walk(broker: Running, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("step", [1, 7, 50, MESSAGES + 1])
-async def test_cold_records_are_sifted_as_warm_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+async def test_cold_records_are_filtered_as_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     async with running_broker(tmp_path, enable_property_filter=True) as broker:
         for number in range(MESSAGES):
             properties = {"n": str(number), "hit": str(number % step == step - 1).lower()}

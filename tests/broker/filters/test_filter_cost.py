@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker.filters.filtered_read import Search, sift
+from pyromq.broker.filters.filtered_read import Search, find_matches
 from pyromq.broker.filters.filters import parsed
 from pyromq.model.codes import ResponseCode
 from pyromq.model.filters.parser import MAX_CONTAINS
@@ -52,10 +52,10 @@ class Stopwatch:
 
 
 async def test_a_look_ends_when_its_time_is_over(broker: Running) -> None:
-    reader, sieve = broker.broker.store.reader, parsed("SQL92", COSTLY)
+    reader, record_filter = broker.broker.store.reader, parsed("SQL92", COSTLY)
     seen, offset, looks = [], 0, 0
     while offset < COUNT:
-        found = sift(reader, search(offset), sieve, Stopwatch(0.001)).selection
+        found = find_matches(reader, search(offset), record_filter, Stopwatch(0.001)).selection
         seen += [one.queue_offset for one in found.ranges]
         assert found.status is (GetStatus.FOUND if found.ranges else GetStatus.NO_MATCHED_MESSAGE)
         assert 0 < found.next_offset - offset <= 2
@@ -65,8 +65,8 @@ async def test_a_look_ends_when_its_time_is_over(broker: Running) -> None:
 
 
 async def test_one_record_is_looked_at_however_late_it_is(broker: Running) -> None:
-    sieve = parsed("SQL92", COSTLY)
-    found = sift(broker.broker.store.reader, search(7), sieve, Stopwatch(60)).selection
+    record_filter = parsed("SQL92", COSTLY)
+    found = find_matches(broker.broker.store.reader, search(7), record_filter, Stopwatch(60)).selection
     assert ([one.queue_offset for one in found.ranges], found.next_offset) == ([7], 8)
 
 
@@ -75,7 +75,7 @@ async def test_a_light_expression_asks_for_no_time(broker: Running) -> None:
     for number in range(200):
         await broker.send(topic="U", body=b"x", properties={"n": str(number)})
     watch = Stopwatch(0.000_1)
-    found = sift(broker.broker.store.reader, Search("U", 0, 0, 300, 1 << 20), parsed("SQL92", "n > 100"), watch)
+    found = find_matches(broker.broker.store.reader, Search("U", 0, 0, 300, 1 << 20), parsed("SQL92", "n > 100"), watch)
     assert len(found.selection.ranges) == 99
     assert watch() < 0.000_8
 

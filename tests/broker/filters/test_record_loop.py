@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.broker.filters.filters import Sieve
+from pyromq.broker.filters.filters import RecordFilter
 from pyromq.broker.filters.record_loop import MOST_PROPERTIES, record_loop
 from pyromq.model.filters.sql92 import EvaluationFault, Sql92
 from pyromq.protocol.properties import decode_properties, encode_properties
@@ -29,7 +29,7 @@ def stored(properties: bytes, *, host: int = 8, magic: int = MAGIC_V1) -> bytes:
 
 def answers(text: str, properties: bytes, **odd: int) -> tuple[bool, bool]:
     """By the loop, and by decoding."""
-    looped = next(Sieve(Sql92(text)).accepted([stored(properties, **odd)]), None) is not None
+    looped = next(RecordFilter(Sql92(text)).accepted([stored(properties, **odd)]), None) is not None
     try:
         return looped, Sql92(text, usual=False).matches(decode_properties(properties))
     except EvaluationFault:
@@ -41,8 +41,8 @@ def test_it_matches_as_java_does() -> None:
     for text, properties, wanted in ROWS:
         if wanted == "invalid" or any("\x01" in part or "\x02" in part for part in (*properties, *properties.values())):
             continue
-        sieve, asked = Sieve(Sql92(text)), asked + 1
-        found = next(sieve.accepted([stored(encode_properties(properties))]), None) is not None
+        record_filter, asked = RecordFilter(Sql92(text)), asked + 1
+        found = next(record_filter.accepted([stored(encode_properties(properties))]), None) is not None
         # What has no value has not come, once it was stored.
         if found is not (wanted == "true") and all(properties.values()):
             different.append(f"{text[:80]!r} {properties}: Java says {wanted}, we {found}")
@@ -102,10 +102,10 @@ def test_records_of_other_layouts(odd: dict[str, int]) -> None:
 
 
 def test_what_cannot_be_asked_of_one_record_is_told_and_ends_nothing() -> None:
-    sieve = Sieve(Sql92("a > 5"))
+    record_filter = RecordFilter(Sql92("a > 5"))
     records = [stored(b"a\x01%b\x02" % value) for value in (b"word", b"6", b"also", b"7")]
-    assert list(sieve.accepted(records)) == [records[1], records[3]]
-    assert sieve.failed == 2
+    assert list(record_filter.accepted(records)) == [records[1], records[3]]
+    assert record_filter.failed == 2
 
 
 def test_many_properties_are_decoded_instead() -> None:
@@ -113,4 +113,4 @@ def test_many_properties_are_decoded_instead() -> None:
     assert record_loop(Sql92(few)) is not None
     assert record_loop(Sql92(few + " AND one_more = '1'")) is None
     record = stored(encode_properties({f"p{number}": "1" for number in range(MOST_PROPERTIES)} | {"one_more": "1"}))
-    assert list(Sieve(Sql92(few + " AND one_more = '1'")).accepted([record])) == [record]
+    assert list(RecordFilter(Sql92(few + " AND one_more = '1'")).accepted([record])) == [record]

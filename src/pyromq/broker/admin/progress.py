@@ -229,8 +229,8 @@ class Progress:
         end = min(queue.readable_end, header.index + min(header.count, MOST_ENTRIES))
         found = await self._store.ask(lambda: [queue.entry_at(offset) for offset in range(header.index, end)])
         entries = [one for one in found if one is not None]
-        sieve = self._filters.sieve(header.topic, header.consumer_group or "")
-        matches = await entry_matches(self._store, entries, body.subscription_data, sieve, self._slices)
+        record_filter = self._filters.record_filter(header.topic, header.consumer_group or "")
+        matches = await entry_matches(self._store, entries, body.subscription_data, record_filter, self._slices)
         body.queue_data = [
             ConsumeQueueData(physic_offset=one.position, physic_size=one.size, tags_code=one.tag_code, eval=is_wanted)
             for one, is_wanted in zip(entries, matches, strict=True)

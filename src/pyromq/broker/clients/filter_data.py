@@ -17,7 +17,7 @@ from ...model.filters.sql92 import FilterFault
 from ...protocol.bodies.filters import BloomFilterData, ConsumerFilterData
 from ...protocol.bodies.heartbeat import SubscriptionData
 from ...store.tables.json_tables import JsonTable
-from ..filters.filters import Sieve, is_by_tags, sieve_for
+from ..filters.filters import RecordFilter, filter_for, is_by_tags
 from ..metadata.table_content import entry, section
 
 log = logs.get("pyromq.broker")
@@ -54,7 +54,7 @@ class ConsumerFilters:
 
     def _load(self, data: ConsumerFilterData) -> None:
         try:
-            sieve_for(data.expression_type, data.expression)
+            filter_for(data.expression_type, data.expression)
         except FilterFault as fault:
             log.error("a kept filter is dropped", group=data.consumer_group, topic=data.topic, why=str(fault))
             return
@@ -69,9 +69,9 @@ class ConsumerFilters:
     def find(self, topic: str, group: str) -> ConsumerFilterData | None:
         return self._data.get(group, {}).get(topic)
 
-    def sieve(self, topic: str, group: str) -> Sieve | None:
+    def record_filter(self, topic: str, group: str) -> RecordFilter | None:
         data = self.find(topic, group)
-        return None if data is None else sieve_for(data.expression_type, data.expression)
+        return None if data is None else filter_for(data.expression_type, data.expression)
 
     # --- told -----------------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class ConsumerFilters:
     def _put(self, group: str, wanted: SubscriptionData) -> None:
         topic = wanted.topic
         try:
-            sieve_for(wanted.expression_type, wanted.sub_string)
+            filter_for(wanted.expression_type, wanted.sub_string)
             self._make_room(ENTRY_BYTES + len(wanted.sub_string))
         except FilterFault as fault:
             # The old one goes too, so that the client is told of its mistake instead of getting what it used to want.

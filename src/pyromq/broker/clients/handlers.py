@@ -39,7 +39,7 @@ from ...transport.dispatch import Answer, Reply, Request, RequestOf
 from ...transport.peer import Peer
 from ...transport.turns.slices import Slices
 from ..config import BrokerConfig
-from ..filters.filters import check_enabled, check_expression, is_by_tags, parsed, sieve_for
+from ..filters.filters import check_enabled, check_expression, filter_for, is_by_tags, parsed
 from ..metadata.groups import Groups
 from ..metadata.topics import Topics
 from .consumers import Consumers, Notice
@@ -122,7 +122,7 @@ class ClientHandlers:
         """
         async for text in self._slices.each(texts):
             with suppress(FilterFault):  # whoever registers it tells
-                sieve_for(SQL92, text)
+                filter_for(SQL92, text)
         asks = []
         async for one in self._slices.each(beat.consumer_data_set):
             if not peer.is_open:

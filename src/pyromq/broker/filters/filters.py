@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from ... import logs
 from ...errors import RequestRefused
@@ -81,7 +82,7 @@ def codes_of(subscription: SubscriptionData) -> frozenset[int] | None:
 # --- expressions ----------------------------------------------------------------------------------------------------
 
 
-class Sieve:
+class RecordFilter:
     """A compiled expression over records. A message that it cannot be asked of does not match; the first is logged."""
 
     __slots__ = ("_expression", "_loop", "failed", "tests")
@@ -93,7 +94,7 @@ class Sieve:
         self.failed = 0
 
     def accepted(self, records: Iterable[bytes]) -> Iterator[bytes]:
-        """Return those that match, of whole records as the log holds them; each is looked at when it is its turn."""
+        """Return those that match, of whole records as the log holds them; each is tested when it is its turn."""
         if self._loop is not None:
             return self._loop(records, self._failed)
         return (raw for raw in records if self.accepts_properties(decode_properties(property_bytes(raw))))
@@ -115,13 +116,13 @@ class Sieve:
         return False
 
 
-class RetrySieve:
+class RetryFilter:
     """For a retry topic that is itself subscribed to by an expression (filterSupportRetry): each message passes the
     filter of the topic that it came from."""
 
     __slots__ = ("_find", "failed", "tests")
 
-    def __init__(self, find: Callable[[str], Sieve | None]) -> None:
+    def __init__(self, find: Callable[[str], RecordFilter | None]) -> None:
         self.tests = MAX_TESTS  # of what it finds, at most
         self._find = find
         self.failed = 0
@@ -132,8 +133,11 @@ class RetrySieve:
     def _accepts(self, record: bytes) -> bool:
         raw = property_bytes(record)
         origin = find_property(raw, Property.RETRY_TOPIC.encode())
-        sieve = self._find("" if origin is None else origin.decode("utf-8", "replace"))
-        return sieve is None or sieve.accepts_properties(decode_properties(raw))
+        record_filter = self._find("" if origin is None else origin.decode("utf-8", "replace"))
+        return record_filter is None or record_filter.accepts_properties(decode_properties(raw))
+
+
+AnyFilter: TypeAlias = RecordFilter | RetryFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,41 +145,43 @@ class Wanted:
     """What a pull takes. None in both: everything."""
 
     tag_codes: frozenset[int] | None = None
-    sieve: Sieve | RetrySieve | None = None
+    record_filter: AnyFilter | None = None
 
 
 EVERYTHING = Wanted()
 
 
-def sieve_for(expression_type: str | None, text: str) -> Sieve:
+def filter_for(expression_type: str | None, text: str) -> RecordFilter:
     """Return the compiled expression, one for all who ask. Raises FilterFault."""
     if expression_type != SQL92:
         raise FilterFault(f"{expression_type} expressions are not known: there are {TAG} and {SQL92}")
-    found = _sieve_or_fault(text)
+    found = _filter_or_fault(text)
     if isinstance(found, str):
         raise FilterFault(found)
     return found
 
 
 @lru_cache(256)
-def _sieve_or_fault(text: str) -> Sieve | str:
+def _filter_or_fault(text: str) -> RecordFilter | str:
     """Return the compiled expression, or what is wrong with it, which is found once, too: that may take as long as
     compiling it.
     """
     try:
-        return Sieve(compile_sql(text))
+        return RecordFilter(compile_sql(text))
     except FilterFault as fault:
         return str(fault)
 
 
-def parsed(expression_type: str | None, text: str) -> Sieve:
+def parsed(expression_type: str | None, text: str) -> RecordFilter:
     """Return the same for a request: what is wrong with the expression is refused with the code that clients know."""
     try:
-        return sieve_for(expression_type, text)
+        return filter_for(expression_type, text)
     except FilterFault as fault:
         raise RequestRefused(f"Invalid MessageSelector. {fault}", ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
 
 
-def for_topic(topic: str, sieve: Sieve, support_retry: bool, find: Callable[[str], Sieve | None]) -> Wanted:
+def for_topic(
+    topic: str, record_filter: RecordFilter, support_retry: bool, find: Callable[[str], RecordFilter | None]
+) -> Wanted:
     is_retry = support_retry and topic.startswith(names.RETRY_PREFIX)
-    return Wanted(sieve=RetrySieve(find) if is_retry else sieve)
+    return Wanted(record_filter=RetryFilter(find) if is_retry else record_filter)

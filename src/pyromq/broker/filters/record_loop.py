@@ -1,7 +1,7 @@
 """An expression and the way to its properties in a record as one generated loop: what a filtered pull asks of each.
 
 Only the properties that the expression names are looked at, by their bytes and where they lie. What is odd about one
-(no value, no end, its name is the end of another's) is left to `find_property`. `filters.Sieve` runs it.
+(no value, no end, its name is the end of another's) is left to `find_property`. `filters.RecordFilter` runs it.
 """
 
 from __future__ import annotations

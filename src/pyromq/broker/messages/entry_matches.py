@@ -10,14 +10,14 @@ from ...protocol.properties import decode_properties
 from ...store.layout import QueueEntry
 from ...store.message_store import MessageStore
 from ...transport.turns.slices import Slices
-from ..filters.filters import Sieve, codes_of, is_by_tags
+from ..filters.filters import RecordFilter, codes_of, is_by_tags
 
 
 async def entry_matches(
     store: MessageStore,
     entries: Sequence[QueueEntry],
     wanted: SubscriptionData | None,
-    sieve: Sieve | None,
+    record_filter: RecordFilter | None,
     slices: Slices,
 ) -> list[bool]:
     """Return which entries match, as a pull would pick them.
@@ -29,10 +29,10 @@ async def entry_matches(
     if is_by_tags(wanted.expression_type):
         codes = codes_of(wanted)
         return [codes is None or one.tag_code in codes for one in entries]
-    if sieve is None:
+    if record_filter is None:
         return [False] * len(entries)
     found = []
     async for one in slices.each(entries):
         record = await store.ask(partial(store.reader.record_at, one.position))
-        found.append(record is not None and sieve.accepts_properties(decode_properties(record.properties)))
+        found.append(record is not None and record_filter.accepts_properties(decode_properties(record.properties)))
     return found

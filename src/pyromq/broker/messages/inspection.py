@@ -137,7 +137,7 @@ class Inspection:
         return {"enabled": True, "producers": window.producers, "sends": len(window), "messages": window.messages}
 
     def _polled(self) -> dict[str, object]:
-        held = self._pulls.waiting()
+        held = self._pulls.suspended_pulls()
         topics = Counter(pull.topic for pull in held)
         return {"pulls": len(held), "byTopic": dict(topics.most_common(MOST))}
 

@@ -21,7 +21,7 @@ from ..clients.filter_data import ConsumerFilters
 from ..config import BrokerConfig
 from ..filters.filters import (
     EVERYTHING,
-    Sieve,
+    RecordFilter,
     Wanted,
     check_enabled,
     check_expression,
@@ -118,16 +118,16 @@ class PullChecks:
             self._check_active(header, config)
             return _by_tags(tag_codes(text.split("||")))
         check_enabled(kind, config.enable_property_filter)
-        sieve = parsed(kind, text)
+        record_filter = parsed(kind, text)
         self._check_active(header, config)
-        return self._sieved(header, sieve, config)
+        return self._by_expression(header, record_filter, config)
 
-    def _sieved(self, header: PullMessage, sieve: Sieve, config: BrokerConfig) -> Wanted:
+    def _by_expression(self, header: PullMessage, record_filter: RecordFilter, config: BrokerConfig) -> Wanted:
         return for_topic(
             header.topic,
-            sieve,
+            record_filter,
             config.filter_support_retry,
-            lambda origin: self._filters.sieve(origin, header.consumer_group),
+            lambda origin: self._filters.record_filter(origin, header.consumer_group),
         )
 
     def _check_active(self, header: PullMessage, config: BrokerConfig) -> None:
@@ -139,7 +139,7 @@ class PullChecks:
             )
 
     def _by_heartbeat(self, header: PullMessage, group: SubscriptionGroupConfig, config: BrokerConfig) -> Wanted:
-        """Return the subscription that the group's heartbeats told of."""
+        """Return the subscription that the group's heartbeats reported."""
         members = self._consumers.find(header.consumer_group)
         if members is None:
             raise RequestRefused(
@@ -168,16 +168,16 @@ class PullChecks:
         if is_by_tags(subscription.expression_type):
             self._check_active(header, config)
             return _by_tags(codes_of(subscription))
-        sieve = self._registered(header)
+        record_filter = self._registered(header)
         check_enabled(subscription.expression_type, config.enable_property_filter)
         self._check_active(header, config)
-        return self._sieved(header, sieve, config)
+        return self._by_expression(header, record_filter, config)
 
-    def _registered(self, header: PullMessage) -> Sieve:
+    def _registered(self, header: PullMessage) -> RecordFilter:
         """Return the filter that a heartbeat has left, if it is the one that the pull means."""
         data = self._filters.find(header.topic, header.consumer_group)
-        sieve = self._filters.sieve(header.topic, header.consumer_group)
-        if data is None or sieve is None:
+        record_filter = self._filters.record_filter(header.topic, header.consumer_group)
+        if data is None or record_filter is None:
             raise RequestRefused(
                 "The broker's consumer filter data is not exist!Your expression may be wrong! "
                 f"({header.consumer_group} on {header.topic})",
@@ -188,7 +188,7 @@ class PullChecks:
                 "the consumer's consumer filter data not latest: send a heartbeat first",
                 ResponseCode.FILTER_DATA_NOT_LATEST,
             )
-        return sieve
+        return record_filter
 
 
 def _by_tags(codes: frozenset[int] | None) -> Wanted:

@@ -1,4 +1,4 @@
-"""Pulling: requests 11 and 361. Check, commit what comes along, select, read, answer; or hold until there is something.
+"""Pulling: requests 11 and 361. Check, commit what comes along, select, read, answer; or suspend.
 
 What finds nothing waits in `suspended`, which calls back when there is something new, or when its time is over.
 """
@@ -13,7 +13,7 @@ from ...ambient import Clock
 from ...config import Live
 from ...kernel.pull_state import PulledOffset
 from ...model.codes import ResponseCode
-from ...protocol.headers.pull import PullMessage, PullMessageAnswer
+from ...protocol.headers.pull import PullMessage
 from ...protocol.pulls import PullFlag
 from ...store.layout import QUEUE_ENTRY_BYTES
 from ...store.log.reader import SCAN_ENTRIES, GetStatus, Selection
@@ -21,19 +21,20 @@ from ...store.message_store import MessageStore
 from ...transport.dispatch import Answer, Reply, RequestOf, await_answer, failed
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from ..filters.filtered_read import LOOK_S, Catch, caught, sift
+from ..filters.filtered_read import SEARCH_S, Matches, SearchResult, find_matches, selection_of
+from ..filters.filters import AnyFilter
 from ..metadata.offsets import Offsets
 from .checks import PullChecks
 from .slow_readers import MOST_WAIT_S, Backlog, ColdReads
-from .suspended import WaitingPull, WaitingPulls
-from .tickets import KernelTicket, Ticket, code_of, colder, limits_of, search_of
+from .suspended import SuspendedPulls, WaitingRequest
+from .tickets import KernelTicket, Ticket, code_of, colder, limits_of, reply_to, search_of
 
 log = logs.get("pyromq.broker")
 
 OFFSET_RESET = "OFFSET_RESET"
-LONG_S = 0.000_5  # of a look at one held pull
+LONG_S = 0.000_5  # of one round for a suspended pull
 COLD_AT_ONCE = 1  # of the composition root's helper threads one is for cold reads
-_LOOKS = 16  # of a woken pull, on behind entries that do not match, before its client is asked to come again
+_ROUNDS = 16  # for a resumed pull, on behind entries that do not match, before its client is asked to come again
 
 # Called with topic, group, queue, messages and bytes of everything that was handed out, the ms that it took to find and
 # read it, and whether it came from the medium.
@@ -66,7 +67,7 @@ class PullHandler:
         self.missed = 0  # pulls that were answered with nothing
         self._longest_ms = 0.0
         self.durations: list[Callable[[], float]] = []  # the longest that each kernel knows of
-        self._waiting = WaitingPulls(clock, store, self._look_again, self._answer_held)
+        self._suspended = SuspendedPulls(clock, store, self._retry, self._answer_due)
         self._tasks: set[asyncio.Future[None]] = set()
         # The log's sync must find a helper thread free, however many replay yesterday: they read by turns.
         self._cold_turn = asyncio.Semaphore(COLD_AT_ONCE)
@@ -83,8 +84,8 @@ class PullHandler:
         if reset is not None:
             return self._reset(ticket, reset)
         if self._is_cold(header, config):
-            return self._look_cold(ticket)
-        return self._look_first(ticket, config)
+            return self._select_cold(ticket)
+        return self._select_first(ticket, config)
 
     # --- what is noted, whoever answers -----------------------------------------------------------------------------
 
@@ -110,48 +111,52 @@ class PullHandler:
 
     def suspend_frame(self, place: tuple[str, int, int], wait_ms: int, ticket: KernelTicket) -> bool:
         """Suspend a pull that a kernel found nothing for, by topic, queue and offset. False: Python shall answer it."""
-        return self._waiting.keep(place, wait_ms, ticket.connection, ticket, self._live.config)
+        return self._suspended.add(place, wait_ms, ticket.connection, ticket, self._live.config)
 
-    # --- looking --------------------------------------------------------------------------------------------------
+    # --- selecting ------------------------------------------------------------------------------------------------
 
-    def _look_first(self, ticket: Ticket, config: BrokerConfig) -> Answer:
-        sieve = ticket.allowed.wanted.sieve
-        if sieve is None:
-            return self._look(ticket, self._select(ticket, ticket.header.queue_offset, config), config)
+    def _select_first(self, ticket: Ticket, config: BrokerConfig) -> Answer:
+        record_filter = ticket.allowed.wanted.record_filter
+        if record_filter is None:
+            return self._answer_selection(ticket, self._select(ticket, ticket.header.queue_offset, config), config)
         ticket.begun = self._clock.monotonic()
-        sifted = sift(self._store.reader, search_of(ticket, ticket.header.queue_offset, config), sieve, self._now)
-        if sifted.unread is not None and sifted.selection.status is not GetStatus.FOUND:
-            return self._sift_cold(ticket, sifted.unread)
-        return self._look(ticket, sifted.selection, config)
+        found = self._find_matches(ticket, ticket.header.queue_offset, record_filter, config)
+        if found.unread is not None and found.selection.status is not GetStatus.FOUND:
+            return self._filter_cold(ticket, found.unread)
+        return self._answer_selection(ticket, found.selection, config)
 
-    async def _sift_cold(self, ticket: Ticket, unread: Selection) -> Reply | None:
+    def _find_matches(self, ticket: Ticket, offset: int, wanted: AnyFilter, config: BrokerConfig) -> SearchResult:
+        return find_matches(self._store.reader, search_of(ticket, offset, config), wanted, self._now)
+
+    async def _filter_cold(self, ticket: Ticket, unread: Selection) -> Reply | None:
         """Answer with records that have to come from the medium before an expression can be asked of them."""
-        config, sieve = self._live.config, ticket.allowed.wanted.sieve
-        assert sieve is not None
+        config, record_filter = self._live.config, ticket.allowed.wanted.record_filter
+        assert record_filter is not None
         stretch = colder(unread, config)
         async with self._cold_turn:
             records = await self._store.read(stretch)
-        catch = Catch(search_of(ticket, ticket.header.queue_offset, config))
-        full = catch.take(records, sieve, self._now, self._now() + LOOK_S)
-        selection = caught(stretch, catch, stretch.next_offset if full is None else full)
-        return await await_answer(self._look(ticket, selection, config))
+        matches = Matches(search_of(ticket, ticket.header.queue_offset, config))
+        full = matches.take(records, record_filter, self._now, self._now() + SEARCH_S)
+        selection = selection_of(stretch, matches, stretch.next_offset if full is None else full)
+        return await await_answer(self._answer_selection(ticket, selection, config))
 
-    def _look(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Answer:
+    def _answer_selection(self, ticket: Ticket, selection: Selection, config: BrokerConfig) -> Answer:
         header = ticket.header
         if selection.status is GetStatus.FOUND:
             return self._found(ticket, selection, config)
-        if code_of(selection.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND and self._hold(ticket, config):
+        is_nothing_yet = code_of(selection.status, header.queue_offset) == ResponseCode.PULL_NOT_FOUND
+        if is_nothing_yet and self._suspend(ticket, config):
             return None
-        return self._nothing(ticket, selection)
+        return self._answer_nothing(ticket, selection)
 
     def _is_cold(self, header: PullMessage, config: BrokerConfig) -> bool:
-        """Return whether already the queue's entries would have to come from the medium. Near its end nobody looks."""
+        """Return whether already the queue's entries are not in memory. Near its end that is not asked."""
         queue, offset = self._store.queues.get(header.topic, header.queue_id), header.queue_offset
         if queue is None or not queue.min_offset <= offset < queue.readable_end - limits_of(header, config)[0]:
             return False
         return not queue.is_resident(offset, SCAN_ENTRIES)
 
-    async def _look_cold(self, ticket: Ticket) -> Reply | None:
+    async def _select_cold(self, ticket: Ticket) -> Reply | None:
         """Answer the same after the entries were fetched in a helper thread."""
         header, config = ticket.header, self._live.config
         count, size = limits_of(header, config)
@@ -165,15 +170,15 @@ class PullHandler:
                 max_bytes=size,
                 tag_codes=ticket.allowed.wanted.tag_codes,
             )
-        if ticket.allowed.wanted.sieve is not None:
-            return await await_answer(self._look_first(ticket, config))
-        return await await_answer(self._look(ticket, selection, config))
+        if ticket.allowed.wanted.record_filter is not None:
+            return await await_answer(self._select_first(ticket, config))
+        return await await_answer(self._answer_selection(ticket, selection, config))
 
     def _select(self, ticket: Ticket, offset: int, config: BrokerConfig) -> Selection:
         header, wanted = ticket.header, ticket.allowed.wanted
         ticket.begun = self._clock.monotonic()
-        if wanted.sieve is not None:
-            return sift(self._store.reader, search_of(ticket, offset, config), wanted.sieve, self._now).selection
+        if wanted.record_filter is not None:
+            return self._find_matches(ticket, offset, wanted.record_filter, config).selection
         count, size = limits_of(header, config)
         return self._store.reader.select(
             header.topic,
@@ -189,10 +194,10 @@ class PullHandler:
         records = self._store.reader.read_resident(selection.ranges)
         if records is None:
             return self._found_cold(ticket, colder(selection, config))
-        return self._give(ticket, selection, records)
+        return self._hand_out(ticket, selection, records)
 
     async def _found_cold(self, ticket: Ticket, selection: Selection) -> Reply:
-        """From the medium, in a helper thread, and less of it: someone who replays yesterday disturbs no producer."""
+        """Read from the medium, in a helper thread, and less: someone who replays yesterday disturbs no producer."""
         size, config = sum(one.size for one in selection.ranges), self._live.config
         wait_s = self._cold.wait_s(
             ticket.header.consumer_group, size, config, self._clock.monotonic(), self._clock.now_ms()
@@ -202,72 +207,63 @@ class PullHandler:
         if wait_s > MOST_WAIT_S:
             at = selection.ranges[0].queue_offset
             later = Selection(selection.status, (), at, selection.min_offset, selection.max_offset)
-            return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", later)
+            return reply_to(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "COLD_DATA_FLOW_CONTROL", later)
         async with self._cold_turn:
             records = await self._store.read(selection)
-        return self._give(ticket, selection, records, from_disk=True)
+        return self._hand_out(ticket, selection, records, from_disk=True)
 
-    def _give(self, ticket: Ticket, selection: Selection, records: Sequence[bytes], from_disk: bool = False) -> Reply:
+    def _hand_out(
+        self, ticket: Ticket, selection: Selection, records: Sequence[bytes], from_disk: bool = False
+    ) -> Reply:
         if not records:  # all of them were damaged: go on behind them
-            return self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
+            return reply_to(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", selection)
         body = b"".join(records)
         self._note_answer(ticket, len(records), len(body), selection.ranges[0].position, from_disk)
-        return self._answer(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
+        return reply_to(ticket, ResponseCode.SUCCESS, GetStatus.FOUND.value, selection, body)
 
-    def _nothing(self, ticket: Ticket, selection: Selection) -> Reply:
+    def _answer_nothing(self, ticket: Ticket, selection: Selection) -> Reply:
         self.missed += 1
         code = code_of(selection.status, ticket.header.queue_offset)
-        return self._answer(ticket, code, selection.status.value, selection)
+        return reply_to(ticket, code, selection.status.value, selection)
 
     def _reset(self, ticket: Ticket, offset: int) -> Reply:
         """Answer that an administrator moved the group: the client drops what it has and goes on there."""
         queue = self._store.queues.get(ticket.header.topic, ticket.header.queue_id)
         low, high = (0, 0) if queue is None else (queue.min_offset, queue.readable_end)
         moved = Selection(GetStatus.FOUND, (), offset, low, high)  # no entry is read for it: it may be a cold one
-        return self._answer(ticket, ResponseCode.PULL_OFFSET_MOVED, OFFSET_RESET, moved)
+        return reply_to(ticket, ResponseCode.PULL_OFFSET_MOVED, OFFSET_RESET, moved)
 
-    def _answer(self, ticket: Ticket, code: int, remark: str, selection: Selection, body: bytes = b"") -> Reply:
-        header = PullMessageAnswer(
-            suggest_which_broker_id=0,
-            next_begin_offset=selection.next_offset,
-            min_offset=selection.min_offset,
-            max_offset=selection.max_offset,
-            topic_sys_flag=ticket.allowed.topic.topic_sys_flag,
-            group_sys_flag=ticket.allowed.group.group_sys_flag,
-        )
-        return Reply(code, remark=remark, header=header, body=body)
-
-    # --- holding --------------------------------------------------------------------------------------------------
+    # --- suspending -----------------------------------------------------------------------------------------------
 
     @property
-    def held(self) -> int:
-        return len(self._waiting)
+    def suspended(self) -> int:
+        return len(self._suspended)
 
-    def waiting(self) -> list[WaitingPull]:
-        """Return those that wait, for the inspection command."""
-        return self._waiting.all()
+    def suspended_pulls(self) -> list[WaitingRequest]:
+        """Return them, for the inspection command."""
+        return self._suspended.all()
 
-    def _hold(self, ticket: Ticket, config: BrokerConfig) -> bool:
+    def _suspend(self, ticket: Ticket, config: BrokerConfig) -> bool:
         header = ticket.header
         if not header.sys_flag & PullFlag.SUSPEND or ticket.request.command.is_oneway:
             return False
         place = (header.topic, header.queue_id, header.queue_offset)
-        return self._waiting.keep(place, header.suspend_timeout_millis, ticket.request.peer, ticket, config)
+        return self._suspended.add(place, header.suspend_timeout_millis, ticket.request.peer, ticket, config)
 
     def lost(self, peer: Peer) -> None:
-        """The connection is gone: nobody waits any more."""
-        self._waiting.drop(peer)
+        """Drop the pulls of a connection that is gone."""
+        self._suspended.drop(peer)
 
     def topic_changed(self, topic: str) -> None:
-        """Its permission may have changed, or it is gone: those who wait are answered and ask again."""
-        self._waiting.end_topic(topic)
+        """Answer those who wait, so that they ask again: its permission may have changed, or it is gone."""
+        self._suspended.end_topic(topic)
 
     def stop(self) -> None:
         """Answer everyone, so that they turn to another broker at once."""
-        self._waiting.end_all()
+        self._suspended.end_all()
 
-    def _unless_answered(self, pull: WaitingPull) -> Ticket | None:
-        """Return None if the kernel that had taken it has answered. Else it is Python's from now on."""
+    def _unless_answered(self, pull: WaitingRequest) -> Ticket | None:
+        """Return the ticket, Python's from now on; None: the kernel that had suspended the pull has answered."""
         ticket = pull.ticket
         if isinstance(ticket, KernelTicket):
             frames = ticket.again(pull.offset)
@@ -277,13 +273,13 @@ class PullHandler:
             ticket = pull.ticket = ticket.decoded()
         return ticket
 
-    def _look_again(self, pull: WaitingPull) -> bool:
-        """Something new is there. If none of it matches the pull goes on waiting, behind what was looked at."""
+    def _retry(self, pull: WaitingRequest) -> bool:
+        """Answer with what is new. If none of it matches the pull goes on waiting, behind what was searched."""
         ticket, config = self._unless_answered(pull), self._live.config
         if ticket is None:
             return False
-        looks = _LOOKS if ticket.allowed.wanted.sieve is None else 1
-        for _ in range(looks):
+        rounds = _ROUNDS if ticket.allowed.wanted.record_filter is None else 1
+        for _ in range(rounds):
             selection = self._select(ticket, pull.offset, config)
             if selection.status is GetStatus.FOUND:
                 self._send(ticket, self._found(ticket, selection, config))
@@ -294,17 +290,17 @@ class PullHandler:
             if pull.offset >= selection.max_offset:
                 break
         if selection.status is GetStatus.NO_MATCHED_MESSAGE and pull.offset >= selection.max_offset:
-            self._waiting.hold(pull)
+            self._suspended.put_back(pull)
         else:
-            self._send(ticket, self._nothing(ticket, selection))
+            self._send(ticket, self._answer_nothing(ticket, selection))
         return self._took_long(ticket)
 
     def _took_long(self, ticket: Ticket) -> bool:
-        """Only where an expression was asked: what that costs is not ours to choose."""
-        return ticket.allowed.wanted.sieve is not None and self._now() - ticket.begun > LONG_S
+        """Return that only where an expression was tested: what that costs is not ours to choose."""
+        return ticket.allowed.wanted.record_filter is not None and self._now() - ticket.begun > LONG_S
 
-    def _answer_held(self, pull: WaitingPull) -> bool:
-        """Its time is over: one last look, and an answer whatever it finds."""
+    def _answer_due(self, pull: WaitingRequest) -> bool:
+        """Search once more and answer, whatever is found: the time of the pull is over."""
         ticket, config = self._unless_answered(pull), self._live.config
         if ticket is None:
             return False
@@ -312,12 +308,10 @@ class PullHandler:
         if selection.status is GetStatus.FOUND:
             self._send(ticket, self._found(ticket, selection, config))
         elif pull.offset > ticket.header.queue_offset:
-            # What was looked at in the meantime need not be looked at again.
-            self._send(
-                ticket, self._answer(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", selection)
-            )
+            # What was searched in the meantime need not be searched again.
+            self._send(ticket, reply_to(ticket, ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", selection))
         else:
-            self._send(ticket, self._nothing(ticket, selection))
+            self._send(ticket, self._answer_nothing(ticket, selection))
         return self._took_long(ticket)
 
     def _send(self, ticket: Ticket, answer: Reply | Awaitable[Reply]) -> None:

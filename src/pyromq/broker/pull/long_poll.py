@@ -1,7 +1,7 @@
 """Pulls that wait for a message: by queue, or on a whole topic (pop), with their deadlines in a heap.
 
-Pure: it decides which are to be answered, the caller does the I/O and owns the timer. One held pull costs one small
-object; an append touches only the pulls of its own queue, and time touches only those that are due.
+Pure: it decides which are to be answered, the caller does the I/O and owns the timer. One pull costs one small object;
+an append touches only the pulls of its own queue, and time touches only those that are due.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
-class HeldPull(Generic[T]):
+class SuspendedPull(Generic[T]):
     """One waiting request. `owner` is the connection that it came over, `ticket` the caller's own."""
 
     topic: str
@@ -30,38 +30,38 @@ class HeldPull(Generic[T]):
 
 
 class LongPoll(Generic[T]):
-    """Event loop only. A pull is in `_by_queue` and `_by_owner` exactly while it is held.
+    """Event loop only. A pull is in `_by_queue` and `_by_owner` exactly while it is suspended.
 
-    The heap may also hold pulls that were answered meanwhile, and one that was held again twice.
+    The heap may also have pulls that were answered meanwhile, and one that was suspended again twice.
     """
 
     def __init__(self) -> None:
-        self._by_queue: dict[tuple[str, int], dict[HeldPull[T], None]] = {}
-        self._by_owner: dict[object, dict[HeldPull[T], None]] = {}
+        self._by_queue: dict[tuple[str, int], dict[SuspendedPull[T], None]] = {}
+        self._by_owner: dict[object, dict[SuspendedPull[T], None]] = {}
         self._by_topic: dict[str, int] = {}  # how many
-        self._deadlines: list[tuple[float, int, HeldPull[T]]] = []
-        self._held = 0
+        self._deadlines: list[tuple[float, int, SuspendedPull[T]]] = []
+        self._count = 0
         self._pushed = 0
-        self.bytes = 0  # of all that are held
+        self.bytes = 0  # of all that are suspended
 
     def __len__(self) -> int:
-        return self._held
+        return self._count
 
-    def hold(self, pull: HeldPull[T]) -> None:
-        """Keep it, also again after a look that found nothing: its deadline stays what it was."""
+    def suspend(self, pull: SuspendedPull[T]) -> None:
+        """Keep it, also again after a round that found nothing: its deadline stays what it was."""
         self._by_queue.setdefault((pull.topic, pull.queue_id), {})[pull] = None
         self._by_owner.setdefault(pull.owner, {})[pull] = None
         self._by_topic[pull.topic] = self._by_topic.get(pull.topic, 0) + 1
-        self._held += 1
+        self._count += 1
         self.bytes += pull.size
         self._pushed += 1
         heappush(self._deadlines, (pull.deadline, self._pushed, pull))
 
     def waits_on(self, topic: str) -> bool:
-        """Return whether any pull of the topic is held."""
+        """Return whether any pull of the topic is suspended."""
         return topic in self._by_topic
 
-    def take_arrived(self, topic: str, queue_id: int, readable: int) -> list[HeldPull[T]]:
+    def take_arrived(self, topic: str, queue_id: int, readable: int) -> list[SuspendedPull[T]]:
         """Remove and return what a message in this queue may answer: `readable` is the end that may be read now."""
         pulls = self._by_queue.get((topic, queue_id), ())
         ready = [pull for pull in pulls if pull.offset < readable]
@@ -71,7 +71,7 @@ class LongPoll(Generic[T]):
             ready += self._take((topic, ANY_QUEUE))
         return ready
 
-    def take_due(self, now: float) -> list[HeldPull[T]]:
+    def take_due(self, now: float) -> list[SuspendedPull[T]]:
         """Remove and return what has waited as long as it wanted to."""
         due = []
         while self._deadlines and self._deadlines[0][0] <= now:
@@ -80,13 +80,13 @@ class LongPoll(Generic[T]):
                 due.append(pull)
         return due
 
-    def take_topic(self, topic: str) -> list[HeldPull[T]]:
+    def take_topic(self, topic: str) -> list[SuspendedPull[T]]:
         """Remove and return all that wait on a topic: it was deleted, or its permission has changed."""
         keys = [key for key in self._by_queue if key[0] == topic]
         return [pull for key in keys for pull in self._take(key)]
 
-    def take_all(self) -> list[HeldPull[T]]:
-        """At shutdown."""
+    def take_all(self) -> list[SuspendedPull[T]]:
+        """Remove and return all, at shutdown."""
         return [pull for key in list(self._by_queue) for pull in self._take(key)]
 
     def drop(self, owner: object) -> None:
@@ -94,50 +94,50 @@ class LongPoll(Generic[T]):
         for pull in list(self._by_owner.get(owner, ())):
             self._forget(pull)
 
-    def held(self) -> Iterator[HeldPull[T]]:
+    def suspended(self) -> Iterator[SuspendedPull[T]]:
         for pulls in list(self._by_queue.values()):
             yield from list(pulls)
 
     def next_deadline(self) -> float | None:
-        """When `take_due` has something to do; None while nothing is held."""
-        while self._deadlines and not self._is_held(self._deadlines[0][2]):
+        """Return when `take_due` has something to do; None while nothing is suspended."""
+        while self._deadlines and not self._is_suspended(self._deadlines[0][2]):
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def _take(self, key: tuple[str, int]) -> list[HeldPull[T]]:
+    def _take(self, key: tuple[str, int]) -> list[SuspendedPull[T]]:
         pulls = list(self._by_queue.get(key, ()))
         for pull in pulls:
             self._forget(pull)
         return pulls
 
-    def _is_held(self, pull: HeldPull[T]) -> bool:
+    def _is_suspended(self, pull: SuspendedPull[T]) -> bool:
         return pull in self._by_queue.get((pull.topic, pull.queue_id), ())
 
-    def _forget(self, pull: HeldPull[T]) -> bool:
-        if not self._is_held(pull):
+    def _forget(self, pull: SuspendedPull[T]) -> bool:
+        if not self._is_suspended(pull):
             return False
         _remove(self._by_queue, (pull.topic, pull.queue_id), pull)
         _remove(self._by_owner, pull.owner, pull)
         self._by_topic[pull.topic] -= 1
         if not self._by_topic[pull.topic]:
             del self._by_topic[pull.topic]
-        self._held -= 1
+        self._count -= 1
         self.bytes -= pull.size
         self._compact()
         return True
 
     def _compact(self) -> None:
-        """Answered pulls stay in the heap until their deadline: a busy queue would pile them up."""
-        if len(self._deadlines) > 64 and len(self._deadlines) > 4 * self._held:
-            self._deadlines = [entry for entry in self._deadlines if self._is_held(entry[2])]
+        """Drop answered pulls from the heap, where they stay until their deadline: a busy queue would pile them up."""
+        if len(self._deadlines) > 64 and len(self._deadlines) > 4 * self._count:
+            self._deadlines = [entry for entry in self._deadlines if self._is_suspended(entry[2])]
             heapify(self._deadlines)
 
 
 K = TypeVar("K", bound=Hashable)
 
 
-def _remove(table: dict[K, dict[HeldPull[T], None]], key: K, pull: HeldPull[T]) -> None:
-    held = table[key]
-    del held[pull]
-    if not held:
+def _remove(table: dict[K, dict[SuspendedPull[T], None]], key: K, pull: SuspendedPull[T]) -> None:
+    pulls = table[key]
+    del pulls[pull]
+    if not pulls:
         del table[key]

@@ -12,7 +12,7 @@ from ...errors import RequestRefused
 from ..config import BrokerConfig
 
 BURST_S = 1.0  # a group may read a second's worth at once
-MOST_WAIT_S = 3.0  # a pull is held back no longer; then its client is asked to come again
+MOST_WAIT_S = 3.0  # a pull is delayed no longer; then its client is asked to come again
 MOST_LIMITS = 10_000  # groups with a limit of their own
 IDLE_S = 600.0  # what is known of a group that reads nothing cold for so long is forgotten
 
@@ -49,7 +49,7 @@ class ColdReads:
         self._limits.pop(group, None)
 
     def wait_s(self, group: str, size: int, config: BrokerConfig, now: float, now_ms: int) -> float:
-        """Return how long to hold a read of `size` bytes back, which are counted with this. 0 while limits are off."""
+        """Return how long to delay a read of `size` bytes, which are counted with this. 0 while limits are off."""
         if not config.cold_data_flow_control_enable:
             return 0.0
         reader = self._readers.get(group)

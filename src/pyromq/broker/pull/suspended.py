@@ -1,6 +1,6 @@
 """Pulls that found nothing and wait: woken by arrivals, or at their deadline, by one timer for all.
 
-None costs a task. Arrivals of one turn of the loop are looked at together, so that many sends to a queue wake its
+None costs a task. Arrivals of one turn of the loop are served together, so that many sends to a queue wake its
 readers once. `long_poll` decides which; what is done with them is `handler.py`'s. However many are woken at once, some
 are served in a turn of the loop and the others in the next ones.
 """
@@ -16,11 +16,11 @@ from ...ambient import Clock, Timer
 from ...kernel.state import QueueTail
 from ...transport.peer import Peer
 from ..config import BrokerConfig
-from .long_poll import HeldPull, LongPoll
+from .long_poll import LongPoll, SuspendedPull
 from .tickets import KernelTicket, Ticket
 
-WaitingPull: TypeAlias = HeldPull[Ticket | KernelTicket]
-Serve: TypeAlias = Callable[[WaitingPull], bool]
+WaitingRequest: TypeAlias = SuspendedPull[Ticket | KernelTicket]
+Serve: TypeAlias = Callable[[WaitingRequest], bool]
 
 AT_ONCE = 64  # pulls in a turn: about a millisecond
 
@@ -33,35 +33,35 @@ class Arrivals(Protocol):
     def off_arrival(self, topic: str, listener: Callable[[QueueTail], None]) -> None: ...
 
 
-class WaitingPulls:
-    """Event loop only. `look_again`: something new is there. `end`: the pull is to be answered whatever is found. Both
+class SuspendedPulls:
+    """Event loop only. `retry`: something new is there. `end`: the pull is to be answered whatever is found. Both
     say whether that took long: then others have their turn first."""
 
     def __init__(
         self,
         clock: Clock,
         arrivals: Arrivals,
-        look_again: Serve,
+        retry: Serve,
         end: Serve,
     ) -> None:
         self._clock = clock
         self._arrivals = arrivals
-        self._heard: set[str] = set()  # topics that are listened to: those that pulls wait on, and did a moment ago
-        self._look_again = look_again
+        self._watched: set[str] = set()  # topics that pulls wait on, or did a moment ago
+        self._retry = retry
         self._end = end
         self._polls: LongPoll[Ticket | KernelTicket] = LongPoll()
         self._arrived: dict[tuple[str, int], QueueTail] = {}
-        self._woken: deque[tuple[WaitingPull, Serve]] = deque()  # what is served in the next turns
+        self._resumed: deque[tuple[WaitingRequest, Serve]] = deque()  # what is served in the next turns
         self._timer: Timer | None = None
         self._timer_at = 0.0
 
     def __len__(self) -> int:
-        return len(self._polls) + len(self._woken)
+        return len(self._polls) + len(self._resumed)
 
-    def all(self) -> list[WaitingPull]:
-        return [*self._polls.held(), *(pull for pull, _ in self._woken)]
+    def all(self) -> list[WaitingRequest]:
+        return [*self._polls.suspended(), *(pull for pull, _ in self._resumed)]
 
-    def keep(
+    def add(
         self,
         place: tuple[str, int, int],
         wait_ms: int,
@@ -69,7 +69,7 @@ class WaitingPulls:
         ticket: Ticket | KernelTicket,
         config: BrokerConfig,
     ) -> bool:
-        """Hold a pull by topic, queue and offset. False: it may not wait."""
+        """Suspend a pull by topic, queue and offset. False: it may not wait."""
         if not config.long_polling_enable:
             wait_ms = config.short_polling_time_mills
         size = ticket.size
@@ -80,21 +80,21 @@ class WaitingPulls:
         ):
             return False
         deadline = self._clock.monotonic() + wait_ms / 1000
-        self.hold(HeldPull(*place, deadline, peer, ticket, size))
+        self.put_back(SuspendedPull(*place, deadline, peer, ticket, size))
         return True
 
-    def hold(self, pull: WaitingPull) -> None:
-        """Also again, after a look that found nothing."""
-        self._polls.hold(pull)
-        if pull.topic not in self._heard:
-            self._heard.add(pull.topic)
+    def put_back(self, pull: WaitingRequest) -> None:
+        """Suspend a pull, also again after a round that found nothing."""
+        self._polls.suspend(pull)
+        if pull.topic not in self._watched:
+            self._watched.add(pull.topic)
             self._arrivals.on_arrival(pull.topic, self._note_arrival)
         self._set_timer()
 
     def drop(self, peer: Peer) -> None:
         self._polls.drop(peer)
-        if self._woken:
-            self._woken = deque(one for one in self._woken if one[0].owner is not peer)
+        if self._resumed:
+            self._resumed = deque(one for one in self._resumed if one[0].owner is not peer)
 
     def end_topic(self, topic: str) -> None:
         for pull in self._polls.take_topic(topic):
@@ -104,7 +104,7 @@ class WaitingPulls:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        woken, self._woken = self._woken, deque()
+        woken, self._resumed = self._resumed, deque()
         for pull in [*self._polls.take_all(), *(pull for pull, _ in woken)]:
             self._end(pull)
 
@@ -112,7 +112,7 @@ class WaitingPulls:
 
     def _note_arrival(self, queue: QueueTail) -> None:
         if not self._polls.waits_on(queue.topic):  # not when the last was answered: its client mostly comes again
-            self._heard.discard(queue.topic)
+            self._watched.discard(queue.topic)
             self._arrivals.off_arrival(queue.topic, self._note_arrival)
             return
         if not self._arrived:
@@ -121,29 +121,29 @@ class WaitingPulls:
 
     def _serve_arrivals(self) -> None:
         arrived, self._arrived = self._arrived, {}
-        pulls: list[WaitingPull] = []
+        pulls: list[WaitingRequest] = []
         for (topic, queue_id), queue in arrived.items():
             pulls += self._polls.take_arrived(topic, queue_id, queue.readable_end)
-        self._serve(pulls, self._look_again)
+        self._serve(pulls, self._retry)
 
-    def _serve(self, pulls: list[WaitingPull], serve: Serve) -> None:
-        is_due = bool(self._woken)  # then a turn for them is set already
-        self._woken.extend((pull, serve) for pull in pulls)
+    def _serve(self, pulls: list[WaitingRequest], serve: Serve) -> None:
+        is_due = bool(self._resumed)  # then a turn for them is set already
+        self._resumed.extend((pull, serve) for pull in pulls)
         if not is_due:
-            self._serve_woken()
+            self._serve_resumed()
 
-    def _serve_woken(self) -> None:
+    def _serve_resumed(self) -> None:
         left = AT_ONCE
         try:
-            while self._woken and left > 0:
-                pull, serve = self._woken.popleft()
+            while self._resumed and left > 0:
+                pull, serve = self._resumed.popleft()
                 left = 0 if serve(pull) else left - 1
         finally:  # also if serving one failed
-            if self._woken:
-                asyncio.get_running_loop().call_soon(self._serve_woken)
+            if self._resumed:
+                asyncio.get_running_loop().call_soon(self._serve_resumed)
 
     def _set_timer(self) -> None:
-        """One timer for all: set for the earliest deadline, never later."""
+        """Set the one timer for all to the earliest deadline."""
         due = self._polls.next_deadline()
         if due is None or (self._timer is not None and self._timer_at <= due):
             return

@@ -9,9 +9,9 @@ from typing import Protocol
 from ...kernel.records import Range
 from ...model.codes import ResponseCode
 from ...protocol.frame import decode_frames
-from ...protocol.headers.pull import PullMessage
+from ...protocol.headers.pull import PullMessage, PullMessageAnswer
 from ...store.log.reader import GetStatus, Selection
-from ...transport.dispatch import Request, RequestOf
+from ...transport.dispatch import Reply, Request, RequestOf
 from ...transport.peer import Peer
 from ..config import BrokerConfig
 from ..filters.filtered_read import Search
@@ -26,12 +26,12 @@ class FramePeer(Peer, Protocol):
 
 @dataclass(slots=True)
 class Ticket:
-    """A pull that is held: what is needed to look again and to answer."""
+    """A pull in work: what is needed to search, also again, and to answer."""
 
     request: Request
     header: PullMessage
     allowed: Allowed
-    begun: float = 0.0  # when the look that is under way began
+    begun: float = 0.0  # when the search that is under way began
 
     @property
     def size(self) -> int:
@@ -75,15 +75,15 @@ def search_of(ticket: Ticket, offset: int, config: BrokerConfig) -> Search:
 
 
 def colder(selection: Selection, config: BrokerConfig) -> Selection:
-    """As much of a selection as may come from disk at once."""
-    taken: list[Range] = []
+    """Return as much of a selection as may come from disk at once."""
+    kept: list[Range] = []
     size = 0
     for one in selection.ranges:
         size += one.size
-        too_many = len(taken) >= config.max_transfer_count_on_message_in_disk
-        if taken and (too_many or size > config.max_transfer_bytes_on_message_in_disk):
-            return Selection(selection.status, taken, one.queue_offset, selection.min_offset, selection.max_offset)
-        taken.append(one)
+        too_many = len(kept) >= config.max_transfer_count_on_message_in_disk
+        if kept and (too_many or size > config.max_transfer_bytes_on_message_in_disk):
+            return Selection(selection.status, kept, one.queue_offset, selection.min_offset, selection.max_offset)
+        kept.append(one)
     return selection
 
 
@@ -95,3 +95,15 @@ def code_of(status: GetStatus, offset: int) -> ResponseCode:
         GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
         GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     }.get(status, ResponseCode.PULL_OFFSET_MOVED)
+
+
+def reply_to(ticket: Ticket, code: int, remark: str, selection: Selection, body: bytes = b"") -> Reply:
+    header = PullMessageAnswer(
+        suggest_which_broker_id=0,
+        next_begin_offset=selection.next_offset,
+        min_offset=selection.min_offset,
+        max_offset=selection.max_offset,
+        topic_sys_flag=ticket.allowed.topic.topic_sys_flag,
+        group_sys_flag=ticket.allowed.group.group_sys_flag,
+    )
+    return Reply(code, remark=remark, header=header, body=body)

@@ -130,7 +130,7 @@ class PullVerdicts:
             allowed = parts.checks.check(header, query.code, config)
         except RequestRefused:
             return None  # Python says it to each
-        if allowed.wanted.sieve is not None or parts.offsets.has_reset(topic, group, queue_id):
+        if allowed.wanted.record_filter is not None or parts.offsets.has_reset(topic, group, queue_id):
             return None
         codes = allowed.wanted.tag_codes
         grant: PullGrant = self._grant(
@@ -153,7 +153,7 @@ def _limits(header: PullMessage, config: BrokerConfig, *, is_filtered: bool) -> 
 
 
 def _header(query: PullQuery) -> PullMessage:
-    """Return what the checks look at; offsets and times play no part in a verdict."""
+    """Return what the checks need; offsets and times play no part in a verdict."""
     return PullMessage(
         consumer_group=query.group.decode("ascii", "replace"),
         topic=query.topic.decode("ascii", "replace"),
