@@ -89,7 +89,7 @@ class Client(Lifecycle):
 
     @property
     def client_id(self) -> str:
-        """The name by which brokers know this client."""
+        """Return the name by which brokers know this client."""
         return self.session.client_id
 
     @property

@@ -99,7 +99,7 @@ class Producer(_Blocking[AsyncProducer]):
 
     @contextmanager
     def transaction(self, topic: str, value: Any, **arguments: Any) -> Iterator[Transaction]:
-        """As `pyromq.Producer.transaction`, with its arguments."""
+        """Run a transaction as `pyromq.Producer.transaction` does, with its arguments."""
         block = self._target.transaction(topic, value, **arguments)
         transaction = self._portal.call(block.__aenter__())
         try:
@@ -110,7 +110,7 @@ class Producer(_Blocking[AsyncProducer]):
         self._portal.call(block.__aexit__(None, None, None))
 
     def transaction_check(self, topic: str, handler: F) -> F:
-        """As `pyromq.Producer.transaction_check`, called with the handler."""
+        """Register a handler as `pyromq.Producer.transaction_check` does."""
         return self._portal.do(lambda: self._target.transaction_check(topic, handler))
 
 
@@ -195,5 +195,5 @@ class Client(_Blocking[_async.Client]):
 
 
 def connect(namesrv: str | Iterable[str] | None = None, **settings: Any) -> Client:
-    """As `pyromq.connect`."""
+    """Connect as `pyromq.connect` does."""
     return Client(namesrv, **settings)

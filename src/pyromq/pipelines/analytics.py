@@ -89,7 +89,7 @@ def _numbers(spark: SparkSession, folder: str) -> list[int]:
 
 
 def _grouped(frame: DataFrame, window: str, *, exact: bool) -> DataFrame:
-    """`exact` counts distinct keys one by one; a stream keeps a sketch instead."""
+    """Group the messages. `exact` counts distinct keys one by one; a stream keeps a sketch instead."""
     from pyspark.sql import functions
 
     seconds = span_s("window", window)

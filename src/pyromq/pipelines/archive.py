@@ -88,8 +88,10 @@ def _run(spark: SparkSession, given: Mapping[str, str], rows: Lake, every: str) 
 
 
 def keep_batch(rows: Lake, batch: DataFrame, number: int, *, whole: bool = True) -> None:
-    """Rows first, then the manifest that makes them count. What an earlier try left half done is replaced; what it
-    finished stays as it is, since others may be reading it."""
+    """Write the rows first, then the manifest that makes them count.
+
+    What an earlier try left half done is replaced; what it finished stays as it is, since others may be reading it.
+    """
     from pyspark.sql import functions
 
     if read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is not None:

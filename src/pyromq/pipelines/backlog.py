@@ -23,7 +23,7 @@ _SUMS: dict[str, Fold] = {"messages": sum, "bytes": sum, "oldest": min}
 
 
 def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str] = ()) -> Summary:
-    """`source` as `messages` has it; groups need one with a name server."""
+    """Report what waits. `source` as `messages` has it; groups need one with a name server."""
     from pyspark.sql import functions
 
     frame = messages(spark, source, _COLUMNS)
@@ -53,7 +53,10 @@ def backlog(spark: SparkSession, source: Mapping[str, str], groups: Sequence[str
 
 
 def _by_topic(queues: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """`skew`: how many times the fullest queue has what it would have if all that hold something had the same."""
+    """Return a row for each topic.
+
+    `skew`: how many times the fullest queue has what it would have if all that hold something had the same.
+    """
     found = folded(queues, ("topic",), _SUMS)
     for row in found:
         own = [each["messages"] for each in queues if each["topic"] == row["topic"]]

@@ -42,8 +42,11 @@ def dedup(
     tasks: int = 4,
     every: str = "",
 ) -> Summary:
-    """`folder` has the rows and the checkpoint; `target` are options of a write. `by` is Spark SQL: `keys`, `msgId`,
-    `properties['ORDER']`, a part of the body. Rows without it (null) are all kept."""
+    """Keep each message once.
+
+    `folder` has the rows and the checkpoint; `target` are options of a write. `by` is Spark SQL: `keys`, `msgId`,
+    `properties['ORDER']`, a part of the body. Rows without it (null) are all kept.
+    """
     from pyspark.sql import functions
 
     told = {"source": checkpoint.which(source), "to": (target or {}).get("topic", ""), "by": by, "within": within}
@@ -68,7 +71,7 @@ def dedup(
 
 
 def _kept_once(rows: Lake, batch: DataFrame, number: int) -> None:
-    """What a manifest has is not made anew; the state of the stream still is."""
+    """Keep a batch once. What a manifest has is not made anew; the state of the stream still is."""
     if read_text(rows.spark, f"{rows.folder}/manifest/{number}.json") is None:
         keep_batch(rows, batch, number, whole=False)
     else:

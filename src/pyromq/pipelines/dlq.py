@@ -39,8 +39,10 @@ def dead_letters(spark: SparkSession, source: Mapping[str, str], group: str) -> 
 
 
 def report(spark: SparkSession, source: Mapping[str, str], group: str, where: str = "", *, traces: str = "") -> Summary:
-    """By topic and tag: how many, how often tried, from when to when; and by the hour that they died in. `traces` is a
-    trace topic: with it also why."""
+    """Report by topic and tag how many, how often tried, from when to when; and by the hour that they died in.
+
+    `traces` is a trace topic: with it also why.
+    """
     found = chosen(dead_letters(spark, source, group), where)
     rows = [row.asDict() for row in _grouped(found).collect()]
     count, size = sum(row["messages"] for row in rows), sum(row["bytes"] for row in rows)

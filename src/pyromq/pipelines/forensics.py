@@ -21,7 +21,10 @@ _TIME = "yyyy-MM-dd HH:mm:ss"
 
 
 def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", tasks: int = 0) -> Summary:
-    """`stores` are folders that executors see; `topic` limits the messages that are counted, not the damage."""
+    """Report what can be read.
+
+    `stores` are folders that executors see; `topic` limits the messages that are counted, not the damage.
+    """
     from pyspark.sql import functions
 
     source = {"store": ",".join(stores)} | ({"minPartitions": str(tasks)} if tasks else {})
@@ -64,7 +67,10 @@ def forensics(spark: SparkSession, stores: Sequence[str], *, topic: str = "", ta
 
 
 def _queue(row: dict[str, Any]) -> dict[str, Any]:
-    """`missing`: offsets between the first and the last that no readable message has. `again`: had by several."""
+    """Return the row of a queue.
+
+    `missing`: offsets between the first and the last that no readable message has. `again`: had by several.
+    """
     offsets = row.pop("offsets")
     row["missing"] = row["last"] - row["first"] + 1 - offsets
     row["again"] = row["messages"] - offsets

@@ -49,7 +49,9 @@ def replay(
     every: str = "",
     dry_run: bool = False,
 ) -> Summary:
-    """`source` as `messages` has it, `target` options of a write with its topic, `folder` for the checkpoint; `rate` is
+    """Replay messages.
+
+    `source` as `messages` has it, `target` options of a write with its topic, `folder` for the checkpoint; `rate` is
     messages a second. `where` is Spark SQL on the columns of a read. `backlog_of` is a group: what it has not consumed,
     which does not move it. `every`: go on for ever with what comes.
     """
@@ -93,7 +95,7 @@ def limited(target: Mapping[str, str], rate: int) -> dict[str, str]:
 
 
 def _archived(spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: StepSender) -> None:
-    """A step is a batch of the archive."""
+    """Replay an archive; a step is one of its batches."""
     kept = open_archive(spark, source["archive"])
     behind = checkpoint.done(spark, folder)
     for number in batches(spark, source["archive"]):
@@ -106,7 +108,7 @@ def _archived(spark: SparkSession, source: Mapping[str, str], folder: str, choic
 def _streamed(
     spark: SparkSession, source: Mapping[str, str], folder: str, choice: _Choice, steps: StepSender, every: str
 ) -> None:
-    """A step is a micro-batch: its tasks are the queues, in their order."""
+    """Replay a topic; a step is a micro-batch: its tasks are the queues, in their order."""
     frame = stream(spark, source, needed(_COLUMNS, choice.where), since_ms=choice.since_ms)
 
     def pass_on(batch: DataFrame, number: int) -> None:

@@ -95,7 +95,7 @@ def _row(row: Any) -> dict[str, Any]:
 
 
 def property_pairs(texts: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE` each. ConfigError names the one that is not."""
+    """Read `NAME=VALUE` each. ConfigError names the one that is not."""
     for text in texts:
         if "=" not in text:
             raise ConfigError(f"property = {text!r}: allowed is NAME=VALUE")

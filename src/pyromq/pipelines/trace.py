@@ -89,7 +89,10 @@ def trace(
     since_ms: int | None = None,
     slowest: int = 20,
 ) -> Summary:
-    """`source` has the trace topic (RocketMQ's own unless named); `topics` are read too, for the time of the store."""
+    """Report how long messages take.
+
+    `source` has the trace topic (RocketMQ's own unless named); `topics` are read too, for the time of the store.
+    """
     from pyspark.sql import Observation
 
     seen = Observation("traces")

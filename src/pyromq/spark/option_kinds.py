@@ -22,7 +22,7 @@ def text(value: str) -> str:
 
 
 def words(value: str) -> tuple[str, ...]:
-    """Comma list."""
+    """Split a list at its commas."""
     found = tuple(word.strip() for word in value.split(",") if word.strip())
     if not found:
         raise ValueError("names with commas between them")
@@ -75,7 +75,7 @@ def pattern(value: str) -> str:
 
 
 def duration_s(value: str) -> float:
-    """`15m`, `30s`, `500ms`."""
+    """Read `15m`, `30s` or `500ms`."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)\s*", value)
     if found is None:
         raise ValueError("a number and a unit (ms, s, m, h, d), such as 15m")

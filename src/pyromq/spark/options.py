@@ -224,7 +224,7 @@ def declared(kind: type) -> dict[str, tuple[str, Declared]]:
 
 
 def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
-    """ConfigError names option, value, what is allowed, and the nearest known option."""
+    """Read the options. ConfigError names option, value, what is allowed, and the nearest known option."""
     if given.get("store") is not None or any(key.lower() == "store" for key in given):
         use = _offline(use)
     options = _read(ReadOptions, given, use)

@@ -48,7 +48,7 @@ def arrow_schema(names: Iterable[str] = COLUMNS) -> pa.Schema:
 
 
 def check_columns(names: Sequence[str]) -> None:
-    """ConfigError names a column that does not exist, and the nearest that does."""
+    """Check the columns. ConfigError names one that does not exist, and the nearest that does."""
     for name in names:
         if name not in COLUMNS:
             nearest = get_close_matches(name, COLUMNS, 1, 0.4)
@@ -57,7 +57,7 @@ def check_columns(names: Sequence[str]) -> None:
 
 
 def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
-    """Null where no calendar has that time."""
+    """Return the times, null where no calendar has one."""
     absurd = (milliseconds < _FIRST_MS) | (milliseconds > _LAST_MS)
     if not absurd.any():
         return pa.array(milliseconds * 1000).cast(TIMESTAMP)

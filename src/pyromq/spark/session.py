@@ -34,7 +34,7 @@ SETTINGS = {
 
 
 def check_machine() -> None:
-    """PyroError says what to install."""
+    """Raise PyroError, which says what to install, if something is missing."""
     try:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
@@ -52,7 +52,7 @@ def new_session(
     settings: Mapping[str, str] | None = None,
     apart: bool = False,
 ) -> SparkSession:
-    """On this machine (`local[*]`) unless a master is given. `apart`: see _start_apart."""
+    """Start a session on this machine (`local[*]`), unless a master is given. `apart`: see _start_apart."""
     check_machine()
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
@@ -76,8 +76,9 @@ def new_session(
 
 
 def _start_apart(conf: SparkConf) -> None:
-    """The JVM in a session of its own: a signal to the process group (a terminal's Ctrl-C, `timeout`) reaches this
-    process alone, which ends Spark in order. The JVM ends with this process in any case: its stdin is our pipe."""
+    """Start the JVM in a session of its own: a signal to the process group (a terminal's Ctrl-C, `timeout`) reaches
+    this process alone, which ends Spark in order. The JVM ends with this process in any case: its stdin is our pipe.
+    """
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -88,7 +89,9 @@ def _start_apart(conf: SparkConf) -> None:
 
 @contextmanager
 def _started_lightly() -> Iterator[None]:
-    """For the JVM that is started within, and its Python processes alone: see startup/sitecustomize.py."""
+    """Set the environment for the JVM that is started within, and its Python processes alone: see
+    startup/sitecustomize.py.
+    """
     before = os.environ.get("PYTHONPATH")
     startup = str(Path(__file__).with_name("startup"))
     os.environ["PYTHONPATH"] = startup if not before else os.pathsep.join((before, startup))

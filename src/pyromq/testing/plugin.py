@@ -53,4 +53,4 @@ else:
 
     @pytest.fixture
     def rmq_client(rmq_broker: None) -> None:
-        """Never reached."""
+        """Stand for the fixture: `rmq_broker` has failed before."""

@@ -81,7 +81,7 @@ class Progress:
     # --- of a topic -----------------------------------------------------------------------------------------------
 
     async def topic_stats(self, request: RequestOf[TopicName, None]) -> Reply:
-        """202."""
+        """Answer 202."""
         topic = self._topic(request.header.topic)
         table = TopicStatsTable(topic_put_tps=self._counters.rate(TOPIC_PUT_NUMS, topic.topic_name))
         async for queue_id in self._slices.each(range(max(topic.write_queue_nums, topic.read_queue_nums))):
@@ -95,7 +95,7 @@ class Progress:
     # --- of groups ------------------------------------------------------------------------------------------------
 
     async def consume_stats(self, request: RequestOf[GetConsumeStats, None]) -> Reply:
-        """208."""
+        """Answer 208."""
         header = request.header
         group = header.consumer_group
         listed = [topic for topic in (header.topic_list or "").split(";") if topic.strip()]
@@ -116,7 +116,7 @@ class Progress:
         return Reply(body=stats)
 
     async def all_consume_stats(self, request: RequestOf[GetBrokerConsumeStats, None]) -> Reply:
-        """317: every group of this broker."""
+        """Answer 317: every group of this broker."""
         only_ordered = request.header.is_order
         answer = ConsumeStatsList(broker_addr=self._address)
         async for group in self._slices.each(list(self._groups.all())):
@@ -135,7 +135,7 @@ class Progress:
         return Reply(body=answer)
 
     def _is_of_interest(self, group: str, topic: str) -> bool:
-        """Offsets of topics that an online group no longer subscribes to are old news."""
+        """Return whether its offsets matter: those of topics that an online group no longer subscribes to are old."""
         members = self._consumers.find(group)
         return members is None or not members.subscriptions or topic in members.subscriptions
 
@@ -154,7 +154,7 @@ class Progress:
             )
 
     async def time_span(self, request: RequestOf[QueryConsumeTimeSpan, None]) -> Reply:
-        """303: how old the oldest message not yet consumed is, by queue."""
+        """Answer 303: how old the oldest message not yet consumed is, by queue."""
         header = request.header
         topic = self._topic(header.topic)
         name = topic.topic_name
@@ -180,7 +180,7 @@ class Progress:
         return Reply(body=QueryConsumeTimeSpanBody(consume_time_span_set=spans))
 
     async def correction(self, request: RequestOf[QueryCorrectionOffset, None]) -> Reply:
-        """308: the smallest offset of all groups by queue; where the compared group is behind it, a huge one."""
+        """Answer 308: the smallest offset of all groups by queue; where the compared group is behind it, a huge one."""
         header = request.header
         left_out = {name.strip() for name in set((header.filter_groups or "").split(","))}
         smallest: dict[int, int] = {}
@@ -200,7 +200,7 @@ class Progress:
     # --- counters and entries -------------------------------------------------------------------------------------
 
     def counters(self, request: RequestOf[ViewBrokerStatsData, None]) -> Reply:
-        """315."""
+        """Answer 315."""
         header = request.header
         data = self._counters.data(header.stats_name, header.stats_key)
         if data is None:
@@ -211,7 +211,7 @@ class Progress:
         return Reply(header=ViewBrokerStatsDataAnswer(sum_of_day=of_day), body=data)
 
     async def entries(self, request: RequestOf[QueryConsumeQueue, None]) -> Reply:
-        """321: a stretch of a queue, and what a group's filter makes of it."""
+        """Answer 321: a stretch of a queue, and what a group's filter makes of it."""
         header = request.header
         if header.topic is None:
             raise RequestRefused("the field topic is missing")
@@ -238,7 +238,7 @@ class Progress:
         return Reply(body=body)
 
     def _filter_text(self, topic: str, group: str, wanted: SubscriptionData | None) -> str:
-        """The filter that a group is known by, as JSON; a group by tags has none."""
+        """Return the filter that a group is known by, as JSON; a group by tags has none."""
         if wanted is None:
             return f"{group}@{topic} is not online!"
         data = self._filters.find(topic, group)

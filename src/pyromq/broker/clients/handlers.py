@@ -200,7 +200,7 @@ class ClientHandlers:
         return Reply(body=GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids))
 
     def check_config(self, request: RequestOf[None, CheckClientRequestBody]) -> Reply:
-        """46: whether a subscription that is not by tags can be served."""
+        """Answer 46: whether a subscription that is not by tags can be served."""
         config = self._live.config
         check_size(request.raw_body, config)
         wanted = request.body.subscription_data
@@ -247,7 +247,7 @@ class ClientHandlers:
     # --- connections ----------------------------------------------------------------------------------------------
 
     def lost(self, peer: Peer) -> None:
-        """A connection has ended, for whatever reason."""
+        """Forget the clients of a connection that has ended, for whatever reason."""
         self._producers.lose(peer)
         groups = self._consumers.groups_of(peer)
         self.notify(self._consumers.lose(peer))

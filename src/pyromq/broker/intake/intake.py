@@ -102,12 +102,12 @@ class Intake:
 
     @property
     def waiting(self) -> int:
-        """How many puts are stored and have a caller who waits for the medium."""
+        """Return how many puts are stored and have a caller who waits for the medium."""
         return len(self._unsynced)
 
     @property
     def is_gathering(self) -> bool:
-        """Whether this turn's burst holds something that is not put yet."""
+        """Return whether this turn's burst holds something that is not put yet."""
         return bool(self._gathered)
 
     def park(self, record: Record, properties: Mapping[str, str]) -> Record:

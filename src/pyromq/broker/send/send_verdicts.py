@@ -92,7 +92,7 @@ class Verdicts:
 
     @property
     def messages(self) -> int:
-        """How many messages the kernel stored since the start."""
+        """Return how many messages the kernel stored since the start."""
         return int(self._kernel.messages)
 
     # --- what the kernel asks -------------------------------------------------------------------------------------
@@ -147,7 +147,9 @@ class Verdicts:
 
 
 def native_verdicts(parts: Sending) -> Verdicts | None:
-    """For one listener; None where the Python kernel serves, or limits are so low that only Python knows them."""
+    """Return the verdicts of one listener; None where the Python kernel serves, or limits are so low that only
+    Python knows them.
+    """
     module = native()
     if module is None or parts.limits.frame.header_fields < _KERNEL_FIELDS:
         return None
@@ -155,7 +157,9 @@ def native_verdicts(parts: Sending) -> Verdicts | None:
 
 
 def patience(live: Live[BrokerConfig]) -> ReplyTimeout:
-    """What applies to answers of the kernel that wait for the disk: syncFlushTimeout, as it is when they begin to."""
+    """Return what applies to answers of the kernel that wait for the disk: syncFlushTimeout, as it is when they
+    begin to.
+    """
 
     def late(answers: bytes) -> bytes:
         commands, _, _ = decode_frames(answers, _OWN_ANSWERS)
@@ -193,13 +197,13 @@ def _settings(parts: Sending, config: BrokerConfig) -> SendSettings:
 
 
 def _answer(fields: dict[str, str], encoding: Encoding) -> bytes:
-    """The header of an answer, as Python's own way makes it."""
+    """Return the header of an answer, as Python's own way makes it."""
     request = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=_OPAQUE, encoding=encoding)
     return encode_header(Reply(fields=fields).to_command(request))
 
 
 def _json_pieces(config: BrokerConfig) -> list[bytes]:
-    """The constant parts around message id, queue, offset, unique id and opaque."""
+    """Return the constant parts around message id, queue, offset, unique id and opaque."""
     marks = {name: f"<{name}>" for name in _OWN_FIELDS}
     rest = _answer(region_fields(config) | marks, Encoding.JSON)
     pieces = []
@@ -210,6 +214,8 @@ def _json_pieces(config: BrokerConfig) -> list[bytes]:
 
 
 def _binary_pieces(config: BrokerConfig) -> list[bytes]:
-    """Fixed part, fields of the region (between them the lengths of remark and fields), names of the other fields."""
+    """Return the fixed part, fields of the region (between them the lengths of remark and fields), names of the
+    other fields.
+    """
     header = _answer(region_fields(config), Encoding.ROCKETMQ)
     return [header[:13], header[21:], *(name.encode() for name in _OWN_FIELDS)]

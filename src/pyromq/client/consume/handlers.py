@@ -84,7 +84,7 @@ def worker(handler: Handler, concurrency: int, is_batch: bool) -> AdaptedHandler
 
 
 def _batch_worker(handler: Handler, concurrency: int) -> AdaptedHandler:
-    """`(msgs: list[Received])`, `(orders: list[Order])`, or `(orders: list[Order], msgs)`.
+    """Adapt a batch handler: `(msgs: list[Received])`, `(orders: list[Order])`, or `(orders: list[Order], msgs)`.
 
     What cannot be decoded never reaches the handler: it fails alone, and not all that came with it.
     """

@@ -40,7 +40,7 @@ class OrderlyService:
         self.running = 0
 
     def start(self) -> None:
-        """Queues start their own tasks."""
+        """Start nothing: queues start their own tasks."""
 
     def offer(self, assigned: AssignedQueue) -> None:
         if assigned.draining is None and not self._is_stopping:

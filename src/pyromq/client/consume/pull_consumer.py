@@ -214,7 +214,7 @@ class PullConsumer(Lifecycle):
         self._go_to(queue, await at_time(self._session, queue, time_ms))
 
     def _go_to(self, queue: MessageQueue, offset: int) -> None:
-        """Error, if the queue has gone to another member meanwhile."""
+        """Move the position. Error, if the queue has gone to another member meanwhile."""
         polled = self._polled(queue)
         self._queues.drop_pull(polled)
         polled.position = polled.returned = polled.done = offset

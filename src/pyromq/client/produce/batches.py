@@ -96,7 +96,10 @@ def is_too_large(fault: Exception) -> bool:
 
 
 def check_values(values: object) -> None:
-    """BadMessage for what is one value. A text is a row of letters, and a dict one of its keys: nobody means that."""
+    """Raise BadMessage for what is one value.
+
+    A text is a row of letters, and a dict one of its keys: nobody means that.
+    """
     if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
         raise BadMessage(
             f"send_many takes a list of values, and not one {type(values).__name__}", hint="Write [value], or use send"

@@ -109,7 +109,10 @@ def _received(header: PushReplyMessage, properties: dict[str, str], body: bytes)
 
 
 def _host(text: str) -> bytes:
-    """Java writes `/127.0.0.1:1234`, or `name/127.0.0.1:1234`; where only a name is known, no address stands for it."""
+    """Return the host.
+
+    Java writes `/127.0.0.1:1234`, or `name/127.0.0.1:1234`; where only a name is known, no address stands for it.
+    """
     try:
         host, port = parse_address(text.rpartition("/")[2])
     except ConfigError:  # somebody else wrote it, and nothing depends on it

@@ -115,7 +115,10 @@ class Sender:
         raise self._failure(message.topic, faults)
 
     def _next_send_id(self) -> str:
-        """`PRODUCER/EPOCH/SEQUENCE`, see docs/duplicates.md. A client's id is never taken over, so its epoch is 0."""
+        """Return `PRODUCER/EPOCH/SEQUENCE`, see docs/duplicates.md.
+
+        A client's id is never taken over, so its epoch is 0.
+        """
         self._sent += 1
         return f"{self._session.ids.of_process}:{self._number}/0/{self._sent}"
 
@@ -155,7 +158,10 @@ class Sender:
         return self._rotation.pick(queues, lambda queue: queue.broker_name in others) or queues[0]
 
     def _share_s(self, route: Route, choose: QueueChoice | None, left_s: float, faults: list[Error]) -> float:
-        """A hung broker must leave time for another one; where there is none, it gets all there is."""
+        """Return the time for one attempt.
+
+        A hung broker must leave time for another one; where there is none, it gets all there is.
+        """
         has_others = choose is None and len(route.writers) > 1
         return max(left_s / self._attempts_left(faults) if has_others else left_s, 0.001)
 
@@ -177,7 +183,10 @@ class Sender:
         return fault.code in RETRIED_CODES or (self._policy.retry_not_ok and fault.code in _STORED)
 
     async def _pause(self, faults: list[Error], deadline: float) -> None:
-        """A broker that is busy is not asked again at once; nor one that just refused the connection."""
+        """Wait before the next attempt.
+
+        A broker that is busy is not asked again at once; nor one that just refused the connection.
+        """
         held_back = [
             fault
             for fault in faults

@@ -60,11 +60,11 @@ class Transaction:
         return self.result.message_id
 
     def rollback(self) -> None:
-        """At the end of the block the message is dropped."""
+        """Drop the message at the end of the block."""
         self.decision = TransactionDecision.ROLLBACK
 
     def leave_open(self) -> None:
-        """At the end of the block nothing is said: the broker will ask the check handler."""
+        """Say nothing at the end of the block: the broker will ask the check handler."""
         self.decision = TransactionDecision.UNKNOWN
 
 
@@ -83,7 +83,7 @@ class ProducerTransactions:
 
     @asynccontextmanager
     async def block(self, result: SendResult, properties: Mapping[str, str]) -> AsyncIterator[Transaction]:
-        """A clean end commits, an exception rolls back."""
+        """Run a transaction as a block: a clean end commits, an exception rolls back."""
         transaction = self._open[result.message_id] = Transaction(result, properties)
         try:
             if result.status is not SendStatus.OK:
@@ -102,7 +102,10 @@ class ProducerTransactions:
             del self._open[result.message_id]
 
     async def _roll_back(self, transaction: Transaction) -> None:
-        """The caller's own error matters more than one of the rollback: without it the broker asks, or gives up."""
+        """Roll back.
+
+        The caller's own error matters more than one of the rollback: without it the broker asks, or gives up.
+        """
         try:
             await self._end(transaction, TransactionDecision.ROLLBACK)
         except Error as fault:
@@ -146,7 +149,9 @@ class ProducerTransactions:
     # --- the broker asks ------------------------------------------------------------------------------------------
 
     def answer_by(self, topic: str, handler: Handler) -> None:
-        """The handler answers for this topic (by its name on the wire): True commits, False rolls back, None waits."""
+        """Let the handler answer for this topic (by its name on the wire): True commits, False rolls back, None
+        waits.
+        """
         self._checks[topic] = adapt(handler, CHECKS_AT_ONCE)
 
     async def check(self, peer: Peer, header: CheckTransactionState, half: Received) -> None:

@@ -13,7 +13,7 @@ _ANSWERS = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 
 
 async def find_traces(session: Session, trace_topic: str, word: str) -> list[MessageTrace]:
-    """Of the message with this id, or of the messages with this key. Every broker must answer."""
+    """Return the traces of the message with this id, or of the messages with this key. Every broker must answer."""
     found = []
     for one in stories(await _events(session, trace_topic, word), word):
         if one.message_id != word:  # not every event of a message names its keys

@@ -51,7 +51,7 @@ class Tracer:
         self._tasks.start(self._write_on())
 
     async def stop(self) -> None:
-        """What is left is written, if that is quick."""
+        """Write what is left, if that is quick."""
         self._is_stopping = True
         self._filled.ring()
         try:
@@ -99,7 +99,10 @@ class Tracer:
                 await self._write(self._next_portion())
 
     async def _write(self, events: list[Traced]) -> None:
-        """One that cannot be written (somebody else chose its keys) takes none of the others with it."""
+        """Write the traces.
+
+        One that cannot be written (somebody else chose its keys) takes none of the others with it.
+        """
         try:
             message = self._message(events)
         except (Error, ValueError) as fault:
@@ -133,6 +136,6 @@ class Tracer:
 
 
 def _sizes(event: Traced) -> tuple[int, int]:
-    """Of its body and of its keys, in bytes, not less than they are."""
+    """Return the sizes of its body and of its keys, in bytes, not less than they are."""
     keys = 4 * len(event.keys) + len(event.message_id) + 2
     return EVENT_BYTES + keys + 4 * (len(event.group) + len(event.region)), keys

@@ -83,7 +83,7 @@ class TracingSender:
 
 
 def _parts(message: Outgoing) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Body length and properties of each message in it."""
+    """Yield body length and properties of each message in it."""
     if message.code != RequestCode.SEND_BATCH_MESSAGE:
         yield len(message.body), decode_properties(message.properties)
         return
@@ -138,7 +138,7 @@ def traced_attempts(attempt: Attempt, tracer: Tracer, group: str) -> Attempt:
 
 
 def trace_pulled(tracer: Tracer, messages: Sequence[Received], group: str) -> None:
-    """Both events at once, as Java's lite pull consumer writes them: nobody tells what the caller makes of it."""
+    """Trace both events at once, as Java's lite pull consumer writes them: nobody tells what the caller makes of it."""
     for each in messages:
         if _wanted(tracer, each):
             about = _started(tracer, each, group)
@@ -167,7 +167,7 @@ def _outcome(fault: Exception | None) -> Outcome:
 
 
 def trace_end(tracer: Tracer, *, group: str, state: str, half: SendResult, properties: Mapping[str, str]) -> None:
-    """The producer ends a transaction, or leaves it open."""
+    """Trace that the producer ends a transaction, or leaves it open."""
     if half.is_traced and half.queue.topic != tracer.topic:
         address = tracer.store_host(half)
         about: dict[str, Any] = {
@@ -180,7 +180,7 @@ def trace_end(tracer: Tracer, *, group: str, state: str, half: SendResult, prope
 
 
 def trace_answer(tracer: Tracer, *, group: str, state: str, half: Received, address: str) -> None:
-    """The same as the answer to a broker that asked."""
+    """Trace the same as the answer to a broker that asked."""
     if _wanted(tracer, half):
         about: dict[str, Any] = {"message_id": half.id, "topic": half.wire_topic, "store_host": address, "group": group}
         region = half.properties.get(Property.MSG_REGION, "")

@@ -37,7 +37,7 @@ class Placed(NamedTuple):
 
     @property
     def in_queue(self) -> bool:
-        """Prepared and rolled back transactions have no queue entry."""
+        """Return whether it has a queue entry: prepared and rolled back transactions have none."""
         return self.sys_flag & SysFlag.TRANSACTION_MASK in (0, SysFlag.TRANSACTION_COMMIT)
 
     @property
@@ -46,7 +46,7 @@ class Placed(NamedTuple):
 
 
 def parse_delay_levels(text: str) -> DelayLevels:
-    """`1s 5s 10s ...` as messageDelayLevel has it. ConfigError names the word that is no duration."""
+    """Read `1s 5s 10s ...` as messageDelayLevel has it. ConfigError names the word that is no duration."""
     levels: dict[int, int] = {}
     for level, word in enumerate(text.split(), 1):
         count = whole_number(word[:-1], high=LONG_MAX // _UNIT_MS["d"])

@@ -74,8 +74,10 @@ def scan_records(view: memoryview, position: int, delays: DelayLevels, *, whole_
 
 
 def whole_places(view: memoryview, position: int) -> tuple[list[Placed], int]:
-    """Plain records from the start of `view` on that are whole, and how many of them, from the first on, have their own
-    CRC. What ends them, be it a record of another kind, is for `check_at`: a kernel may leave more to it than this."""
+    """Return the plain records from the start of `view` on that are whole, and how many of them, from the first on,
+    have their own CRC. What ends them, be it a record of another kind, is for `check_at`: a kernel may leave more to it
+    than this.
+    """
     places: list[Placed] = []
     sealed = True
     count = at = 0

@@ -37,7 +37,7 @@ class DeltaLog:
         return last is not None and last >= batch
 
     def add(self, files: Sequence[NewFile], batch: int, schema: StructType) -> None:
-        """The files become part of the table together, and the batch with them."""
+        """Make the files part of the table together, and the batch with them."""
         from deltalake import Schema
         from deltalake.transaction import AddAction, CommitProperties, Transaction, create_table_with_add_actions
 
@@ -69,14 +69,14 @@ class DeltaLog:
 
 
 def _stats(file: NewFile) -> str:
-    """Readers leave out files by them."""
+    """Return the statistics of a file, by which readers leave it out."""
     told: dict[str, Any] = {"numRecords": file.rows}
     told |= {"minValues": _words(file.least), "maxValues": _words(file.most), "nullCount": dict.fromkeys(file.least, 0)}
     return json.dumps(told)
 
 
 def _words(values: dict[str, Any]) -> dict[str, Any]:
-    """Dates and times as Delta writes them. Spark gives times in the zone of this process."""
+    """Return dates and times as Delta writes them. Spark gives times in the zone of this process."""
     found = {}
     for name, value in values.items():
         if isinstance(value, datetime):

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 def _place(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Hadoop's file system for a path, and the path in its words."""
+    """Return Hadoop's file system for a path, and the path in its words."""
     jvm: Any = spark.sparkContext._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place
 
 
 def write_text(spark: SparkSession, path: str, text: str) -> None:
-    """Whole or not at all: written aside, then renamed over what was there."""
+    """Write a text whole or not at all: aside, then renamed over what was there."""
     system, place = _place(spark, path)
     _, aside = _place(spark, f"{path}.new")
     out = system.create(aside, True)
@@ -31,7 +31,7 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
 
 
 def remove(spark: SparkSession, path: str) -> None:
-    """Nothing if there is no such file."""
+    """Remove a file; nothing happens if there is none."""
     system, place = _place(spark, path)
     system.delete(place, False)
 

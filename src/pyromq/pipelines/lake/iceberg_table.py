@@ -40,7 +40,7 @@ class IcebergTable:
             return int(catalog.load_table(self._name).properties.get(self._mark, -1)) >= batch
 
     def add(self, files: Sequence[NewFile], batch: int, schema: StructType) -> None:
-        """The files become part of the table together, and the batch with them."""
+        """Make the files part of the table together, and the batch with them."""
         paths = [f"{self._place}/{each.path}" for each in files]
         with self._connect() as catalog:
             table = catalog.load_table(self._name) if catalog.table_exists(self._name) else self._made(catalog, schema)
@@ -81,7 +81,7 @@ class IcebergTable:
 
 
 def columns_of(schema: StructType) -> Schema:
-    """Of Spark's schema, with the ids that Iceberg gives to columns."""
+    """Return the columns of Spark's schema, with the ids that Iceberg gives to columns."""
     from itertools import count
 
     from pyiceberg import types

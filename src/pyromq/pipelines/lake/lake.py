@@ -40,7 +40,7 @@ class LakeTable(Protocol):
 
 
 def check(form: str) -> None:
-    """PyroError says what to install."""
+    """Raise PyroError, which says what to install, if something is missing."""
     package = _PACKAGES.get(form)
     if package and find_spec(package) is None:
         raise PyroError(
@@ -62,7 +62,7 @@ class Lake:
     table: str = ""
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        """`rows` have a column `date`. As if once, however often."""
+        """Write the rows of a batch as if once, however often. They have a column `date`."""
         with _readable_times(rows.sparkSession):
             if self.form == PARQUET:
                 self._write_parquet(rows, batch)
@@ -114,7 +114,9 @@ class Lake:
 
 @contextmanager
 def _readable_times(session: SparkSession) -> Iterator[None]:
-    """Spark's own times (INT96) have no least and most in files, and others than Spark misread them."""
+    """Write times that others can read: Spark's own (INT96) have no least and most in files, and others than Spark
+    misread them.
+    """
     before = session.conf.get(_TIMES)
     session.conf.set(_TIMES, "TIMESTAMP_MICROS")
     try:

@@ -23,7 +23,7 @@ _PLACES = ["topic", "brokerName", "queueId"]
 
 
 def manifests(spark: SparkSession, folder: str) -> list[dict[str, Any]]:
-    """In the order of batches."""
+    """Return the manifests in the order of batches."""
     found = [json.loads(text) for text in read_texts(spark, f"{folder}/manifest", ".json")]
     return sorted(found, key=lambda each: int(each["batch"]))
 
@@ -31,8 +31,11 @@ def manifests(spark: SparkSession, folder: str) -> list[dict[str, Any]]:
 def write_manifest(
     spark: SparkSession, folder: str, batch: int, queues: Sequence[Mapping[str, Any]], *, whole: bool = True
 ) -> None:
-    """The one before says how far the archive had come; a long run does not read them all each time. `whole`: the batch
-    has every message of its offsets, not a choice of them."""
+    """Write the manifest of a batch.
+
+    The one before says how far the archive had come; a long run does not read them all each time. `whole`: the batch
+    has every message of its offsets, not a choice of them.
+    """
     before = _last_before(spark, folder, batch)
     extent = Extent(from_json(before.get("ends", {})), from_json(before.get("safe", {})))
     extent.add(queues, whole=whole)

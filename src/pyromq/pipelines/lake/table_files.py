@@ -25,8 +25,11 @@ class NewFile(NamedTuple):
 
 
 def write_files(rows: DataFrame, place: str, batch: int, compression: str) -> None:
-    """Replaces what an earlier try left. A file has one topic and date, and their names stand in no path: some would
-    have to be escaped, and readers differ in how they take that back."""
+    """Write the files of a batch in place of what an earlier try left.
+
+    A file has one topic and date, and their names stand in no path: some would have to be escaped, and readers differ
+    in how they take that back.
+    """
     from pyspark.sql import functions
 
     parts = rows.withColumn("part", functions.xxhash64("topic", "date"))

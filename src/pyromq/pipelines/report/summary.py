@@ -50,7 +50,7 @@ class Summary:
     metrics: Metrics = Metrics()
 
     def __post_init__(self) -> None:
-        """In JSON facts and tables stand side by side."""
+        """Check the names: in JSON facts and tables stand side by side."""
         both = {"pipeline", *self.facts} & {table.title for table in self.tables}
         if both:
             raise ValueError(f"{self.pipeline}: {sorted(both)} are names of facts and of tables")

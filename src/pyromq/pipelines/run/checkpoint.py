@@ -21,7 +21,7 @@ _NAME = "run.json"
 
 
 def begin(spark: SparkSession, folder: str, told: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """`fixed` as at the first start, and `run`, its name. ConfigError if `told` is not what was told then."""
+    """Return `fixed` as at the first start, and `run`, its name. ConfigError if `told` is not what was told then."""
     kept = _kept(spark, folder)
     if kept:
         _check(folder, kept["told"], dict(told))
@@ -32,7 +32,7 @@ def begin(spark: SparkSession, folder: str, told: Mapping[str, Any], fixed: Mapp
 
 
 def which(source: Mapping[str, str]) -> dict[str, str]:
-    """Of a source, what says which messages: addresses and limits may be others after a restart."""
+    """Return what of a source says which messages: addresses and limits may be others after a restart."""
     names = ("topic", "topicPattern", "assign", "archive", "tags", "sql")
     return {name: source[name] for name in names if source.get(name)}
 

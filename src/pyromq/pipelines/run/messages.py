@@ -41,7 +41,7 @@ def messages(
 def stream(
     spark: SparkSession, source: Mapping[str, str], columns: Sequence[str] = (), *, since_ms: int | None = None
 ) -> DataFrame:
-    """From the earliest message unless the options or `since_ms` say otherwise."""
+    """Read as a stream, from the earliest message unless the options or `since_ms` say otherwise."""
     options = _limited(source, since_ms)
     if not any(name in options for name in ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")):
         options["startingOffsets"] = "earliest"
@@ -49,7 +49,7 @@ def stream(
 
 
 def chosen(frame: DataFrame, *conditions: str) -> DataFrame:
-    """Spark SQL on the columns; empty ones choose all."""
+    """Choose rows by Spark SQL on the columns; an empty text chooses all."""
     for condition in conditions:
         frame = frame.where(condition) if condition else frame
     return frame
@@ -96,7 +96,9 @@ def of_topics(frame: DataFrame, source: Mapping[str, str]) -> DataFrame:
 
 
 def between(frame: DataFrame, since_ms: int | None, until_ms: int | None) -> DataFrame:
-    """By store time, the end not included; by date too where there is one: Spark then leaves whole folders out."""
+    """Choose rows by store time, the end not included; by date too where there is one: Spark then leaves whole
+    folders out.
+    """
     from pyspark.sql import functions
 
     for time_ms, is_since in ((since_ms, True), (until_ms, False)):

@@ -29,8 +29,10 @@ def plan_of(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> Summary:
-    """Of a job over `source`, as `messages` has it. Times are asked of brokers: an archive's batches and the files of a
-    store are told whole."""
+    """Return the plan of a job over `source`, as `messages` has it.
+
+    Times are asked of brokers: an archive's batches and the files of a store are told whole.
+    """
     if "archive" in source:
         found = manifests(spark, source["archive"])
         facts = {"messages": total(found, "messages"), "bytes": total(found, "bytes"), "batches": len(found)}
@@ -52,7 +54,9 @@ def planned(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> Summary:
-    """From `begin` where a checkpoint has it, else where time or options say, up to what there is now or was then."""
+    """Plan from `begin` where a checkpoint has it, else where time or options say, up to what there is now or was
+    then.
+    """
     times = {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
     options = read_options({**given, **times} if since_ms is not None else given, Use.STREAM)
     with Cluster(options) as cluster:

@@ -106,7 +106,7 @@ class ProgressListener(StreamingQueryListener):
             self._tell("\r" + " " * len(self._shown) + "\r")
 
     def metrics(self, summary: Summary) -> dict[str, Any]:
-        """Of the whole run."""
+        """Return the figures of the whole run."""
         took, done = max(self.seconds, 0.001), summary.metrics
         told = self._metrics(summary.pipeline, done.rows, took)
         return told | {"bytes": done.bytes, "bytesPerSecond": round(done.bytes / took, 1)}

@@ -11,7 +11,7 @@ from ...protocol.bodies.topics import TopicConfig
 
 
 def widen(name_server: str, topic: str, count: int) -> dict[str, int]:
-    """Makes the topic, or gives it more queues, on every master; never fewer. The queues by broker."""
+    """Make the topic, or give it more queues, on every master; never fewer. Return the queues by broker."""
     return asyncio.run(_widen(name_server, topic, count))
 
 

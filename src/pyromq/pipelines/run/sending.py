@@ -84,7 +84,10 @@ class StepSender:
         self.rows: list[dict[str, int]] = []
 
     def send(self, rows: DataFrame, number: int, shape: Callable[[], Sequence[Column]]) -> SendTotals:
-        """`rows` have the columns of a read; `shape` makes those of a write of them, `properties` among them."""
+        """Send rows.
+
+        They have the columns of a read; `shape` makes those of a write of them, `properties` among them.
+        """
         from pyspark.sql import functions
 
         name = functions.concat_ws("/", functions.lit(f"{self._run}/{number}"), *_PLACE)

@@ -37,5 +37,5 @@ def current() -> Stop:
 
 
 def use(stop: Stop) -> None:
-    """For the thread that calls it."""
+    """Use it in the thread that calls this."""
     _OF_THIS_JOB.set(stop)

@@ -29,7 +29,7 @@ def moment(name: str, text: str, now_ms: int) -> int:
 
 
 def span_s(name: str, text: str) -> float:
-    """`15m`, `2 hours`, `30 seconds`."""
+    """Read `15m`, `2 hours` or `30 seconds`."""
     short = re.sub(r"\s*(second|minute|hour|day)s?\s*$", lambda found: found[1][0], text.strip().lower())
     try:
         seconds = kinds.duration_s(short)

@@ -49,7 +49,7 @@ class IndexCommit:
     header: bytes
 
     def write(self, disk: Disk) -> None:
-        """Blocking, in the flush's thread. A file that expired meanwhile needs nothing any more."""
+        """Write the changes; blocking, in the flush's thread. A file that expired meanwhile needs nothing any more."""
         try:
             file = disk.open(self.name)
         except FileMissing:
@@ -107,7 +107,7 @@ class IndexFile:
 
     @property
     def free(self) -> int:
-        """Entries that still fit."""
+        """Return entries that still fit."""
         return self.tail.entry_limit - self.tail.next_entry
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -136,7 +136,10 @@ class IndexFile:
             tail.pending_bytes = 0
 
     def take_commit(self) -> IndexCommit:
-        """What is to be written behind the entries, as it is now. Raises DiskError if those cannot be written."""
+        """Return what is to be written behind the entries, as it is now.
+
+        Raises DiskError if those cannot be written.
+        """
         self.write_pending()
         self.tail.is_changed = False
         return IndexCommit(self.name, self.have_slots().take_image(), header_of(self.tail))
@@ -166,7 +169,7 @@ class IndexFile:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def newest(self, key_hash: int) -> int:
-        """Number of the newest entry in the slot of a hash; 0 if there is none."""
+        """Return the number of the newest entry in the slot of a hash; 0 if there is none."""
         slot = key_hash % self._slot_count
         if self.slots is not None:
             return self.slots[slot]

@@ -38,7 +38,7 @@ TAG_MARK = "T#"  # a tag is indexed as `topic#T#tag`
 
 @lru_cache(maxsize=4096)  # tags repeat
 def index_hash(topic: str, key: str) -> int:
-    """abs(String.hashCode) of `topic#key`, and 0 where Java's abs is negative."""
+    """Return abs(String.hashCode) of `topic#key`, and 0 where Java's abs is negative."""
     value = abs(java_hash(f"{topic}#{key}"))
     return 0 if value == 1 << 31 else value
 
@@ -71,8 +71,11 @@ class Index:
     # -- loading ------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """One that is cut short goes: what it had is not to be trusted, and whoever opens the store has looked at what
-        is lost (missing_index.py)."""
+        """Load the files.
+
+        One that is cut short goes: what it had is not to be trusted, and whoever opens the store has looked at what is
+        lost (missing_index.py).
+        """
         length = index_file_bytes(self._config.index_slots, self._config.index_entries)
         for name in self._disk.list(INDEX):
             path = f"{INDEX}/{name}"
@@ -104,19 +107,19 @@ class Index:
         self.state.tail = self.files[-1].tail if self.files else None
 
     def warm(self) -> None:
-        """So that the first message after a start does not wait for the slot table."""
+        """Read the slot table, so that the first message after a start does not wait for it."""
         if self.files and not self.files[-1].is_full:
             self.files[-1].have_slots()
 
     def known_files(self) -> list[KnownIndexFile]:
-        """For the catalogue: files that hold something."""
+        """Return the files that hold something, for the catalogue."""
         filled = [file for file in self.files if file.tail.next_entry > 1]
         return [KnownIndexFile(file.name, file.tail.end_position) for file in filled]
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def keys_of(self, placed: Placed) -> list[str]:
-        """What a record is found by, in the order in which Java puts it: unique key, keys, tag."""
+        """Return what a record is found by, in the order in which Java puts it: unique key, keys, tag."""
         properties = placed.properties
         keys: list[str] = []
         unique = find_property(properties, b"UNIQ_KEY")
@@ -160,7 +163,7 @@ class Index:
         )
 
     def _go_on(self) -> None:
-        """The file that is written is full: the next one follows."""
+        """Go on in the next file: the one that is written is full."""
         self._writable()
 
     def _writable(self) -> IndexFile:
@@ -188,23 +191,25 @@ class Index:
 
     @property
     def wants_spare(self) -> bool:
-        """The file that is written is nearly full: `make_spare` in a helper thread, then `adopt_spare`."""
+        """Return whether the file that is written is nearly full: `make_spare` in a helper thread, then
+        `adopt_spare`.
+        """
         nearly = self._config.index_entries // _SPARE_SHARE
         return self._spare is None and bool(self.files) and self.files[-1].free <= nearly
 
     def name_spare(self) -> str:
-        """In the writer's thread, which gives no other file this name."""
+        """Return the name the next file, in the writer's thread, which gives no other file this name."""
         self._spare_name = self._fresh_name()
         return self._spare_name
 
     def make_spare(self, name: str) -> None:
-        """The slow part, for a helper thread."""
+        """Make the next file: the slow part, for a helper thread."""
         file = self._open(name)
         file.reserve(file.tail.entry_limit)  # all of it: the one before has filled up, and nobody waits for it here
         self._made = file
 
     def adopt_spare(self) -> None:
-        """In the writer's thread."""
+        """Adopt the next file, in the writer's thread."""
         made, self._made = self._made, None
         if made is None:
             return
@@ -215,7 +220,7 @@ class Index:
             self._remove(made)
 
     def _fresh_name(self) -> str:
-        """`yyyyMMddHHmmssSSS` in local time, and later than every other: the names are the order."""
+        """Return `yyyyMMddHHmmssSSS` in local time, and later than every other: the names are the order."""
         now = self._now_ms()
         stamp = whole_number(datetime.fromtimestamp(now // 1000).strftime("%Y%m%d%H%M%S") + f"{now % 1000:03d}") or 0
         for name in (self._spare_name, self.files[-1].name if self.files else ""):
@@ -224,7 +229,7 @@ class Index:
         return f"{INDEX}/{stamp:017d}"
 
     def take_commits(self) -> list[IndexCommit]:
-        """Slots and headers of what changed; their entries must be synced before these are written."""
+        """Return slots and headers of what changed; their entries must be synced before these are written."""
         commits = []
         for file in self.files:
             if file.tail.is_changed:
@@ -237,12 +242,15 @@ class Index:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def search(self, topic: str, key: str, begin: int, end: int, limit: int) -> KeySearch:
-        """For positions of records that may have this key, newest first. Equal hashes of other keys are among them."""
+        """Search for positions of records that may have this key, newest first.
+
+        Equal hashes of other keys are among them.
+        """
         return KeySearch(self.files, index_hash(topic, key), begin, end, limit)
 
     @property
     def full_until_time(self) -> int:
-        """End time of the newest full file: what Java's checkpoint says of the index."""
+        """Return the end time of the newest full file: what Java's checkpoint says of the index."""
         full = [file.tail.end_time for file in self.files if file.is_full]
         return full[-1] if full else 0
 
@@ -257,7 +265,7 @@ class Index:
         self._follow_files()
 
     def _drop_empty(self) -> None:
-        """Files made ahead of a crash that never got an entry."""
+        """Drop files made ahead of a crash that never got an entry."""
         while self.files and self.files[-1].tail.next_entry == 1:
             self._remove(self.files.pop())
 
@@ -275,7 +283,7 @@ class Index:
         return begin
 
     def give_up_before(self, log_start: int) -> list[str]:
-        """Names of files whose records are all gone, for the caller to remove; the newest stays."""
+        """Return names of files whose records are all gone, for the caller to remove; the newest stays."""
         names = []
         while len(self.files) > 1 and self.files[0].tail.end_position < log_start:
             file = self.files.pop(0)
@@ -298,7 +306,7 @@ class Index:
         self._unsynced.folders.add(INDEX)
 
     def tidy(self) -> None:
-        """Files made ahead that hold nothing go: before a stop."""
+        """Remove files made ahead that hold nothing, before a stop."""
         for file in (self._spare, self._made):
             if file is not None:
                 self._remove(file)

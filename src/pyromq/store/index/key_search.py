@@ -42,7 +42,7 @@ class KeySearch:
         return chosen[::-1]
 
     def run(self) -> list[int]:
-        """To the end at once: for tools, and for who may wait."""
+        """Search to the end at once: for tools, and for callers that may wait."""
         while not self.step():
             pass
         return self.found

@@ -37,12 +37,12 @@ class SlotImage:
         self.is_written = not self._runs
 
     def save(self, page: int) -> None:
-        """Before it changes."""
+        """Save a page before it changes."""
         self.saved[page] = big_endian(self._slots, page * PAGE_SLOTS, (page + 1) * PAGE_SLOTS)
         self.due[page] = 0
 
     def settle(self) -> None:
-        """Everything that is still due: another image is about to be taken before this one was written."""
+        """Save everything that is still due: another image is about to be taken before this one was written."""
         if self.is_written:
             return
         for first, until in self._runs:
@@ -51,15 +51,20 @@ class SlotImage:
                     self.save(page)
 
     def stretches(self) -> Iterator[tuple[int, bytes]]:
-        """Number of the first slot, and the slots from there on as the file has them. Pages near each other go
-        together: one write each would cost thousands of calls. Once only: what was given is forgotten."""
+        """Yield the number of the first slot, and the slots from there on as the file has them.
+
+        Pages near each other go together: one write each would cost thousands of calls. Once only: what was given is
+        forgotten.
+        """
         for first, until in self._runs:
             for at in range(first, until, _STRETCH_PAGES):
                 yield at * PAGE_SLOTS, self._copy(at, min(at + _STRETCH_PAGES, until))
         self.is_written = True
 
     def _copy(self, first: int, until: int) -> bytes:
-        """First the copy, then a look at what was saved: who changed a page before the copy saved it before that."""
+        """Take first the copy, then a look at what was saved: who changed a page before the copy saved it before
+        that.
+        """
         copied = big_endian(self._slots, first * PAGE_SLOTS, until * PAGE_SLOTS)
         saved = [(page, self.saved.pop(page)) for page in range(first, until) if page in self.saved]
         self.due[first:until] = bytes(until - first)
@@ -83,7 +88,10 @@ class SlotTable:
 
     @classmethod
     def loaded(cls, read: Callable[[int, int], bytes], count: int) -> SlotTable:
-        """`read` gives slots from a number on, as many as asked for. In pieces, between which other threads run."""
+        """Return a table that was read.
+
+        `read` gives slots from a number on, as many as asked for. In pieces, between which other threads run.
+        """
         slots = array("I")
         for first in range(0, count, _STRETCH_PAGES * PAGE_SLOTS):
             piece = array("I", read(first, min(_STRETCH_PAGES * PAGE_SLOTS, count - first)))
@@ -94,12 +102,12 @@ class SlotTable:
 
     @classmethod
     def unused(cls, count: int) -> SlotTable:
-        """Of a new file, which holds zeroes already."""
+        """Return the table of a new file, which holds zeroes already."""
         return cls(array("I", (0,)) * count)
 
     @classmethod
     def empty(cls, count: int) -> SlotTable:
-        """A new one, all of which is to be written."""
+        """Return a new one, all of which is to be written."""
         table = cls(array("I", bytes(count * SLOT_BYTES)))
         table.state.changed[:] = b"\x01" * table._pages
         return table
@@ -125,7 +133,7 @@ class SlotTable:
         return not self.image.is_written
 
     def take_image(self) -> SlotImage:
-        """What changed since the last one, as it is now."""
+        """Return what changed since the last one, as it is now."""
         self.image.settle()
         self.image = SlotImage(self.slots, self.state.changed)
         self.state.use(bytearray(self._pages), self.image.due, self.image.saved)

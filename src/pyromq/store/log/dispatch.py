@@ -20,7 +20,7 @@ class RecordDispatcher:
         self._deleted = deleted or {}
 
     def dispatch(self, places: Sequence[Placed]) -> None:
-        """Queue entries, then index entries. Records come in order of position."""
+        """Write queue entries, then index entries. Records come in order of position."""
         for queue, group in self.by_queue(places):
             queue.accept(group)
         if self._index is not None:

@@ -52,7 +52,7 @@ class ThreadFlusher:
         self.appended()
 
     def appended(self) -> None:
-        """The log has grown."""
+        """Submit a sync: the log has grown."""
         end, size = self._log.end, self._log.file_bytes
         while self._submitted < end:
             base = self._log.sequence.base_of(self._submitted)
@@ -93,7 +93,7 @@ class ThreadFlusher:
             self._files.pop(base).close()
 
     def end(self) -> None:
-        """Waits for the sync that runs. What is not synced then is whoever's to flush who stops the store."""
+        """Wait for the sync that runs. Whoever stops the store flushes what is not synced then."""
         self._loop.remove_reader(self._bell)
         self._thread.end()
         for end in (self._bell, self._ringing):

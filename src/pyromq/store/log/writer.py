@@ -125,7 +125,7 @@ class Writer:
         return appended
 
     def put_batch(self, batch: Record, entries: Sequence[BatchEntry] | None = None) -> list[Placed]:
-        """A batch body (request 320) as records of its own: same queue, times and hosts, one file.
+        """Put a batch body (request 320) as records of its own: same queue, times and hosts, one file.
 
         `entries` are stored in place of the body, where that was decoded before.
         """
@@ -204,8 +204,9 @@ class Writer:
             return False
 
     def _break_off(self, fault: Exception) -> StoreNotWritable:
-        """End writing: log and queues do not agree any more, and a record put behind that would take an offset that
-        another one has. Return what to raise."""
+        """Return the end writing: log and queues do not agree any more, and a record put behind that would take an
+        offset that another one has. Return what to raise.
+        """
         why = str(fault) if isinstance(fault, DiskError) else f"{type(fault).__name__}: {fault}"
         self.stop(f"a write failed half-way: {why}. Open the store again to recover")
         log.error("the store takes no more messages", why=why)

@@ -98,14 +98,16 @@ class BatchQueue(QueueNumbers):
             self._go_on_at(placed.queue_offset + placed.messages)
 
     def reserve_up_to(self, offset: int) -> None:
-        """Its entries name their own offsets, so there is nothing to fill."""
+        """Do nothing: its entries name their own offsets, so there is nothing to fill."""
         if self._entries.is_empty:
             self.tail.min_offset = offset
         self._go_on_at(max(self.next_offset, offset))
         self.tail.readable_end = self.next_offset
 
     def _starts_anew(self, placed: Placed) -> bool:
-        """The topic was deleted and made again: a newer record with an older offset begins the queue anew."""
+        """Return whether the topic was deleted and made again: a newer record with an older offset begins the queue
+        anew.
+        """
         last = self.last_entry()
         if last is None or last.position >= placed.position:
             return False
@@ -143,7 +145,7 @@ class BatchQueue(QueueNumbers):
     def pick(
         self, offset: int, tag_codes: Collection[int] | None, max_count: int, max_bytes: int, low: int, scan: int
     ) -> Picked:
-        """A record is handed out whole, also from an offset inside it; `max_count` counts messages."""
+        """Pick records. One is handed out whole, also from an offset inside it; `max_count` counts messages."""
         number = self._number_of(offset)
         ranges: list[Range] = []
         next_offset, total, taken = offset, 0, 0
@@ -213,7 +215,9 @@ class BatchQueue(QueueNumbers):
         self._follow_entries()
 
     def _is_torn(self, number: int, is_record: Callable[[QueueEntry], bool]) -> bool:
-        """A lost sector can leave an entry that looks older than it is: then it is also older than the one before."""
+        """Return whether an entry is torn: a lost sector can leave one that looks older than it is, and older than
+        the one before.
+        """
         entry = self._entry(number)
         if number > self._entries.first:
             before = self._entry(number - 1)

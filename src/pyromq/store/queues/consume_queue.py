@@ -80,7 +80,9 @@ class ConsumeQueue(QueueNumbers):
             self.entries.append(run[0] if len(run) == 1 else b"".join(run))
 
     def _starts_anew(self, placed: Placed) -> bool:
-        """The topic was deleted and made again: a newer record with an older offset ends what was behind it."""
+        """Return whether the topic was deleted and made again: a newer record with an older offset ends what was
+        behind it.
+        """
         last = self.last_entry()
         if last is None or last.position >= placed.position:
             return False
@@ -92,7 +94,7 @@ class ConsumeQueue(QueueNumbers):
         return True
 
     def _mend(self, placed: Placed, packed: bytes) -> None:
-        """An entry for a record that has one: leave it if it is right."""
+        """Mend the entry of a record that has one: leave it if it is right."""
         if placed.queue_offset < self.entries.first:
             return
         present = self.entries.read(placed.queue_offset, 1)
@@ -110,7 +112,9 @@ class ConsumeQueue(QueueNumbers):
         return (position, size) == (placed.position, placed.size) and due_ms >= placed.store_time
 
     def _fill_to(self, offset: int) -> None:
-        """Entries that stand for no record: the head of a queue that starts above 0, or a place that was damaged."""
+        """Fill with entries that stand for no record: the head of a queue that starts above 0, or a place that was
+        damaged.
+        """
         if self.entries.is_empty:
             self.entries.clear()
             self.entries.begin_at(offset)
@@ -197,7 +201,9 @@ class ConsumeQueue(QueueNumbers):
         return not self._is_torn(self.entries.end - 1, is_record)
 
     def _is_torn(self, offset: int, is_record: Callable[[QueueEntry], bool]) -> bool:
-        """A lost sector can leave an entry that looks older than it is: then it is also older than the one before."""
+        """Return whether an entry is torn: a lost sector can leave one that looks older than it is, and older than
+        the one before.
+        """
         entry = self.entry_at(offset)
         if entry is None:
             return True

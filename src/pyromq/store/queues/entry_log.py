@@ -96,7 +96,7 @@ class EntryLog:
         return SavedQueueState(min_offset, self.end, bases[0], bases[-1], is_batch)
 
     def restore(self, state: SavedQueueState) -> None:
-        """As `load` would find it."""
+        """Restore the state as `load` would find it."""
         self.sequence.bases = list(range(state.first_file, state.last_file + 1, self.sequence.file_bytes))
         self.first = state.first_file // self.entry_bytes
         self.tail.end = state.end
@@ -179,7 +179,7 @@ class EntryLog:
             self._use(file, position - inside)
 
     def _use(self, file: DiskFile, base: int) -> None:
-        """From here on a kernel may write to that file by itself."""
+        """Let a kernel write to that file by itself from here on."""
         self.tail.use(file.open_file, base, base + self.sequence.file_bytes)
         self.tail.file_name = file.name
 
@@ -194,7 +194,7 @@ class EntryLog:
         self.unsynced.names[file.name] = True
 
     def append(self, data: bytes) -> None:
-        """Entries for which there is room, at the end."""
+        """Append entries for which there is room."""
         self.overwrite(self.tail.end, data)
         self.tail.end += len(data) // self.entry_bytes
 
@@ -212,12 +212,12 @@ class EntryLog:
         self._use(file, position - inside)
 
     def begin_at(self, number: int) -> None:
-        """An empty queue starts above 0: entries before it in its file are the caller's to fill."""
+        """Begin an empty queue above 0: entries before it in its file are the caller's to fill."""
         self.first = self.tail.end = self.sequence.base_of(number * self.entry_bytes) // self.entry_bytes
         self.tail.room_until = self.tail.end * self.entry_bytes
 
     def cut(self, number: int) -> None:
-        """Entries from `number` on are gone, and nothing of them is left in the file."""
+        """Cut off the entries from `number` on: nothing of them is left in the file."""
         before = list(self.sequence.bases)
         self.unsynced.files.update(self.sequence.cut(number * self.entry_bytes, allocate=False))
         self._note_gone(before)
@@ -236,7 +236,7 @@ class EntryLog:
         return len(self.sequence.bases) < len(before)
 
     def clear(self) -> None:
-        """Everything goes; the queue is written anew."""
+        """Remove everything; the queue is written anew."""
         before = list(self.sequence.bases)
         self.sequence.drop_all()
         self._note_gone(before)

@@ -121,7 +121,7 @@ class StoredQueue(Protocol):
         ...
 
     def skip_missing(self, offset: int) -> int:
-        """From an offset whose entry is lost: the next one to look at. It looks at a few thousand entries at most."""
+        """Return the next offset behind one whose entry is lost. It reads a few thousand entries at most."""
         ...
 
     def is_resident(self, offset: int, scan: int) -> bool:
@@ -153,11 +153,14 @@ class StoredQueue(Protocol):
         ...
 
     def raise_minimum(self, log_start: int) -> bool:
-        """The log begins here now: the minimum follows, files wholly below it go. True if a file went."""
+        """Raise the minimum: the log begins here now. Files wholly below it go; return True if one went."""
         ...
 
     def reserve_up_to(self, offset: int) -> None:
-        """Offsets below this one were given out; what has none of the entries for them is damaged."""
+        """Reserve all offsets below this one.
+
+        Slots in that range without an entry are reported as damaged, never reused.
+        """
         ...
 
     def clear(self) -> None: ...
